@@ -1,0 +1,40 @@
+# `make demo` and `make test` set everything up on a fresh machine with Python 3.11 or newer.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# Tests run on two processes; one BLAS thread each keeps them from fighting over the cores.
+WORKERS ?= 2
+# The tests need torch's CPU build only; pinned, so that a fresh install takes the same one everywhere.
+TORCH  ?= torch==2.13.0
+
+.PHONY: demo test lint format clean
+
+demo: $(VENV)/.demo
+	$(BIN)/unpooled demo
+
+test: $(VENV)/.dev lint
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unpooled needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; run: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,dev]' '$(TORCH)'
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

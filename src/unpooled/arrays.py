@@ -1,0 +1,107 @@
+"""The few things the array API leaves open: where an array lives, moving it, working in place.
+
+Everything mathematical in the library is written against the Python array API, so NumPy arrays and
+torch tensors (CPU or GPU) go through the same lines. This module is the only one that asks which
+library an array belongs to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+Array = Any  #: an array of any library that follows the Python array API
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array-API namespace (``xp``) that the given arrays share."""
+    return compat.array_namespace(*arrays)
+
+
+def is_numpy(array: Array) -> bool:
+    return isinstance(array, np.ndarray)
+
+
+def is_foreign(array: Any) -> bool:
+    """True for an array-API array that is not NumPy's: a torch tensor, for one."""
+    return compat.is_array_api_obj(array) and not isinstance(array, (np.ndarray, np.generic))
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """The same numbers in host memory, as a NumPy array."""
+    if is_numpy(array):
+        return array
+    if compat.is_torch_array(array):
+        return np.asarray(array.detach().cpu().numpy())
+    if compat.is_array_api_strict_namespace(namespace(array)):
+        # array-api-strict forbids NumPy's conversion protocol on purpose; DLPack is its way out.
+        return np.from_dlpack(array)
+    return np.asarray(array)
+
+
+def like(array: Array, reference: Array, dtype: Any = None) -> Array:
+    """``array`` with the library, the device and (unless given) the floating dtype of ``reference``."""
+    dtype = reference.dtype if dtype is None else dtype
+    if is_numpy(reference):
+        return np.asarray(to_numpy(array), dtype=dtype)
+    xp = namespace(reference)
+    if not is_foreign(array) or namespace(array) is not xp:
+        array = xp.asarray(to_numpy(array))
+    return xp.asarray(array, dtype=dtype, device=compat.device(reference))
+
+
+def eps(array: Array) -> float:
+    """The rounding unit of an array's floating dtype."""
+    return float(namespace(array).finfo(array.dtype).eps)
+
+
+def exp_(array: Array) -> Array:
+    """Exponential, in place where the library can: a kernel block costs no second block."""
+    if is_numpy(array):
+        return np.exp(array, out=array)
+    if compat.is_torch_array(array):
+        return array.exp_()
+    return namespace(array).exp(array)
+
+
+def sqrt_(array: Array) -> Array:
+    """Square root, in place where the library can."""
+    if is_numpy(array):
+        return np.sqrt(array, out=array)
+    if compat.is_torch_array(array):
+        return array.sqrt_()
+    return namespace(array).sqrt(array)
+
+
+def clip_(array: Array, low: float | None, high: float | None) -> Array:
+    """Clip to [low, high], in place where the library can; None leaves a side open."""
+    if is_numpy(array):
+        return np.clip(array, low, high, out=array)
+    if compat.is_torch_array(array):
+        return array.clamp_(low, high)
+    return namespace(array).clip(array, low, high)
+
+
+def set_diagonal(matrix: Array, values: Array | float) -> None:
+    """Write ``values`` on the diagonal of a square matrix, in place."""
+    n = matrix.shape[0]
+    if is_numpy(matrix):
+        np.fill_diagonal(matrix, values)
+    elif compat.is_torch_array(matrix):
+        matrix.fill_diagonal_(values) if isinstance(values, float) else matrix.diagonal().copy_(values)
+    else:
+        for i in range(n):
+            matrix[i, i] = values if isinstance(values, float) else values[i]
+
+
+def add_to_diagonal(matrix: Array, value: float) -> None:
+    """Add one number to the diagonal of a square matrix, in place."""
+    if is_numpy(matrix):
+        matrix.reshape(-1)[:: matrix.shape[0] + 1] += value
+    elif compat.is_torch_array(matrix):
+        matrix.diagonal().add_(value)
+    else:
+        for i in range(matrix.shape[0]):
+            matrix[i, i] = matrix[i, i] + value

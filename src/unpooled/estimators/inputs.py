@@ -1,0 +1,98 @@
+"""Checking what users pass in: one clear sentence that names the argument, what is wrong and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
+
+from ..arrays import Array, is_foreign, like, namespace, to_numpy
+
+
+def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
+    """X as a two-dimensional float array (float32 stays float32), its feature names remembered or compared.
+
+    NumPy arrays, lists and data frames become NumPy arrays; arrays of other array-API libraries stay what they are.
+    """
+    if is_foreign(X):
+        return _check_foreign(estimator, X, reset=reset)
+    X = validate_data(
+        estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, skip_check_array=False
+    )
+    _refuse_non_finite("X", X, getattr(estimator, "feature_names_in_", None))
+    return np.ascontiguousarray(X)
+
+
+def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
+    xp = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, rows by features; got an array of shape {tuple(X.shape)}")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"X has shape {tuple(X.shape)}: at least one row and one feature are required")
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported: X must hold real numbers")
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64)
+    _refuse_non_finite("X", X, None)
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    return X
+
+
+def check_Y(y: Any, X: Array) -> tuple[Array, bool]:
+    """y as an (N, T) array in the library, on the device and in the dtype of X, and whether it came one-dimensional."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if is_foreign(y):
+        if namespace(y).isdtype(y.dtype, "complex floating"):
+            raise ValueError("Complex data not supported: y must hold real numbers")
+        Y = like(y, X)
+    else:
+        if np.asarray(y).dtype.kind in "OUS":  # strings and mixed columns: let NumPy try, and say which argument failed
+            try:
+                y = np.asarray(y, dtype=float)
+            except (TypeError, ValueError):
+                raise ValueError("y must hold numbers; strings or mixed values were found in it") from None
+        checked = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        Y = like(checked, X)
+    if Y.ndim not in (1, 2):
+        raise ValueError(f"y must have one column a target, got an array of shape {tuple(Y.shape)}")
+    if Y.shape[0] != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and y has {Y.shape[0]}: they must have the same number")
+    _refuse_non_finite("y", Y, None)
+    return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
+
+
+def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
+    """Non-negative weights, one a row, as a NumPy vector; None where they are all the same."""
+    if sample_weight is None:
+        return None
+    w = np.asarray(to_numpy(sample_weight) if is_foreign(sample_weight) else sample_weight, dtype=float)
+    if w.ndim == 0:
+        w = np.full(X.shape[0], float(w))
+    if w.shape != (X.shape[0],):
+        raise ValueError(f"sample_weight must be one number per row: X has {X.shape[0]} rows, got shape {w.shape}")
+    if not np.all(np.isfinite(w)) or np.any(w < 0):
+        raise ValueError("sample_weight must hold finite numbers that are not negative")
+    if not np.any(w > 0):
+        raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
+    return None if np.all(w == w[0]) else w
+
+
+def _refuse_non_finite(name: str, values: Array, columns: Any) -> None:
+    xp = namespace(values)
+    if bool(xp.all(xp.isfinite(values))):
+        return
+    where = np.argwhere(~np.isfinite(to_numpy(values)))[0]
+    kind = "NaN" if np.isnan(to_numpy(values)[tuple(where)]) else "infinity (inf)"
+    column = ""
+    if len(where) == 2 and values.ndim == 2 and name == "X":
+        column = f", column {columns[where[1]]!r}" if columns is not None else f", column {where[1]}"
+    raise ValueError(f"{name} contains {kind}, first in row {where[0]}{column}: drop or impute such rows before fitting")

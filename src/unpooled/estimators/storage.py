@@ -1,0 +1,74 @@
+"""A fitted SpectralRegressor as a file's header and arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import to_numpy
+from ..filters import as_filter, from_spec, to_spec
+from ..kernels import as_kernel
+from ..kernels.specs import from_spec as kernel_from_spec
+from ..kernels.specs import to_spec as kernel_spec
+from ..path import Path
+from ..predictors import KernelExpansion
+
+_PLAIN = ("center", "per_target", "solver")
+
+
+def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays; only scalars, lists and strings in the header."""
+    header, arrays = model.predictor_.to_parts()
+    params = {name: getattr(model, name) for name in _PLAIN}
+    params["center"], params["per_target"] = bool(model.center), bool(model.per_target)
+    params["kernel"] = None if model.kernel is None else kernel_spec(as_kernel(model.kernel))
+    params["filter"] = to_spec(as_filter(model.filter))
+    params["lam"] = model.lam if isinstance(model.lam, str) else np.asarray(model.lam, dtype=float).tolist()
+    params["grid"] = None if model.grid is None else np.asarray(model.grid, dtype=float).tolist()
+    params["cv"] = int(model.cv) if isinstance(model.cv, (int, np.integer)) else 5
+    params["random_state"] = int(model.random_state) if isinstance(model.random_state, (int, np.integer)) else None
+    header |= {
+        "params": params,
+        "n_features_in": int(model.n_features_in_),
+        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        "one_target": bool(model.one_target_),
+        "solver": model.solver_,
+    }
+    b = model.intercept_ if isinstance(model.intercept_, float) else to_numpy(model.intercept_)
+    arrays |= {"lam": np.atleast_1d(model.lam_), "b": np.atleast_1d(b)}
+    path: Path | None = getattr(model, "path_", None)
+    if path is not None:
+        header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
+        arrays |= {"path.lam": path.lam, "path.criterion": path.criterion, "path.df": path.df, "path.index": path.index}
+        if path.iterations is not None:
+            arrays["path.iterations"] = path.iterations
+    return header, arrays
+
+
+def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The model; a ValueError, KeyError or TypeError where the parts are not one."""
+    params = dict(header["params"])
+    params["kernel"] = None if params["kernel"] is None else kernel_from_spec(params["kernel"])
+    params["filter"] = from_spec(params["filter"])
+    model = cls(**params)
+    model.predictor_ = KernelExpansion.from_parts(header, arrays)
+    model.kernel_, model.filter_ = model.predictor_.kernel, params["filter"]
+    model.n_features_in_ = int(header["n_features_in"])
+    if header["feature_names"]:
+        model.feature_names_in_ = np.asarray(header["feature_names"], dtype=object)
+    model.one_target_, model.solver_ = bool(header["one_target"]), str(header["solver"])
+    lam, b = arrays["lam"], arrays["b"]
+    model.lam_ = float(lam[0]) if len(lam) == 1 and not (params["per_target"] and not model.one_target_) else lam
+    model.intercept_ = float(b[0]) if model.one_target_ else b
+    if "path" in header:
+        model.path_ = Path(
+            lam=arrays["path.lam"],
+            criterion=arrays["path.criterion"],
+            df=arrays["path.df"],
+            criterion_name=str(header["path"]["criterion"]),
+            exact=bool(header["path"]["exact"]),
+            iterations=arrays.get("path.iterations"),
+            index=arrays["path.index"],
+        )
+    return model

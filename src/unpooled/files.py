@@ -1,0 +1,92 @@
+"""One file for whatever travels: a JSON header and raw arrays in the safetensors format, never pickle.
+
+The header sits in safetensors' own metadata beside a SHA-256 over header and arrays, so damage anywhere is found before
+anything is used. Files are written to a temporary name and renamed: a reader never sees half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError, safe_open
+
+FORMAT = 1
+
+PathLike = str | os.PathLike[str]
+
+
+class FileError(ValueError):
+    """A file that is damaged, foreign, or from a newer version."""
+
+
+def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write one file of the given kind ("model", "basis", "summary")."""
+    from . import __version__
+
+    full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
+    text = json.dumps(full, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    metadata = {"unpooled": text, "sha256": _digest(text, arrays)}
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{target} cannot be written: the folder {target.parent} does not exist") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(safetensors.numpy.save(arrays, metadata=metadata))
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a file of the given kind; a FileError says in a sentence what is wrong."""
+    name = os.fspath(path)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{name} does not exist, or is not a file")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        raise FileError(f"{name} is not a file of unpooled, or it is damaged ({error})") from None
+    if "unpooled" not in metadata:
+        raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
+    if metadata.get("sha256") != _digest(metadata["unpooled"], arrays):
+        raise FileError(f"{name} is damaged: its content does not match its SHA-256; fetch or write it again")
+    header = json.loads(metadata["unpooled"])
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise FileError(f"{name} has no readable header")
+    if header["format"] > FORMAT:
+        raise FileError(
+            f"{name} has format {header['format']} and this unpooled reads up to {FORMAT}: install a newer unpooled"
+        )
+    if header.get("kind") != kind:
+        raise FileError(f"{name} holds a {header.get('kind')}, and a {kind} was asked for")
+    return header, arrays
+
+
+def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
+    sha = hashlib.sha256(text.encode())
+    for name, array in arrays.items():
+        sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        sha.update(np.ascontiguousarray(array).tobytes())
+    return sha.hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,28 @@
+"""Kernels: each gives blocks, its diagonal, κ and, where stationary, random frequencies."""
+
+from .adapters import FromFunction, GaussianProcessKernel, Pairwise, Precomputed, as_kernel
+from .base import Kernel, Product, Scaled, Sum, sample_frequencies
+from .centered import Centered
+from .pointwise import Brownian, Linear, Polynomial
+from .stationary import Gaussian, Laplacian, Matern, Stationary
+
+__all__ = [
+    "Brownian",
+    "Centered",
+    "FromFunction",
+    "Gaussian",
+    "GaussianProcessKernel",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Pairwise",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Scaled",
+    "Stationary",
+    "Sum",
+    "as_kernel",
+    "sample_frequencies",
+]

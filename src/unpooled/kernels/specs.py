@@ -1,0 +1,81 @@
+"""Kernels as plain dictionaries, for the headers of files, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import kernels as gp
+
+from ..arrays import to_numpy
+from . import adapters, base, pointwise, stationary
+from .base import Kernel
+
+_KNOWN: dict[str, type[Kernel]] = {
+    cls.__name__: cls
+    for cls in (
+        stationary.Gaussian,
+        stationary.Matern,
+        stationary.Laplacian,
+        pointwise.Linear,
+        pointwise.Polynomial,
+        pointwise.Brownian,
+        base.Sum,
+        base.Product,
+        base.Scaled,
+        adapters.Pairwise,
+        adapters.Precomputed,
+        adapters.GaussianProcessKernel,
+    )
+}
+_GP = {
+    name: getattr(gp, name)
+    for name in ("RBF", "Matern", "RationalQuadratic", "ExpSineSquared", "DotProduct", "ConstantKernel", "WhiteKernel")
+}
+
+
+def to_spec(kernel: Kernel) -> dict[str, Any]:
+    """A JSON-ready description from which :func:`from_spec` makes an equal kernel."""
+    name = type(kernel).__name__
+    if _KNOWN.get(name) is not type(kernel):
+        raise ValueError(
+            f"a model with the kernel {name} cannot be saved: only kernels of unpooled and scikit-learn can be "
+            "written without pickle"
+        )
+    params = {key: _plain(value) for key, value in kernel.get_params(deep=False).items()}
+    return {"kernel": name, **params}
+
+
+def from_spec(spec: Any) -> Kernel:
+    """The kernel that :func:`to_spec` described; anything else is a ValueError."""
+    if not isinstance(spec, dict) or spec.get("kernel") not in _KNOWN:
+        raise ValueError(f"{spec!r} does not describe a kernel of this version of unpooled")
+    params = {key: _rich(value) for key, value in spec.items() if key != "kernel"}
+    try:
+        return _KNOWN[spec["kernel"]](**params)
+    except TypeError as error:
+        raise ValueError(f"{spec!r} does not describe a kernel: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return to_spec(value)
+    if isinstance(value, gp.Kernel):
+        name = type(value).__name__
+        if _GP.get(name) is not type(value):
+            raise ValueError(f"a model with scikit-learn's kernel {name} cannot be saved")
+        return {"scikit-learn": name, **{k: _plain(v) for k, v in value.get_params(deep=False).items()}}
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    return to_numpy(value).tolist() if hasattr(value, "shape") else [_plain(v) for v in value]
+
+
+def _rich(value: Any) -> Any:
+    if isinstance(value, dict) and "scikit-learn" in value:
+        if value["scikit-learn"] not in _GP:
+            raise ValueError(f"{value['scikit-learn']!r} is not a kernel of scikit-learn that a file may name")
+        params = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k != "scikit-learn"}
+        return _GP[value["scikit-learn"]](**params)
+    if isinstance(value, dict):
+        return from_spec(value)
+    return np.asarray(value, dtype=float) if isinstance(value, list) else value

@@ -1,0 +1,211 @@
+"""Kernels of the scaled distance r = ‖(x - z)/ℓ‖₂: Gaussian, Laplacian, Matérn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, clip_, exp_, is_foreign, like, namespace, sqrt_, to_numpy
+from .base import Kernel
+
+
+class Stationary(Kernel):
+    """A kernel k(r) of the distance r between x/ℓ and z/ℓ, with k(0) = 1, so κ = 1.
+
+    ``length_scale`` is a positive number, a vector with one positive number a feature, or "median":
+    the median distance between distinct rows of the data the kernel is fitted on.
+    """
+
+    nonnegative = True
+
+    def __init__(self, length_scale: float | Any = 1.0) -> None:
+        self.length_scale = length_scale
+
+    def diag(self, X: Array) -> Array:
+        xp = namespace(X)
+        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
+
+    def kappa(self, X: Array | None = None) -> float:
+        return 1.0
+
+    def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
+        if isinstance(self.length_scale, str):
+            if self.length_scale != "median":
+                raise ValueError(
+                    f"length_scale must be a positive number, one per feature, or 'median', "
+                    f"got {self.length_scale!r}"
+                )
+            length_scale: Any = median_distance(X, weights)
+        else:
+            length_scale = checked_length_scale(self.length_scale, X.shape[1])
+        return type(self)(**{**self.get_params(deep=False), "length_scale": length_scale})
+
+    def scaled(self, X: Array) -> Array:
+        """x/ℓ."""
+        if isinstance(self.length_scale, str):
+            raise ValueError(
+                "length_scale='median' needs data: call kernel.resolve(X) first, or give the kernel to an estimator"
+            )
+        length_scale = checked_length_scale(self.length_scale, X.shape[1])
+        if isinstance(length_scale, float):
+            return X / length_scale
+        return X / like(length_scale, X)[None, :]
+
+    def frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+        """n draws from the kernel's spectral measure: w with k(x - z) = E cos(wᵀ(x - z))."""
+        length_scale = checked_length_scale(self.length_scale, d)
+        return self._unit_frequencies(n, d, rng) / length_scale
+
+    def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+        raise TypeError(f"{type(self).__name__} has no frequency sampler")
+
+
+class Gaussian(Stationary):
+    """K(x, z) = exp(-‖x - z‖²/(2ℓ²)).
+
+    Parameters
+    ----------
+    length_scale : float, array of one number a feature, or "median"
+    """
+
+    def block(self, X: Array, Z: Array) -> Array:
+        # One product gives the exponent x·z - |x|²/2 - |z|²/2 = -|x - z|²/2, norms folded in.
+        K = minus_half_squared_distance(self.scaled(X), self.scaled(Z))
+        return exp_(clip_(K, None, 0.0))
+
+    def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.standard_normal((n, d))
+
+
+class Matern(Stationary):
+    """The Matérn kernel of smoothness ν; ν = 3/2: (1+√3 r)e^{-√3 r}, ν = 5/2: (1+√5 r+5r²/3)e^{-√5 r}.
+
+    ν = 1/2 is the Laplacian e^{-r}. r = ‖x - z‖₂/ℓ, the same length scale as scikit-learn's ``Matern``.
+
+    Parameters
+    ----------
+    length_scale : float, array of one number a feature, or "median"
+    nu : 0.5, 1.5 or 2.5
+    """
+
+    def __init__(self, length_scale: float | Any = 1.0, nu: float = 1.5) -> None:
+        super().__init__(length_scale)
+        self.nu = nu
+
+    def block(self, X: Array, Z: Array) -> Array:
+        r = distance(self.scaled(X), self.scaled(Z))
+        nu = self._checked_nu()
+        r *= math.sqrt(2 * nu)  # every form below is a polynomial in √(2ν)·r times e^{-√(2ν) r}
+        if nu == 0.5:
+            r *= -1.0
+            return exp_(r)
+        polynomial = 1.0 + r if nu == 1.5 else 1.0 + r * (1.0 + r / 3.0)
+        r *= -1.0
+        polynomial *= exp_(r)
+        return polynomial
+
+    def _checked_nu(self) -> float:
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {self.nu!r}: other orders have no closed form")
+        return float(self.nu)
+
+    def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+        # The spectral measure is a multivariate Student t with 2ν degrees of freedom.
+        nu = self._checked_nu()
+        chi2 = rng.chisquare(2 * nu, size=(n, 1))
+        return rng.standard_normal((n, d)) / np.sqrt(chi2 / (2 * nu))
+
+
+class Laplacian(Stationary):
+    """K(x, z) = exp(-‖x - z‖₂/ℓ), with the Euclidean norm.
+
+    Not scikit-learn's ``"laplacian"`` metric, which takes the Manhattan norm; that name given as a
+    string keeps scikit-learn's meaning.
+
+    Parameters
+    ----------
+    length_scale : float, array of one number a feature, or "median"
+    """
+
+    def block(self, X: Array, Z: Array) -> Array:
+        r = distance(self.scaled(X), self.scaled(Z))
+        r *= -1.0
+        return exp_(r)
+
+    def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+        return Matern(nu=0.5)._unit_frequencies(n, d, rng)
+
+
+def minus_half_squared_distance(X: Array, Z: Array) -> Array:
+    """-‖x_i - z_j‖²/2 as one matrix product [x, -|x|²/2, 1]·[z, 1, -|z|²/2]ᵀ (may exceed 0 by rounding).
+
+    Both are first moved by the mean of Z: the difference is the same, and large offsets (years,
+    coordinates) no longer cancel.
+    """
+    xp = namespace(X, Z)
+    shift = xp.mean(Z, axis=0)
+    X, Z = X - shift, Z - shift
+    x2 = -0.5 * xp.sum(X * X, axis=1)[:, None]
+    z2 = -0.5 * xp.sum(Z * Z, axis=1)[:, None]
+    left = xp.concat([X, x2, xp.ones_like(x2)], axis=1)
+    right = xp.concat([Z, xp.ones_like(z2), z2], axis=1)
+    return left @ right.T
+
+
+def distance(X: Array, Z: Array) -> Array:
+    """‖x_i - z_j‖₂. Single precision is computed in double: the root near zero would lose half the digits."""
+    xp = namespace(X, Z)
+    if X.dtype == xp.float32:
+        wide = distance(xp.astype(X, xp.float64), xp.astype(Z, xp.float64))
+        return xp.astype(wide, xp.float32)
+    r2 = minus_half_squared_distance(X, Z)
+    r2 *= -2.0
+    return sqrt_(clip_(r2, 0.0, None))
+
+
+def checked_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
+    """A positive float or a vector of ``n_features`` positive floats; anything else is an error."""
+    try:
+        value = np.asarray(to_numpy(length_scale) if is_foreign(length_scale) else length_scale, dtype=float)
+    except (TypeError, ValueError):
+        value = np.asarray(math.nan)
+    if value.ndim > 1 or not np.all(np.isfinite(value) & (value > 0)):
+        raise ValueError(
+            f"length_scale must be a positive number, one positive number per feature, or 'median', "
+            f"got {length_scale!r}"
+        )
+    if value.ndim == 1 and value.shape[0] != n_features:
+        raise ValueError(
+            f"length_scale has {value.shape[0]} numbers and the data {n_features} features: "
+            "give one number, or one per feature"
+        )
+    return float(value) if value.ndim == 0 else value
+
+
+MEDIAN_ROWS = 1000
+
+
+def median_distance(X: Array, weights: Array | None = None) -> float:
+    """The (weighted) median of ‖x_i - x_j‖ over pairs of distinct rows, from at most 1000 rows spread evenly.
+
+    Pair (i, j) counts w_i·w_j times, so integer weights equal repeated rows. Identical rows have no
+    say; if all are identical the answer is 1.
+    """
+    rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], MEDIAN_ROWS)).round().astype(int))
+    index = like(rows, X, dtype=namespace(X).int64)
+    sample = to_numpy(namespace(X).take(X, index, axis=0)).astype(float)
+    w = np.ones(len(rows)) if weights is None else to_numpy(weights)[rows].astype(float)
+    i, j = np.triu_indices(len(rows), k=1)
+    r = distance(sample, sample)[i, j]
+    # Rounding leaves identical rows a distance of about 1e-8 of their size; such pairs are not distinct.
+    distinct = r > 1e-7 * np.max(np.abs(sample - sample.mean(axis=0)), initial=0.0)
+    r, mass = r[distinct], (w[i] * w[j])[distinct]
+    if not len(r):
+        return 1.0
+    order = np.argsort(r)
+    cumulative = np.cumsum(mass[order])
+    half = np.searchsorted(cumulative, cumulative[-1] / 2)
+    return float(r[order][min(half, len(r) - 1)])
+

@@ -1,0 +1,44 @@
+"""Saving fitted models and loading them back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from . import files
+from .estimators import SpectralRegressor
+
+
+class Savable(Protocol):
+    """A fitted model that knows its header and arrays."""
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
+
+
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (SpectralRegressor,)}
+
+
+def save(model: Savable, path: files.PathLike) -> None:
+    """Write a fitted model to one file: a JSON header and raw arrays, no pickle.
+
+    What predicting needs is kept, with the choice of λ and its scores; the coefficients of the other λ are not.
+    """
+    name = type(model).__name__
+    if _CLASSES.get(name) is not type(model):
+        known = ", ".join(_CLASSES)
+        raise ValueError(f"{name} is not a model that can be saved: use one of {known}")
+    header, arrays = model._to_parts()
+    files.write(path, "model", {"class": name, **header}, arrays)
+
+
+def load(path: files.PathLike) -> Any:
+    """The fitted model in a file that :func:`save` wrote; a damaged or foreign file is an error that says so."""
+    header, arrays = files.read(path, "model")
+    name = header.get("class")
+    if name not in _CLASSES:
+        raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
+    try:
+        return _CLASSES[name]._from_parts(header, arrays)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise files.FileError(f"{path} does not hold a complete model: {error}") from None

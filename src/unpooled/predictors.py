@@ -1,0 +1,74 @@
+"""Fitted functions, free of the way they were found: what predicts, and what is saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import threads
+from .arrays import Array, is_numpy, like, namespace, to_numpy
+from .kernels.base import Kernel
+from .kernels.specs import from_spec, to_spec
+
+
+@dataclass
+class KernelExpansion:
+    """f(x) = Σ_i c_i K(x, x_i) + b, for one or more targets.
+
+    ``coef`` has shape (N, T), ``intercept`` (T,). Rows are predicted a block at a time, so memory stays at a few
+    blocks however many rows come.
+    """
+
+    kernel: Kernel
+    points: Array = field(repr=False)
+    coef: Array = field(repr=False)
+    intercept: Array = field(repr=False)
+
+    @property
+    def n_points(self) -> int:
+        return int(self.points.shape[0])
+
+    def predict(self, X: Array) -> Array:
+        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``."""
+        points, coef, intercept = (like(a, X) for a in (self.points, self.coef, self.intercept))
+        blocks = threads.row_blocks(X.shape[0], max(1, self.n_points))
+        if not is_numpy(X):
+            xp = namespace(X)
+            parts = [self.kernel.block(X[rows, :], points) @ coef + intercept for rows in blocks]
+            return xp.concat(parts) if parts else xp.zeros((0, coef.shape[1]), dtype=X.dtype)
+        out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            np.matmul(self.kernel.block(X[rows], points), coef, out=out[rows])
+            out[rows] += intercept
+
+        threads.for_each(fill, blocks)
+        return out
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The header and the arrays of a file."""
+        arrays = {"points": self.points, "coef": self.coef, "intercept": self.intercept}
+        return {"kernel": to_spec(self.kernel)}, {name: to_numpy(a) for name, a in arrays.items()}
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> KernelExpansion:
+        """The inverse of :meth:`to_parts`; a ValueError says what does not fit together."""
+        missing = {"points", "coef", "intercept"} - arrays.keys()
+        if missing:
+            raise ValueError(f"the file lacks the arrays {', '.join(sorted(missing))}")
+        points, coef, intercept = arrays["points"], arrays["coef"], arrays["intercept"]
+        shapes_agree = (
+            points.ndim == 2
+            and coef.ndim == 2
+            and coef.shape[0] == points.shape[0]
+            and intercept.shape == (coef.shape[1],)
+        )
+        if not shapes_agree:
+            raise ValueError(
+                f"the arrays do not fit together: points {points.shape}, coef {coef.shape}, intercept {intercept.shape}"
+            )
+        if not all(np.issubdtype(a.dtype, np.floating) and np.all(np.isfinite(a)) for a in (points, coef, intercept)):
+            raise ValueError("the arrays must hold finite floating-point numbers")
+        return cls(from_spec(header.get("kernel")), points, coef, intercept)

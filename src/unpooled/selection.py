@@ -1,0 +1,117 @@
+"""Choosing λ: a default grid, and leave-one-out, GCV and k-fold scores of a whole path.
+
+All scores are weighted mean squared errors, so smaller is better and the unit is that of y². In coordinates
+v = √(N w)·(y - b) the residual is (I - A g(A))v, and row i has leverage h_i = [A g(A)]_ii (+ w_i for the intercept).
+
+- leave-one-out: Σ w_i (r_i/(1-h_i))². Exact for Tikhonov with N·λ held fixed, intercept and weights included: a row
+  is left out with all its weight. For other filters it is a shortcut, a few per cent off on small samples.
+- GCV: Σ w_i r_i² / (1 - df/N)², df = Σ_i h_i, N the number of rows: weights count in the error, not in N.
+- k folds: rows held out in turn, the squared errors weighted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arrays import Array, eps, like, namespace, to_numpy
+from .filters import Filter, Floats, Tikhonov
+from .solvers.decomposition import Decomposition, eigh, filter_path
+from .solvers.operator import dense
+
+CRITERIA = ("loo", "gcv", "cv")
+
+
+def default_grid(kappa_sq: float, rounding: float) -> Floats:
+    """λ from κ² down, three a decade: to 10⁻⁹ κ² in double precision, to 10⁻⁵ κ² in single."""
+    decades = 9 if rounding < 1e-10 else 5
+    return np.asarray(kappa_sq * np.logspace(0, -decades, 3 * decades + 1))
+
+
+def is_exact(criterion: str, filter: Filter) -> bool:
+    """Whether the criterion is what its name says, or the shortcut that is exact for Tikhonov alone."""
+    return criterion != "loo" or isinstance(filter, Tikhonov)
+
+
+@dataclass
+class Scores:
+    """The criterion for every λ and target, shape (L, T), and the effective degrees of freedom (L,)."""
+
+    criterion: Floats
+    df: Floats
+
+
+def score_path(
+    criterion: str,
+    decomposition: Decomposition,
+    v: Array,
+    filter: Filter,
+    lams: Floats,
+    kappa_sq: float,
+    leverage_of_mean: Array | float,
+) -> Scores:
+    """Leave-one-out or GCV for every λ from one decomposition."""
+    xp = namespace(v)
+    n = v.shape[0]
+    (g, _), (r, r0) = filter_path(filter, decomposition, lams, kappa_sq)
+    centered = not isinstance(leverage_of_mean, float)
+    df = np.sum(g * decomposition.sigma, axis=1) + (1.0 if centered else 0.0)
+    if criterion == "loo":
+        left = decomposition.diagonals(r, r0) - leverage_of_mean  # 1 - h_i, (L, N)
+    else:
+        left = like(np.repeat(1.0 - df[:, None] / n, n, axis=1), v)
+    floor = 1e3 * eps(v)  # a row the model reproduces whatever its label says nothing: the score is undefined
+    scores = np.empty((len(lams), v.shape[1]))
+    for i in range(len(lams)):
+        if float(xp.min(left[i, :])) < floor:
+            scores[i] = np.inf
+            continue
+        residual = decomposition.apply(r[i : i + 1], r0[i : i + 1], v)[0, :, :] / left[i, :, None]
+        scores[i] = to_numpy(xp.mean(residual * residual, axis=0))
+    return Scores(scores, df)
+
+
+def fold_scores(
+    K: Array,
+    Y: Array,
+    weights: Array | None,
+    center: bool,
+    filter: Filter,
+    lams: Floats,
+    kappa_sq: float,
+    folds: Iterable[tuple[np.ndarray, np.ndarray]],
+) -> Floats:
+    """k-fold scores (L, T): one decomposition a fold, every λ from it. K is read, not overwritten."""
+    xp = namespace(K)
+    total, mass = np.zeros((len(lams), Y.shape[1])), 0.0
+    for train, test in folds:
+        tr, te = like(train, K, dtype=xp.int64), like(test, K, dtype=xp.int64)
+        K_rows = xp.take(K, tr, axis=0)
+        w = None if weights is None else xp.take(weights, tr, axis=0)
+        M, coordinates = dense(xp.take(K_rows, tr, axis=1), w, center)
+        v, b = coordinates.targets(xp.take(Y, tr, axis=0))
+        decomposition = eigh(M, coordinates.n)
+        (g, g0), _ = filter_path(filter, decomposition, lams, kappa_sq)
+        K_test = xp.take(K_rows, te, axis=1).T
+        Y_test = xp.take(Y, te, axis=0)
+        w_test = xp.ones_like(Y_test[:, 0]) if weights is None else xp.take(weights, te, axis=0)
+        for i in range(len(lams)):
+            c = coordinates.coefficients(decomposition.apply(g[i : i + 1], g0[i : i + 1], v)[0, :, :])
+            error = K_test @ c + coordinates.intercept(c, b) - Y_test
+            total[i] += to_numpy(w_test @ (error * error))
+        mass += float(xp.sum(w_test))
+    return total / mass
+
+
+def best_index(criterion: Floats, lams: Floats, per_target: bool) -> np.ndarray:
+    """For every target the index of its λ: the lowest score, and among equals the largest λ."""
+    scores = criterion if per_target else np.repeat(criterion.mean(axis=1, keepdims=True), criterion.shape[1], axis=1)
+    scores = np.where(np.isnan(scores), np.inf, scores)
+    if np.any(np.all(np.isinf(scores), axis=0)):
+        raise ValueError(
+            "no lam of the grid has a finite score: every one reproduces the labels exactly; give larger values in grid"
+        )
+    descending = np.argsort(-lams, kind="stable")
+    return np.asarray(descending[np.argmin(scores[descending], axis=0)])

@@ -1,0 +1,97 @@
+"""The empirical operator L_D as a symmetric matrix: where weights and centring enter, once.
+
+For weights w_i ≥ 0, Σ w_i = 1, the operator L_D f = Σ w_i f(x_i) K_{x_i} has the spectrum of A = D^½ 𝕂 D^½, D = diag(w), and
+
+    f = g_λ(L_D) Σ w_i y_i K_{x_i} = Σ c_i K_{x_i},   c = D^½ g_λ(A) D^½ y.
+
+Equal weights give c = (1/N) g_λ(𝕂/N) y of paper 001. With the kernel centred on the weighted sample,
+K̂ = (I - 1wᵀ) 𝕂 (I - w1ᵀ), and D^½ K̂ D^½ = P A P with the orthogonal projection P = I - ssᵀ, s = √w. The intercept is
+b = Σ w_i y_i, and y - b enters in place of y (paper 002, (2.7) and (2.8), with weights).
+
+The matrix worked on is M = N·A, which for equal weights is 𝕂 itself, and ``root`` = √(N·w) is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scipy.linalg import get_blas_funcs
+
+from ..arrays import Array, is_numpy, namespace
+from ..threads import row_blocks
+
+
+@dataclass
+class Coordinates:
+    """The way from labels to the coordinates of M and from a solution there back to coefficients."""
+
+    n: int
+    root: Array | None  #: √(N w); None for equal weights
+    center: bool
+    mean_row: Array | None = None  #: 𝕂w, where centred
+
+    def targets(self, Y: Array) -> tuple[Array, Array]:
+        """v = P·root·Y and the intercepts b. Written root·(Y - b), so that a large mean costs no digits."""
+        xp = namespace(Y)
+        b = xp.zeros(Y.shape[1], dtype=Y.dtype, device=Y.device)
+        if self.center:
+            b = self._mean(Y)
+            # Once more on what is left: then b is right to the last digit under any offset.
+            b = b + self._mean(Y - b)
+        v = Y - b
+        return (v if self.root is None else v * self.root[:, None]), b
+
+    def _mean(self, Y: Array) -> Array:
+        return namespace(Y).mean(Y, axis=0) if self.root is None else self.weights(Y) @ Y
+
+    def weights(self, reference: Array) -> Array:
+        """w, normalised to sum to one."""
+        if self.root is None:
+            xp = namespace(reference)
+            return xp.full(self.n, 1.0 / self.n, dtype=reference.dtype, device=reference.device)
+        return self.root * self.root / self.n
+
+    def coefficients(self, a: Array) -> Array:
+        """c = root·a/N for a = g(A)v."""
+        return (a if self.root is None else a * self.root[:, None]) / self.n
+
+    def intercept(self, c: Array, b: Array) -> Array:
+        """b - wᵀ𝕂c: the constant of Σ c_i K̂_{x_i} + b once it is written with K in place of K̂ (Σ c_i = 0)."""
+        return b - self.mean_row @ c if self.center else b
+
+    def leverage_of_mean(self, reference: Array) -> Array | float:
+        """What the intercept adds to the leverage of every row: w_i."""
+        return self.weights(reference) if self.center else 0.0
+
+
+def dense(K: Array, weights: Array | None, center: bool) -> tuple[Array, Coordinates]:
+    """M = N·P D^½ 𝕂 D^½ P, in the memory of 𝕂, and its coordinates."""
+    n = K.shape[0]
+    coordinates = Coordinates(n, root_of(weights, n), center)
+    if center:
+        coordinates.mean_row = K @ coordinates.weights(K)
+    if coordinates.root is not None:
+        for rows in row_blocks(n, n):
+            K[rows, :] *= coordinates.root[rows, None] * coordinates.root[None, :]
+    if center:
+        _project_out(K, coordinates.weights(K) ** 0.5)
+    return K, coordinates
+
+
+def root_of(weights: Array | None, n: int) -> Array | None:
+    """√(N w) with w normalised."""
+    return None if weights is None else (weights * (n / namespace(weights).sum(weights))) ** 0.5
+
+
+def _project_out(M: Array, s: Array) -> None:
+    """M ← (I - ssᵀ) M (I - ssᵀ) in place, as the update M - suᵀ - usᵀ with u = Ms - s(sᵀMs)/2."""
+    u = M @ s
+    u = u - s * (0.5 * (s @ u))
+    if is_numpy(M) and M.flags.c_contiguous:
+        # BLAS updates in place and on all cores; the transpose is the Fortran array that it wants.
+        (ger,) = get_blas_funcs(("ger",), (M,))
+        ger(-1.0, s, u, a=M.T, overwrite_a=1)
+        ger(-1.0, u, s, a=M.T, overwrite_a=1)
+        return
+    for rows in row_blocks(M.shape[0], M.shape[1]):
+        M[rows, :] -= s[rows, None] * u[None, :] + u[rows, None] * s[None, :]
