@@ -21,6 +21,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def is_numpy(array: Array) -> bool:
+    """True for a NumPy array."""
     return isinstance(array, np.ndarray)
 
 

@@ -25,7 +25,7 @@ class Dataset:
 
 
 def load_airfoil() -> Dataset:
-    """NASA airfoil self-noise: 1503 wind-tunnel runs, 5 features, the sound level in dB; all with their means removed."""
+    """NASA airfoil self-noise: 1503 wind-tunnel runs, 5 features, the sound level in dB; means removed."""
     with as_file(files("unpooled") / "data" / "airfoil.parquet") as path:
         table = pq.read_table(path)
     X = np.column_stack([table[f"x{i}"].to_numpy() for i in range(5)]).astype(float)

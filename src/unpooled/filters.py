@@ -151,8 +151,8 @@ class NuMethod(Filter):
         μ_k = (k-1)(2k-3)(2k+2ν-1) / ((k+2ν-1)(2k+4ν-1)(2k+2ν-3))
         ω_k = 4 (2k+2ν-1)(k+ν-1) / ((k+2ν-1)(2k+4ν-1))
 
-    the residual polynomials obey r_k = r_{k-1} + μ_k (r_{k-1} - r_{k-2}) - ω_k x r_{k-1} (Engl, Hanke and Neubauer 1996,
-    §6.3). Qualification ν: as accurate as Landweber after the square root of its steps, while the target's
+    the residual polynomials obey r_k = r_{k-1} + μ_k (r_{k-1} - r_{k-2}) - ω_k x r_{k-1} (Engl, Hanke and Neubauer
+    1996, §6.3). Qualification ν: as accurate as Landweber after the square root of its steps, while the target's
     regularity is within ν.
 
     Parameters
@@ -241,7 +241,9 @@ def to_spec(filter: Filter) -> dict[str, Any]:
     for name, cls in _BY_NAME.items():
         if type(filter) is cls:
             return {"filter": name, **filter.get_params(deep=False)}
-    raise ValueError(f"a model with the filter {type(filter).__name__} cannot be saved: only unpooled's own filters can")
+    raise ValueError(
+        f"a model with the filter {type(filter).__name__} cannot be saved: only unpooled's own filters can"
+    )
 
 
 def from_spec(spec: Any) -> Filter:

@@ -62,7 +62,7 @@ def score_path(
         left = decomposition.diagonals(r, r0) - leverage_of_mean  # 1 - h_i, (L, N)
     else:
         left = like(np.repeat(1.0 - df[:, None] / n, n, axis=1), v)
-    floor = 1e3 * eps(v)  # a row the model reproduces whatever its label says nothing: the score is undefined
+    floor = 64 * eps(v)  # a row the model reproduces whatever its label says nothing: the score is undefined
     scores = np.empty((len(lams), v.shape[1]))
     for i in range(len(lams)):
         if float(xp.min(left[i, :])) < floor:

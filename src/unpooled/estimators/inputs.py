@@ -95,4 +95,6 @@ def _refuse_non_finite(name: str, values: Array, columns: Any) -> None:
     column = ""
     if len(where) == 2 and values.ndim == 2 and name == "X":
         column = f", column {columns[where[1]]!r}" if columns is not None else f", column {where[1]}"
-    raise ValueError(f"{name} contains {kind}, first in row {where[0]}{column}: drop or impute such rows before fitting")
+    raise ValueError(
+        f"{name} contains {kind}, first in row {where[0]}{column}: drop or impute such rows before fitting"
+    )

@@ -69,8 +69,8 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    ``sample_weight`` acts as repeated rows at a given λ, centring included; only ratios matter. Leave-one-out leaves a row
-    out with all its weight, GCV counts rows and weighs errors, folds are drawn over rows.
+    ``sample_weight`` acts as repeated rows at a given λ, centring included; only ratios matter. Leave-one-out leaves a
+    row out with all its weight, GCV counts rows and weighs errors, folds are drawn over rows.
 
     Examples
     --------
@@ -176,7 +176,9 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         n = problem.X.shape[0]
         if isinstance(self.lam, str):
             if self.lam not in selection.CRITERIA:
-                raise ValueError(f"lam must be a positive number, an array of them, 'loo', 'gcv' or 'cv'; got {self.lam!r}")
+                raise ValueError(
+                    f"lam must be a positive number, an array of them, 'loo', 'gcv' or 'cv'; got {self.lam!r}"
+                )
             criterion: str | None = self.lam
             given = self.grid
         else:
@@ -185,9 +187,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
                 return None, values[None]
             criterion, given = "loo", values
         if n < 2:
-            raise ValueError(
-                f"lam={criterion!r} needs at least 2 rows to choose from and X has n_samples = {n}: give lam as a number"
-            )
+            raise ValueError(f"lam={criterion!r} needs at least 2 rows and X has n_samples = {n}: give lam as a number")
         if given is None:
             return criterion, selection.default_grid(problem.kappa_sq, eps(problem.X))
         grid = positive_numbers("grid", given)

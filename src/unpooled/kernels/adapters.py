@@ -37,9 +37,7 @@ def as_kernel(kernel: Any) -> Kernel:
         raise ValueError(f"kernel must be an object, not the class {kernel.__name__}: write {kernel.__name__}()")
     if callable(kernel):
         return FromFunction(kernel)
-    raise ValueError(
-        f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {kernel!r}"
-    )
+    raise ValueError(f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {kernel!r}")
 
 
 def _from_name(name: str) -> Kernel:
@@ -73,7 +71,9 @@ def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
 
 def _numpy_only(kernel: Kernel, X: Array) -> None:
     if not is_numpy(X):
-        raise ValueError(f"{type(kernel).__name__} works on NumPy arrays only: give X as one, or use Gaussian or Matern")
+        raise ValueError(
+            f"{type(kernel).__name__} works on NumPy arrays only: give X as one, or use Gaussian or Matern"
+        )
 
 
 class Pairwise(Kernel):

@@ -96,7 +96,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, Kernel) or isinstance(a, str) or isinstance(b, str):
+    if isinstance(a, (Kernel, str)) or isinstance(b, str):
         return bool(a == b)
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
@@ -218,4 +218,3 @@ def sample_frequencies(kernel: Kernel, n: int, d: int, rng: np.random.Generator)
             "use Gaussian, Laplacian or Matern"
         )
     return np.asarray(sampler(n, d, rng))
-

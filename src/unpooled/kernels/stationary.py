@@ -34,8 +34,7 @@ class Stationary(Kernel):
         if isinstance(self.length_scale, str):
             if self.length_scale != "median":
                 raise ValueError(
-                    f"length_scale must be a positive number, one per feature, or 'median', "
-                    f"got {self.length_scale!r}"
+                    f"length_scale must be a positive number, one per feature, or 'median', got {self.length_scale!r}"
                 )
             length_scale: Any = median_distance(X, weights)
         else:
@@ -208,4 +207,3 @@ def median_distance(X: Array, weights: Array | None = None) -> float:
     cumulative = np.cumsum(mass[order])
     half = np.searchsorted(cumulative, cumulative[-1] / 2)
     return float(r[order][min(half, len(r) - 1)])
-

@@ -10,7 +10,6 @@ import scipy.linalg
 from ..arrays import Array, add_to_diagonal, is_numpy, namespace
 from .decomposition import NotPositiveDefinite
 
-
 Solve = Callable[[Array], Array]  #: v ↦ (M + μI)⁻¹ v
 
 

@@ -174,6 +174,7 @@ def _thin(problem: Problem, lam: float, solver: str) -> tuple[Decomposition, Coo
 
 
 def mixed_is_possible(problem: Problem) -> bool:
+    """A ridge filter on float64 NumPy arrays."""
     return bool(problem.ridge_times and is_numpy(problem.X) and problem.X.dtype == np.float64)
 
 
@@ -217,20 +218,23 @@ def _mixed(
 ) -> PathSolution | None:
     """The ridge path with λ chosen in single precision and coefficients in double; None where that is not safe.
 
-    Single precision scores the regression of a kernel matrix that differs by about eps·‖M‖; below 2·eps·σ₁ that is no
-    longer small against λ, and a choice down there is left to double precision.
+    Single precision scores the regression of a kernel matrix that differs by about eps·‖M‖. Below 2·eps·σ₁ that is no
+    longer small against λ: a choice down there, or at the edge of it, is left to double precision.
     """
     n = coordinates.n
     v, b = coordinates.targets(problem.Y)
     rough = eigh(M.astype(np.float32), n)
     leverage = coordinates.leverage_of_mean(v)
     leverage32 = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
-    size = max(float(np.abs(v).max()), np.finfo(np.float32).tiny)  # labels of any scale fit single precision
+    size = max(float(np.abs(v).max()), float(np.finfo(np.float32).tiny))  # labels of any scale fit single precision
     scores = selection.score_path(
         criterion, rough, (v / size).astype(np.float32), problem.filter, lams, problem.kappa_sq, leverage32
     )
     index = selection.best_index(scores.criterion, lams, per_target)
-    if float(lams[index].min()) < 2 * float(np.finfo(np.float32).eps) * float(rough.sigma.max()):
+    trusted = lams >= 2 * float(np.finfo(np.float32).eps) * float(rough.sigma.max())
+    trusted &= np.all(np.isfinite(scores.criterion), axis=1)
+    edge = lams[trusted].min(initial=np.inf) if not np.all(trusted) else 0.0
+    if np.any(lams[index] <= edge):
         return None
     keep = len(lams) * v.shape[0] * v.shape[1] <= KEPT_NUMBERS
     wanted = np.arange(len(lams)) if keep else np.unique(index)

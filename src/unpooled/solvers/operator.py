@@ -1,6 +1,7 @@
 """The empirical operator L_D as a symmetric matrix: where weights and centring enter, once.
 
-For weights w_i ≥ 0, Σ w_i = 1, the operator L_D f = Σ w_i f(x_i) K_{x_i} has the spectrum of A = D^½ 𝕂 D^½, D = diag(w), and
+For weights w_i ≥ 0, Σ w_i = 1, the operator L_D f = Σ w_i f(x_i) K_{x_i} has the spectrum of A = D^½ 𝕂 D^½ with
+D = diag(w), and
 
     f = g_λ(L_D) Σ w_i y_i K_{x_i} = Σ c_i K_{x_i},   c = D^½ g_λ(A) D^½ y.
 

@@ -33,6 +33,6 @@ def iterate(filter: Filter, M: Array, v: Array, lam: float, kappa_sq: float) -> 
     step = 1.0 / (kappa_sq * M.shape[0])
     a_old = a = 0.0 * v
     for mu, omega in momentum_steps(filter, t):
-        gradient = kappa_sq ** -1 * v - step * (M @ a)
+        gradient = kappa_sq**-1 * v - step * (M @ a)
         a, a_old = a + mu * (a - a_old) + omega * gradient, a
     return a

@@ -1,0 +1,41 @@
+"""Plots of fitted models. Only this module touches matplotlib, and only when it is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..path import Path
+
+_NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold"}
+
+
+def new_figure(width: float = 6.4, height: float = 4.0, columns: int = 1) -> tuple[Figure, Any]:
+    """A figure that belongs to nobody: no global state, no window, no back-end is chosen for the user."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'unpooled[plot]'") from None
+    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    return figure, figure.subplots(1, columns)
+
+
+def plot_path(path: Path, ax: Axes | None = None, **line: Any) -> Axes:
+    """Root of the criterion against λ on logarithmic axes, a dot on the chosen λ, one line a target."""
+    if ax is None:
+        _, ax = new_figure()
+    order = np.argsort(path.lam)
+    scores = np.sqrt(path.criterion.reshape(len(path.lam), -1))
+    label = line.pop("label", None)
+    for target in range(scores.shape[1]):
+        name = label if scores.shape[1] == 1 or label is None else f"{label}, target {target}"
+        (drawn,) = ax.plot(path.lam[order], scores[order, target], label=name, **line)
+        chosen = path.index[target]
+        ax.plot(path.lam[chosen], scores[chosen, target], "o", color=drawn.get_color())
+    ax.set(xscale="log", yscale="log", xlabel="λ", ylabel=f"error of one label ({_NAMES[path.criterion_name]})")
+    return ax
