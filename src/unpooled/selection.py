@@ -18,7 +18,8 @@ import numpy as np
 
 from .arrays import Array, eps, like, namespace, to_numpy
 from .filters import Filter, Floats, Tikhonov
-from .solvers.decomposition import Decomposition, eigh, filter_path
+from .solvers.banded import Banded
+from .solvers.decomposition import Decomposition, NotPositiveDefinite, eigh, filter_path
 from .solvers.operator import dense
 
 CRITERIA = ("loo", "gcv", "cv")
@@ -53,24 +54,55 @@ def score_path(
     leverage_of_mean: Array | float,
 ) -> Scores:
     """Leave-one-out or GCV for every λ from one decomposition."""
-    xp = namespace(v)
-    n = v.shape[0]
     (g, _), (r, r0) = filter_path(filter, decomposition, lams, kappa_sq)
-    centered = not isinstance(leverage_of_mean, float)
-    df = np.sum(g * decomposition.sigma, axis=1) + (1.0 if centered else 0.0)
-    if criterion == "loo":
-        left = decomposition.diagonals(r, r0) - leverage_of_mean  # 1 - h_i, (L, N)
-    else:
-        left = like(np.repeat(1.0 - df[:, None] / n, n, axis=1), v)
-    floor = 64 * eps(v)  # a row the model reproduces whatever its label says nothing: the score is undefined
-    scores = np.empty((len(lams), v.shape[1]))
-    for i in range(len(lams)):
-        if float(xp.min(left[i, :])) < floor:
-            scores[i] = np.inf
-            continue
-        residual = decomposition.apply(r[i : i + 1], r0[i : i + 1], v)[0, :, :] / left[i, :, None]
-        scores[i] = to_numpy(xp.mean(residual * residual, axis=0))
+    df = np.sum(g * decomposition.sigma, axis=1) + _df_of_mean(leverage_of_mean)
+    left = decomposition.diagonals(r, r0) - leverage_of_mean if criterion == "loo" else None
+    scores = np.stack(
+        [
+            _score(
+                decomposition.apply(r[i : i + 1], r0[i : i + 1], v)[0, :, :],
+                left[i, :] if left is not None else 1.0 - df[i] / v.shape[0],
+            )
+            for i in range(len(lams))
+        ]
+    )
     return Scores(scores, df)
+
+
+def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage_of_mean: Array | float) -> Scores:
+    """The same for Tikhonov from resolvents: the residual is μ(M+μI)⁻¹v with μ = Nλ, and 1 - h_i = μ[(M+μI)⁻¹]_ii.
+
+    Where rounding leaves M + μI indefinite the score is infinite.
+    """
+    n = v.shape[0]
+    scores, df = np.full((len(lams), v.shape[1]), np.inf), np.full(len(lams), np.nan)
+    for i, mu in enumerate(n * lams):
+        try:
+            kept = mu * banded.inverse_diagonal(float(mu))
+        except NotPositiveDefinite:
+            continue
+        df[i] = n - float(np.sum(kept, dtype=float)) + _df_of_mean(leverage_of_mean)
+        residual = mu * banded.solve(np.full(v.shape[1], mu), v)
+        scores[i] = _score(residual, kept - leverage_of_mean if criterion == "loo" else 1.0 - df[i] / n)
+    return Scores(scores, df)
+
+
+def _df_of_mean(leverage_of_mean: Array | float) -> float:
+    """The intercept's degree of freedom."""
+    return 0.0 if isinstance(leverage_of_mean, float) else 1.0
+
+
+def _score(residual: Array, left: Array | float) -> Floats:
+    """Mean square of residual/left for every target; infinite where nothing is left.
+
+    A row that the model reproduces whatever its label (left = 1 - h = 0) says nothing.
+    """
+    xp = namespace(residual)
+    smallest = left if isinstance(left, float) else float(xp.min(left))
+    if smallest < 64 * eps(residual):
+        return np.full(residual.shape[1], np.inf)
+    residual = residual / (left if isinstance(left, float) else left[:, None])
+    return to_numpy(xp.mean(residual * residual, axis=0)).astype(float)
 
 
 def fold_scores(

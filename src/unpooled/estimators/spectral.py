@@ -16,7 +16,8 @@ from ..filters import Floats, as_filter
 from ..kernels import Precomputed, as_kernel
 from ..path import Path
 from ..predictors import KernelExpansion
-from ..solvers.fit import SOLVERS, PathSolution, Problem, fit_one, fit_path, mixed_is_possible
+from ..solvers.fit import SOLVERS, Problem, fit_one
+from ..solvers.paths import PathSolution, banded_is_possible, fit_path, mixed_is_possible
 from ..solvers.products import is_iteration
 from . import storage
 from .inputs import check_weights, check_X, check_Y
@@ -52,7 +53,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         The folds of ``lam="cv"``; a number is that many shuffled folds.
     random_state : int, RandomState or None, default 0
         Shuffles the folds; nothing else is random.
-    solver : {"auto", "cholesky", "products", "low-rank", "mixed", "eigh"}
+    solver : {"auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh"}
         "auto" takes the cheapest route that is right; ``solver_`` says which it was.
 
     Attributes
@@ -229,6 +230,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
             "cholesky": criterion is None and problem.ridge_times > 0,
             "products": criterion is None and is_iteration(problem.filter),
             "mixed": criterion in ("loo", "gcv") and mixed_is_possible(problem),
+            "banded": criterion in ("loo", "gcv") and banded_is_possible(problem),
         }
         if not fits.get(self.solver, True):
             raise ValueError(

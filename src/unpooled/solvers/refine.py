@@ -1,11 +1,13 @@
-"""Double-precision solutions from a single-precision decomposition.
+"""Double-precision ridge solutions from a single-precision factorisation.
 
-A float32 eigendecomposition takes half the time of a float64 one and is as good a preconditioner as there is:
-conjugate gradients on (M + μI) a = v, preconditioned by U (Nσ + μ)⁻¹ Uᵀ, reach double precision in a few products with
-M, and every λ and target is a column of the same products.
+Single precision takes half the time of double and is as good a preconditioner as there is: conjugate gradients on
+(M + μI) a = v, preconditioned by the same inverse in float32, reach double precision in a few products with M, and
+every λ and target is a column of the same products.
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 
@@ -15,38 +17,60 @@ MAX_STEPS = 60
 COLUMNS = 256  # right-hand sides at a time: bounded memory however many targets
 
 
-def solve_shifted(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Decomposition) -> tuple[np.ndarray, np.ndarray]:
-    """x with (M + mus[j] I) x_j = V_j for every column j, and which columns reached double precision."""
+class Rough(Protocol):
+    """Anything that solves with M + μI approximately."""
+
+    def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """(M + mus[j] I)⁻¹ V_j for every column j."""
+
+
+class SpectralInverse:
+    """(M + μI)⁻¹ = U (Nσ + μ)⁻¹ Uᵀ from a full decomposition of M/N."""
+
+    def __init__(self, decomposition: Decomposition) -> None:
+        self.U = decomposition.U
+        self.values = (len(self.U) * decomposition.sigma).astype(self.U.dtype)
+
+    def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """(M + mus[j] I)⁻¹ V_j for every column j."""
+        projected = self.U.T @ V
+        projected /= self.values[:, None] + mus.astype(V.dtype)[None, :]
+        return self.U @ projected
+
+
+def solve_shifted(
+    M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough, floor: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """x with (M + mus[j] I) x_j = V_j for every column j, and which columns reached double precision.
+
+    ``rough`` is never asked for a shift below ``floor``.
+    """
     solution, done = np.empty_like(V), np.empty(V.shape[1], dtype=bool)
     for start in range(0, V.shape[1], COLUMNS):
         columns = slice(start, start + COLUMNS)
-        solution[:, columns], done[columns] = _preconditioned_cg(M, mus[columns], V[:, columns], rough)
+        solution[:, columns], done[columns] = _preconditioned_cg(M, mus[columns], V[:, columns], rough, floor)
     return solution, done
 
 
 def _preconditioned_cg(
-    M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Decomposition
+    M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    n = M.shape[0]
-    inverse = (1.0 / (n * rough.sigma[:, None] + mus[None, :])).astype(rough.U.dtype)
-    norm_of_M = n * float(rough.sigma.max())
+    norm_of_M = float(np.linalg.norm(M))
     eps = float(np.finfo(V.dtype).eps)
 
     def precondition(R: np.ndarray, active: np.ndarray) -> np.ndarray:
         # Residuals shrink below single precision's range: scale each column to one and back.
         size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
-        projected = rough.U.T @ (R / size).astype(rough.U.dtype)
-        projected *= inverse[:, active]
-        return (rough.U @ projected).astype(V.dtype) * size
+        return rough.solve(np.maximum(mus[active], floor), (R / size).astype(np.float32)).astype(V.dtype) * size
 
     X, R = np.zeros_like(V), V.copy()
     done = np.linalg.norm(V, axis=0) == 0.0
     active = np.flatnonzero(~done)
+    if not len(active):
+        return X, done
     Z = precondition(R[:, active], active)
     P, rz = Z, np.sum(R[:, active] * Z, axis=0)
     for _ in range(MAX_STEPS):
-        if not len(active):
-            break
         MP = M @ P + mus[active] * P
         alpha = rz / np.sum(P * MP, axis=0)
         X[:, active] += alpha * P
@@ -58,6 +82,8 @@ def _preconditioned_cg(
         done[active[small]] = True
         keep = ~small
         active, P, rz = active[keep], P[:, keep], rz[keep]
+        if not len(active):
+            break
         Z = precondition(R[:, active], active)
         rz_new = np.sum(R[:, active] * Z, axis=0)
         P, rz = Z + (rz_new / rz) * P, rz_new

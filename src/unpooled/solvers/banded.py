@@ -1,0 +1,190 @@
+"""Every ridge solution and its leave-one-out diagonal from a reduction to block tridiagonal form.
+
+M = QBQᵀ with Q orthogonal and B block tridiagonal takes (8/3)N³ operations, all of them matrix products; an
+eigendecomposition spends half of its own in memory-bound matrix-vector products. With the block Cholesky factor
+B + μI = LLᵀ, which costs next to nothing,
+
+    (M + μI)⁻¹ v = Q L⁻ᵀ L⁻¹ Qᵀ v,      diag (M + μI)⁻¹ = squared row norms of Q L⁻ᵀ,
+
+the latter in O(N² b) for every μ. So the ridge path and exact leave-one-out need no eigenvalue at all.
+
+The reduction is the first stage of the two-stage tridiagonalisation (Bischof, Lang and Sun 2000): QR of the panel
+below the diagonal block, then a symmetric rank-2b update. SciPy's BLAS wrappers need contiguous matrices, so the
+trailing matrix is copied to a smaller one every few panels, and the panels in between are padded with zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from .decomposition import NotPositiveDefinite
+
+BLOCK = 64  # wide enough for fast products, narrow enough for cheap shifts
+PANELS_PER_COPY = 8
+Reflectors = list[tuple[int, np.ndarray, np.ndarray]]  # (first row, V, T) of I - V T Vᵀ
+
+
+@dataclass
+class Banded:
+    """M = QBQᵀ: diagonal blocks D_k (lower triangles), blocks S_k below them, and Q."""
+
+    Q: np.ndarray
+    D: list[np.ndarray]
+    S: list[np.ndarray]
+    _factors: dict[float, list[tuple[np.ndarray, np.ndarray | None]]] = field(default_factory=dict, repr=False)
+
+    def factor(self, mu: float) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """The block Cholesky factor of B + μI: (L_kk, L_{k+1,k}) for every k; kept, for the solves that follow."""
+        if mu not in self._factors:
+            self._factors[mu] = self._factorise(mu)
+        return self._factors[mu]
+
+    def _factorise(self, mu: float) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        trsm, potrf = _functions(self.Q, blas=("trsm",), lapack=("potrf",))
+        factors: list[tuple[np.ndarray, np.ndarray | None]] = []
+        below = None
+        for k, block in enumerate(self.D):
+            shifted = block + mu * np.eye(len(block), dtype=block.dtype)
+            if below is not None:
+                shifted -= below @ below.T
+            L, info = potrf(shifted, lower=1, clean=1)
+            if info != 0:
+                raise NotPositiveDefinite("the shifted matrix is not positive definite in this precision")
+            below = trsm(1.0, L, self.S[k], side=1, lower=1, trans_a=1) if k < len(self.S) else None
+            factors.append((L, below))
+        return factors
+
+    def inverse_diagonal(self, mu: float) -> np.ndarray:
+        """diag (M + μI)⁻¹."""
+        gemm, trsm = _functions(self.Q, blas=("gemm", "trsm"))
+        total = np.zeros(len(self.Q), dtype=self.Q.dtype)
+        Z, below, column = None, None, 0
+        for L, next_below in self.factor(mu):
+            rows = self.Q[:, column : column + len(L)].copy(order="F")
+            if below is not None:
+                rows = gemm(-1.0, Z, below, trans_b=1, beta=1.0, c=rows, overwrite_c=1)
+            Z = trsm(1.0, L, rows, side=1, lower=1, trans_a=1, overwrite_b=1)
+            total += np.einsum("ij,ij->i", Z, Z)
+            below, column = next_below, column + len(L)
+        return total
+
+    def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """(M + mus[j] I)⁻¹ V_j for every column j."""
+        (gemm,) = _functions(self.Q, blas=("gemm",))
+        W = gemm(1.0, self.Q, V, trans_a=1)
+        for mu in np.unique(mus):
+            columns = np.flatnonzero(mus == mu)
+            W[:, columns] = self._solve_banded(float(mu), W[:, columns])
+        return gemm(1.0, self.Q, W)
+
+    def _solve_banded(self, mu: float, W: np.ndarray) -> np.ndarray:
+        (trsm,) = _functions(self.Q, blas=("trsm",))
+        factors = self.factor(mu)
+        starts = np.cumsum([0] + [len(L) for L, _ in factors])
+        pieces = [W[a:b] for a, b in pairwise(starts)]
+        for k, (L, below) in enumerate(factors):  # L z = w
+            pieces[k] = trsm(1.0, L, pieces[k], lower=1)
+            if below is not None:
+                pieces[k + 1] = pieces[k + 1] - below @ pieces[k]
+        for k, (L, below) in reversed(list(enumerate(factors))):  # Lᵀ x = z
+            if below is not None:
+                pieces[k] = pieces[k] - below.T @ pieces[k + 1]
+            pieces[k] = trsm(1.0, L, pieces[k], lower=1, trans_a=1)
+        return np.concatenate(pieces)
+
+
+def reduce(M: np.ndarray, block: int = BLOCK) -> Banded:
+    """The reduction of a symmetric matrix. Overwrites M."""
+    D, S, reflectors = _block_tridiagonal(M.T, block)  # the transpose of a C-ordered matrix is Fortran-ordered
+    return Banded(_orthogonal(reflectors, len(M), M.dtype), D, S)
+
+
+def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], Reflectors]:
+    symm, syr2k, gemm, geqrf = _functions(A, blas=("symm", "syr2k", "gemm"), lapack=("geqrf",))
+    D: list[np.ndarray] = []
+    S: list[np.ndarray] = []
+    reflectors: Reflectors = []
+    n, first, done = len(A), 0, 0  # A holds rows and columns first..n of the reduced matrix; done of them are finished
+    while n - done > b:
+        o = done - first
+        if o == PANELS_PER_COPY * b:
+            A, first, o = np.asfortranarray(A[o:, o:]), done, 0
+        D.append(A[o : o + b, o : o + b].copy(order="F"))
+        panel, tau, _, _ = geqrf(A[o + b :, o : o + b].copy(order="F"), overwrite_a=1)
+        w = min(panel.shape)
+        S.append(np.asfortranarray(np.triu(panel[:w])))
+        V = np.zeros((n - first, w), dtype=A.dtype, order="F")
+        V[o + b :] = np.tril(panel[:, :w], -1)
+        V[o + b + np.arange(w), np.arange(w)] = 1.0
+        T = _triangular_factor(V, tau[:w])
+        # Two-sided update: with X = A V T and W = X - V (Tᵀ Vᵀ X)/2 it is A - V Wᵀ - W Vᵀ.
+        X = symm(1.0, A, gemm(1.0, V, T), lower=1)
+        X[: o + b] = 0.0
+        W = gemm(-0.5, V, gemm(1.0, T, gemm(1.0, V, X, trans_a=1), trans_a=1), beta=1.0, c=X, overwrite_c=1)
+        A = syr2k(-1.0, V, W, beta=1.0, c=A, lower=1, overwrite_c=1)
+        reflectors.append((done + b, V[o + b :], T))
+        done += b
+    D.append(A[done - first :, done - first :].copy(order="F"))
+    return D, S, reflectors
+
+
+def _triangular_factor(V: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """T of the compact form H_1…H_w = I - V T Vᵀ: T⁻¹ is the upper part of VᵀV with 1/τ on its diagonal."""
+    (gemm,) = _functions(V, blas=("gemm",))
+    live = tau != 0.0  # τ = 0 is the identity: that column of V takes no part
+    inverse = np.triu(gemm(1.0, V, V, trans_a=1), 1)
+    inverse[~live], inverse[:, ~live] = 0.0, 0.0
+    np.fill_diagonal(inverse, 1.0 / np.where(live, tau, 1.0))
+    T = scipy.linalg.solve_triangular(inverse, np.eye(len(tau), dtype=V.dtype), check_finite=False)
+    T[~live], T[:, ~live] = 0.0, 0.0
+    return np.asfortranarray(T)
+
+
+def _orthogonal(reflectors: Reflectors, n: int, dtype: np.dtype) -> np.ndarray:
+    """Q, the product of the reflectors, multiplied from the last: a few at a time, merged into wide products."""
+    Q = np.zeros((0, 0), dtype=dtype, order="F")
+    (gemm,) = get_blas_funcs(("gemm",), dtype=dtype)
+    for end in range(len(reflectors), 0, -4):
+        group = reflectors[max(0, end - 4) : end]
+        first = group[0][0]
+        V, T = _merge(group, n - first)
+        grown = np.zeros((n - first, n - first), dtype=dtype, order="F")
+        new = len(grown) - len(Q)
+        grown[new:, new:] = Q
+        grown[np.arange(new), np.arange(new)] = 1.0
+        Y = gemm(1.0, T, gemm(1.0, V, grown, trans_a=1))
+        Q = gemm(-1.0, V, Y, beta=1.0, c=grown, overwrite_c=1)
+    full = np.zeros((n, n), dtype=dtype, order="F")
+    rest = n - len(Q)
+    full[rest:, rest:] = Q
+    full[np.arange(rest), np.arange(rest)] = 1.0
+    return full
+
+
+def _merge(group: Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(I - V₁T₁V₁ᵀ)(I - V₂T₂V₂ᵀ)… = I - V T Vᵀ with V = [V₁ V₂ …] and T block upper triangular."""
+    (gemm,) = _functions(group[0][1], blas=("gemm",))
+    width = sum(T.shape[0] for _, _, T in group)
+    V = np.zeros((rows, width), dtype=group[0][1].dtype, order="F")
+    T = np.zeros((width, width), dtype=V.dtype, order="F")
+    used = 0
+    for _, piece, small in group:
+        own = slice(used, used + small.shape[0])
+        V[rows - len(piece) :, own] = piece
+        if used:
+            before = slice(0, used)
+            T[before, own] = -T[before, before] @ gemm(1.0, V[:, before], V[:, own], trans_a=1) @ small
+        T[own, own] = small
+        used = own.stop
+    return V, T
+
+
+def _functions(A: np.ndarray, blas: tuple[str, ...] = (), lapack: tuple[str, ...] = ()) -> tuple[Any, ...]:
+    # One library for all: NumPy carries a BLAS of its own, and the idle threads of the two get in each other's way.
+    return tuple(get_blas_funcs(blas, (A,))) + tuple(get_lapack_funcs(lapack, (A,)))
