@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
 import numpy as np
 
 
@@ -62,3 +65,74 @@ def iterated_ridge_coefficients(K, y, lam, times):
     for _ in range(times):
         total = total + ridge_coefficients(K, y - K @ total, lam)
     return total
+
+
+def elementwise(formula, X, Z):
+    """The matrix of a function of two rows, one pair at a time, in double precision."""
+    X, Z = np.asarray(X, dtype=float), np.asarray(Z, dtype=float)
+    return np.array([[formula(x, z) for z in Z] for x in X])
+
+
+def laplacian(X, Z, length_scale=1.0):
+    return elementwise(lambda x, z: np.exp(-np.linalg.norm((x - z) / length_scale)), X, Z)
+
+
+def matern(X, Z, length_scale=1.0, nu=1.5):
+    """Rasmussen and Williams 2006, (4.14) and (4.17)."""
+
+    def value(x, z):
+        s = np.sqrt(2 * nu) * np.linalg.norm((x - z) / length_scale)
+        return {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[nu] * np.exp(-s)
+
+    return elementwise(value, X, Z)
+
+
+def polynomial(X, Z, degree, gamma, coef0):
+    return elementwise(lambda x, z: (gamma * np.dot(x, z) + coef0) ** degree, X, Z)
+
+
+def brownian(X, Z):
+    return elementwise(lambda x, z: 1 + min(x[0], z[0]), X, Z)
+
+
+def centered_kernel(k, X, Z, sample, weights=None):
+    """K(x, z) - Σ_i w_i K(u_i, z) - Σ_i w_i K(x, u_i) + Σ_ij w_i w_j K(u_i, u_j), of a function k of two matrices."""
+    w = np.full(len(sample), 1 / len(sample)) if weights is None else weights / np.sum(weights)
+    column, row, grand = w @ k(sample, Z), k(X, sample) @ w, w @ k(sample, sample) @ w
+    return k(X, Z) - column[None, :] - row[:, None] + grand
+
+
+def distances_and_masses(X, weights=None):
+    """(r, mass): the distance of every pair of distinct rows, and how often it counts, w_i·w_j."""
+    X = np.asarray(X, dtype=float)
+    w = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+    pairs = [(i, j) for i in range(len(X)) for j in range(i) if np.any(X[i] != X[j])]
+    r = np.array([np.linalg.norm(X[i] - X[j]) for i, j in pairs])
+    return r, np.array([w[i] * w[j] for i, j in pairs])
+
+
+def landweber_sums(x, t):
+    """(Σ_{i<t} (1-x)^i, (1-x)^t) in exact rational arithmetic."""
+    x = Fraction(x)
+    total, power = Fraction(0), Fraction(1)
+    for _ in range(t):
+        total, power = total + power, power * (1 - x)
+    return total, power
+
+
+def nu_polynomials(x, t, nu):
+    """(g_t, r_t) of the ν-method at x, the recursion in 50 decimal digits (Engl, Hanke, Neubauer 1996, §6.3)."""
+    with localcontext() as context:
+        context.prec = 50
+        x, v = Decimal(x), Decimal(nu)
+        g_old = g = Decimal(0)
+        r_old = r = Decimal(1)
+        for k in range(1, t + 1):
+            mu, omega = Decimal(0), (4 * v + 2) / (4 * v + 1)
+            if k > 1:
+                mu = (k - 1) * (2 * k - 3) * (2 * k + 2 * v - 1)
+                mu /= (k + 2 * v - 1) * (2 * k + 4 * v - 1) * (2 * k + 2 * v - 3)
+                omega = 4 * (2 * k + 2 * v - 1) * (k + v - 1) / ((k + 2 * v - 1) * (2 * k + 4 * v - 1))
+            g, g_old = g + mu * (g - g_old) + omega * r, g
+            r, r_old = r + mu * (r - r_old) - omega * x * r, r
+        return Fraction(g), Fraction(r)

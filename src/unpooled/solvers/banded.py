@@ -187,4 +187,5 @@ def _merge(group: Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _functions(A: np.ndarray, blas: tuple[str, ...] = (), lapack: tuple[str, ...] = ()) -> tuple[Any, ...]:
     # One library for all: NumPy carries a BLAS of its own, and the idle threads of the two get in each other's way.
-    return tuple(get_blas_funcs(blas, (A,))) + tuple(get_lapack_funcs(lapack, (A,)))
+    found: list[Any] = [*get_blas_funcs(list(blas), (A,)), *get_lapack_funcs(list(lapack), (A,))]
+    return tuple(found)
