@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 
 import numpy as np
-import pyarrow.parquet as pq
 
 
 @dataclass
@@ -26,6 +25,8 @@ class Dataset:
 
 def load_airfoil() -> Dataset:
     """NASA airfoil self-noise: 1503 wind-tunnel runs, 5 features, the sound level in dB; means removed."""
+    import pyarrow.parquet as pq  # here and not above: importing the library stays quick
+
     with as_file(files("unpooled") / "data" / "airfoil.parquet") as path:
         table = pq.read_table(path)
     X = np.column_stack([table[f"x{i}"].to_numpy() for i in range(5)]).astype(float)

@@ -43,16 +43,16 @@ def to_spec(kernel: Kernel) -> dict[str, Any]:
             "written without pickle"
         )
     params = {key: _plain(value) for key, value in kernel.get_params(deep=False).items()}
-    return {"kernel": name, **params}
+    return {"type": name, **params}
 
 
 def from_spec(spec: Any) -> Kernel:
     """The kernel that :func:`to_spec` described; anything else is a ValueError."""
-    if not isinstance(spec, dict) or spec.get("kernel") not in _KNOWN:
+    if not isinstance(spec, dict) or spec.get("type") not in _KNOWN:
         raise ValueError(f"{spec!r} does not describe a kernel of this version of unpooled")
-    params = {key: _rich(value) for key, value in spec.items() if key != "kernel"}
+    params = {key: _rich(value) for key, value in spec.items() if key != "type"}
     try:
-        return _KNOWN[spec["kernel"]](**params)
+        return _KNOWN[spec["type"]](**params)
     except TypeError as error:
         raise ValueError(f"{spec!r} does not describe a kernel: {error}") from None
 
