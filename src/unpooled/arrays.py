@@ -34,6 +34,8 @@ def to_numpy(array: Array) -> np.ndarray:
     """The same numbers in host memory, as a NumPy array."""
     if is_numpy(array):
         return array
+    if not is_foreign(array):
+        return np.asarray(array)  # a list, a number
     if compat.is_torch_array(array):
         return np.asarray(array.detach().cpu().numpy())
     if compat.is_array_api_strict_namespace(namespace(array)):
@@ -49,8 +51,17 @@ def like(array: Array, reference: Array, dtype: Any = None) -> Array:
         return np.asarray(to_numpy(array), dtype=dtype)
     xp = namespace(reference)
     if not is_foreign(array) or namespace(array) is not xp:
-        array = xp.asarray(to_numpy(array))
+        host = to_numpy(array)
+        if host.dtype.kind != "f" or not host.flags.writeable or not host.flags.c_contiguous:
+            host = host.copy()  # torch refuses negative strides and warns of read-only memory
+        array = xp.asarray(host)
     return xp.asarray(array, dtype=dtype, device=compat.device(reference))
+
+
+def as_floating(array: Array) -> Array:
+    """Whole numbers as double precision; floating arrays as they are."""
+    xp = namespace(array)
+    return array if xp.isdtype(array.dtype, "real floating") else xp.astype(array, xp.float64)
 
 
 def eps(array: Array) -> float:
@@ -100,7 +111,7 @@ def set_diagonal(matrix: Array, values: Array | float) -> None:
 def add_to_diagonal(matrix: Array, value: float) -> None:
     """Add one number to the diagonal of a square matrix, in place."""
     if is_numpy(matrix):
-        matrix.reshape(-1)[:: matrix.shape[0] + 1] += value
+        np.einsum("ii->i", matrix)[...] += value  # a view of the diagonal, whatever the memory order
     elif compat.is_torch_array(matrix):
         matrix.diagonal().add_(value)
     else:

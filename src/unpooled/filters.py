@@ -113,7 +113,8 @@ class CutOff(Filter):
 
 def _whole_iterations(ratio: float) -> int:
     """⌈ratio⌉, forgiving rounding: 3/0.03 stands for 100 iterations and not 101."""
-    return max(1, math.ceil(ratio * (1.0 - 1e-9)))
+    whole = round(ratio)
+    return max(1, whole if abs(ratio - whole) <= 1e-12 * ratio else math.ceil(ratio))
 
 
 class Landweber(Filter):
@@ -198,7 +199,7 @@ class NuMethod(Filter):
         x = _unit(sigma, kappa_sq)
         g_old = g = np.zeros_like(x)
         r_old = r = np.ones_like(x)
-        gs, rs = np.empty((len(stops), len(x))), np.empty((len(stops), len(x)))
+        gs, rs = np.empty((len(stops), *x.shape)), np.empty((len(stops), *x.shape))
         for k, (mu, omega) in enumerate(self.steps(max(stops)), start=1):
             g, g_old = g + mu * (g - g_old) + omega * r, g
             r, r_old = r + mu * (r - r_old) - omega * x * r, r
@@ -240,7 +241,8 @@ def to_spec(filter: Filter) -> dict[str, Any]:
     """A JSON-ready description of a filter of this module."""
     for name, cls in _BY_NAME.items():
         if type(filter) is cls:
-            return {"filter": name, **filter.get_params(deep=False)}
+            params = filter.get_params(deep=False).items()
+            return {"filter": name, **{k: v.item() if isinstance(v, np.generic) else v for k, v in params}}
     raise ValueError(
         f"a model with the filter {type(filter).__name__} cannot be saved: only unpooled's own filters can"
     )
@@ -248,6 +250,10 @@ def to_spec(filter: Filter) -> dict[str, Any]:
 
 def from_spec(spec: Any) -> Filter:
     """The filter that :func:`to_spec` described."""
-    if not isinstance(spec, dict) or spec.get("filter") not in _BY_NAME:
+    name = spec.get("filter") if isinstance(spec, dict) else None
+    if not (isinstance(name, str) and name in _BY_NAME):
         raise ValueError(f"{spec!r} does not describe a filter of this version of unpooled")
-    return _BY_NAME[spec["filter"]](**{key: value for key, value in spec.items() if key != "filter"})
+    try:
+        return _BY_NAME[name](**{key: value for key, value in spec.items() if key != "filter"})
+    except TypeError as error:
+        raise ValueError(f"{spec!r} does not describe a filter: {error}") from None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import threads
-from .arrays import Array, is_numpy, like, namespace, to_numpy
+from .arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
 from .kernels.base import Kernel
 from .kernels.specs import from_spec, to_spec
 
@@ -32,12 +32,13 @@ class KernelExpansion:
 
     def predict(self, X: Array) -> Array:
         """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``."""
+        X = as_floating(X)
         points, coef, intercept = (like(a, X) for a in (self.points, self.coef, self.intercept))
         blocks = threads.row_blocks(X.shape[0], max(1, self.n_points))
         if not is_numpy(X):
             xp = namespace(X)
             parts = [self.kernel.block(X[rows, :], points) @ coef + intercept for rows in blocks]
-            return xp.concat(parts) if parts else xp.zeros((0, coef.shape[1]), dtype=X.dtype)
+            return xp.concat(parts) if parts else xp.zeros((0, coef.shape[1]), dtype=X.dtype, device=X.device)
         out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
 
         def fill(rows: slice) -> None:

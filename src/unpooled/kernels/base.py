@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import threads
-from ..arrays import Array, is_numpy, namespace, set_diagonal
+from ..arrays import Array, as_floating, is_numpy, namespace, set_diagonal
 
 
 class Kernel(BaseEstimator):
@@ -56,7 +56,8 @@ class Kernel(BaseEstimator):
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         """The matrix K(x_i, z_j); with ``Z`` left out K(x_i, x_j), its diagonal exact."""
         symmetric = Z is None
-        Z = X if Z is None else Z
+        X = as_floating(X)
+        Z = X if Z is None else as_floating(Z)
         if not is_numpy(X) or X.shape[0] * Z.shape[0] <= 2 * threads.BLOCK_ELEMENTS:
             K = self.block(X, Z)
         else:

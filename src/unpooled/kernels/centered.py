@@ -33,13 +33,22 @@ class Centered(Kernel):
         self.sample = sample
         self.weights = weights
 
+    _stored_grand_mean: float | None = None
+
     @property
     def positive_definite(self) -> bool:  # type: ignore[override]
         return self.kernel.positive_definite
 
+    @property
+    def by_columns(self) -> bool:  # type: ignore[override]
+        return self.kernel.by_columns
+
     def _w(self, reference: Array) -> Array:
         n = self.sample.shape[0]
-        w = np.ones(n) if self.weights is None else np.asarray(to_numpy(self.weights), dtype=float)
+        try:
+            w = np.ones(n) if self.weights is None else np.asarray(to_numpy(self.weights), dtype=float)
+        except (TypeError, ValueError):
+            w = np.full(n, np.nan)
         if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0) or not w.sum() > 0:
             raise ValueError(
                 f"weights must be {n} non-negative numbers, one per row of sample, and not all zero; "
@@ -52,6 +61,9 @@ class Centered(Kernel):
         return self.kernel(X, like(self.sample, X)) @ self._w(X)
 
     def _grand_mean(self, reference: Array) -> float:
+        """Σ_ij w_i w_j K(u_i, u_j); a resolved kernel has it in store, since it costs n² kernel values."""
+        if self._stored_grand_mean is not None:
+            return self._stored_grand_mean
         xp = namespace(reference)
         return float(xp.sum(self._w(reference) * self._mean(like(self.sample, reference))))
 
@@ -79,4 +91,6 @@ class Centered(Kernel):
         return factor * max(self.kernel.kappa(X), self.kernel.kappa(self.sample))
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
-        return Centered(self.kernel.resolve(X, weights), self.sample, self.weights)
+        resolved = Centered(self.kernel.resolve(X, weights), self.sample, self.weights)
+        resolved._stored_grand_mean = resolved._grand_mean(X)
+        return resolved

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from ..arrays import Array, namespace
 from .base import Kernel
@@ -36,13 +39,13 @@ class Polynomial(Kernel):
 
     def _parameters(self, n_features: int) -> tuple[int, float, float]:
         gamma = 1.0 / n_features if self.gamma is None else self.gamma
-        if not (isinstance(self.degree, int) and self.degree >= 1):
+        if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
             raise ValueError(f"degree must be a whole number of at least 1, got {self.degree!r}")
-        if not gamma > 0:
+        if not (isinstance(gamma, (int, float, np.number)) and 0 < gamma < math.inf):
             raise ValueError(f"gamma must be a positive number or None, got {self.gamma!r}")
-        if not self.coef0 >= 0:
+        if not (isinstance(self.coef0, (int, float, np.number)) and 0 <= self.coef0 < math.inf):
             raise ValueError(f"coef0 must not be negative, or the kernel is not one; got {self.coef0!r}")
-        return self.degree, float(gamma), float(self.coef0)
+        return int(self.degree), float(gamma), float(self.coef0)
 
     def _of_products(self, products: Any, n_features: int) -> Array:
         degree, gamma, coef0 = self._parameters(n_features)

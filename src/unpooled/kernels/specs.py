@@ -48,13 +48,17 @@ def to_spec(kernel: Kernel) -> dict[str, Any]:
 
 def from_spec(spec: Any) -> Kernel:
     """The kernel that :func:`to_spec` described; anything else is a ValueError."""
-    if not isinstance(spec, dict) or spec.get("type") not in _KNOWN:
+    name = spec.get("type") if isinstance(spec, dict) else None
+    if not (isinstance(name, str) and name in _KNOWN):
         raise ValueError(f"{spec!r} does not describe a kernel of this version of unpooled")
-    params = {key: _rich(value) for key, value in spec.items() if key != "type"}
     try:
-        return _KNOWN[spec["type"]](**params)
+        kernel = _KNOWN[name](**{key: _rich(value) for key, value in spec.items() if key != "type"})
     except TypeError as error:
         raise ValueError(f"{spec!r} does not describe a kernel: {error}") from None
+    parts = [getattr(kernel, part) for part in ("left", "right", "kernel") if hasattr(kernel, part)]
+    if not all(isinstance(part, (Kernel, gp.Kernel)) for part in parts):
+        raise ValueError(f"{spec!r} does not describe a kernel: it is made of parts that are none")
+    return kernel
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from ..arrays import Array, clip_, exp_, is_foreign, like, namespace, sqrt_, to_numpy
 from .base import Kernel
@@ -31,30 +32,38 @@ class Stationary(Kernel):
         return 1.0
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
-        if isinstance(self.length_scale, str):
-            if self.length_scale != "median":
-                raise ValueError(
-                    f"length_scale must be a positive number, one per feature, or 'median', got {self.length_scale!r}"
-                )
+        if _is_median(self.length_scale):
             length_scale: Any = median_distance(X, weights)
         else:
             length_scale = checked_length_scale(self.length_scale, X.shape[1])
         return type(self)(**{**self.get_params(deep=False), "length_scale": length_scale})
 
-    def scaled(self, X: Array) -> Array:
-        """x/ℓ."""
-        if isinstance(self.length_scale, str):
+    def _number(self, n_features: int) -> float | np.ndarray:
+        if _is_median(self.length_scale):
             raise ValueError(
                 "length_scale='median' needs data: call kernel.resolve(X) first, or give the kernel to an estimator"
             )
-        length_scale = checked_length_scale(self.length_scale, X.shape[1])
-        if isinstance(length_scale, float):
-            return X / length_scale
-        return X / like(length_scale, X)[None, :]
+        return checked_length_scale(self.length_scale, n_features)
+
+    def scaled(self, X: Array, Z: Array) -> tuple[Array, Array]:
+        """(x - m)/ℓ and (z - m)/ℓ for a row m in the middle of Z.
+
+        The difference is the same, and large offsets (years, coordinates) no longer cancel. They must go before the
+        division: x/ℓ rounds on the scale of the offset. The median of a few rows, unlike the mean, is not moved by
+        one far row.
+        """
+        length_scale = self._number(X.shape[1])
+        if Z.shape[0] > 0:
+            few = namespace(Z).sort(Z[:: max(1, Z.shape[0] // 101), :], axis=0)
+            middle = few[few.shape[0] // 2, :]
+            X, Z = X - middle, Z - middle
+        if not isinstance(length_scale, float):
+            length_scale = like(length_scale, X)[None, :]
+        return X / length_scale, Z / length_scale
 
     def frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         """n draws from the kernel's spectral measure: w with k(x - z) = E cos(wᵀ(x - z))."""
-        length_scale = checked_length_scale(self.length_scale, d)
+        length_scale = self._number(d)
         return self._unit_frequencies(n, d, rng) / length_scale
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -71,7 +80,7 @@ class Gaussian(Stationary):
 
     def block(self, X: Array, Z: Array) -> Array:
         # One product gives the exponent x·z - |x|²/2 - |z|²/2 = -|x - z|²/2, norms folded in.
-        K = minus_half_squared_distance(self.scaled(X), self.scaled(Z))
+        K = minus_half_squared_distance(*self.scaled(X, Z))
         return exp_(clip_(K, None, 0.0))
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -94,7 +103,7 @@ class Matern(Stationary):
         self.nu = nu
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(self.scaled(X), self.scaled(Z))
+        r = distance(*self.scaled(X, Z))
         nu = self._checked_nu()
         r *= math.sqrt(2 * nu)  # every form below is a polynomial in √(2ν)·r times e^{-√(2ν) r}
         if nu == 0.5:
@@ -129,7 +138,7 @@ class Laplacian(Stationary):
     """
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(self.scaled(X), self.scaled(Z))
+        r = distance(*self.scaled(X, Z))
         r *= -1.0
         return exp_(r)
 
@@ -138,14 +147,8 @@ class Laplacian(Stationary):
 
 
 def minus_half_squared_distance(X: Array, Z: Array) -> Array:
-    """-‖x_i - z_j‖²/2 as one matrix product [x, -|x|²/2, 1]·[z, 1, -|z|²/2]ᵀ (may exceed 0 by rounding).
-
-    Both are first moved by the mean of Z: the difference is the same, and large offsets (years,
-    coordinates) no longer cancel.
-    """
+    """-‖x_i - z_j‖²/2 as one matrix product [x, -|x|²/2, 1]·[z, 1, -|z|²/2]ᵀ (may exceed 0 by rounding)."""
     xp = namespace(X, Z)
-    shift = xp.mean(Z, axis=0)
-    X, Z = X - shift, Z - shift
     x2 = -0.5 * xp.sum(X * X, axis=1)[:, None]
     z2 = -0.5 * xp.sum(Z * Z, axis=1)[:, None]
     left = xp.concat([X, x2, xp.ones_like(x2)], axis=1)
@@ -164,10 +167,15 @@ def distance(X: Array, Z: Array) -> Array:
     return sqrt_(clip_(r2, 0.0, None))
 
 
+def _is_median(length_scale: Any) -> bool:
+    return isinstance(length_scale, str) and length_scale == "median"
+
+
 def checked_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
     """A positive float or a vector of ``n_features`` positive floats; anything else is an error."""
     try:
-        value = np.asarray(to_numpy(length_scale) if is_foreign(length_scale) else length_scale, dtype=float)
+        value = np.asarray(to_numpy(length_scale) if is_foreign(length_scale) else length_scale)
+        value = np.asarray(value, dtype=float) if value.dtype.kind in "iuf" else np.asarray(math.nan)
     except (TypeError, ValueError):
         value = np.asarray(math.nan)
     if value.ndim > 1 or not np.all(np.isfinite(value) & (value > 0)):
@@ -197,9 +205,8 @@ def median_distance(X: Array, weights: Array | None = None) -> float:
     sample = to_numpy(namespace(X).take(X, index, axis=0)).astype(float)
     w = np.ones(len(rows)) if weights is None else to_numpy(weights)[rows].astype(float)
     i, j = np.triu_indices(len(rows), k=1)
-    r = distance(sample, sample)[i, j]
-    # Rounding leaves identical rows a distance of about 1e-8 of their size; such pairs are not distinct.
-    distinct = r > 1e-7 * np.max(np.abs(sample - sample.mean(axis=0)), initial=0.0)
+    r = pdist(sample)  # exact, so that identical rows have distance 0
+    distinct = r > 0
     r, mass = r[distinct], (w[i] * w[j])[distinct]
     if not len(r):
         return 1.0
