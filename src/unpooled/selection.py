@@ -61,7 +61,7 @@ def score_path(
         [
             _score(
                 decomposition.apply(r[i : i + 1], r0[i : i + 1], v)[0, :, :],
-                left[i, :] if left is not None else 1.0 - df[i] / v.shape[0],
+                left[i, :] if left is not None else 1.0 - float(df[i]) / v.shape[0],
             )
             for i in range(len(lams))
         ]
@@ -83,7 +83,7 @@ def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage
             continue
         df[i] = n - float(np.sum(kept, dtype=float)) + _df_of_mean(leverage_of_mean)
         residual = mu * banded.solve(np.full(v.shape[1], mu), v)
-        scores[i] = _score(residual, kept - leverage_of_mean if criterion == "loo" else 1.0 - df[i] / n)
+        scores[i] = _score(residual, kept - leverage_of_mean if criterion == "loo" else 1.0 - float(df[i]) / n)
     return Scores(scores, df)
 
 
@@ -124,7 +124,7 @@ def fold_scores(
         w = None if weights is None else xp.take(weights, tr, axis=0)
         M, coordinates = dense(xp.take(K_rows, tr, axis=1), w, center)
         v, b = coordinates.targets(xp.take(Y, tr, axis=0))
-        decomposition = eigh(M, coordinates.n)
+        decomposition = eigh(M, coordinates.n, kappa_sq)
         (g, g0), _ = filter_path(filter, decomposition, lams, kappa_sq)
         K_test = xp.take(K_rows, te, axis=1).T
         Y_test = xp.take(Y, te, axis=0)

@@ -52,7 +52,7 @@ class Decomposition:
         return xp.concat(parts, axis=1)
 
 
-def eigh(M: Array, n: int) -> Decomposition:
+def eigh(M: Array, n: int, kappa_sq: float) -> Decomposition:
     """The full decomposition of M/n. Overwrites M. A kernel matrix that is not positive semi-definite is an error."""
     if is_numpy(M):
         # Divide and conquer is the fastest driver; the transpose of a C-ordered symmetric matrix is the
@@ -61,15 +61,19 @@ def eigh(M: Array, n: int) -> Decomposition:
     else:
         values, U = namespace(M).linalg.eigh(M)
     sigma = to_numpy(values).astype(float) / n
-    return Decomposition(checked_spectrum(sigma, eps(M)), U)
+    return Decomposition(checked_spectrum(sigma, eps(M), kappa_sq), U)
 
 
-def checked_spectrum(sigma: Floats, rounding: float) -> Floats:
-    """σ with rounding's negative eigenvalues set to zero; a truly negative one is an error."""
+def checked_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
+    """σ with rounding's negative eigenvalues set to zero; a truly negative one is an error.
+
+    Kernels of the distance round like its root near zero, hence √eps, on the scale of the kernel and not of a
+    spectrum that centring may have emptied.
+    """
     top, bottom = float(np.max(np.abs(sigma))), float(np.min(sigma))
     if not np.isfinite(top):
         raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
-    if bottom < -100.0 * rounding * len(sigma) ** 0.5 * max(top, np.finfo(float).tiny):
+    if bottom < -8.0 * rounding**0.5 * max(top, kappa_sq):
         raise NotPositiveDefinite(
             f"the kernel is not positive semi-definite on X: the kernel matrix has the eigenvalue {bottom:g} "
             f"beside {top:g} (on the scale of lam); use a Mercer kernel"

@@ -89,7 +89,7 @@ def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
     elif route == "products":
         c = coordinates.coefficients(products.iterate(problem.filter, M, v, lam, problem.kappa_sq))
     else:
-        c = coefficients(problem, eigh(M, problem.n), coordinates, v, lam)
+        c = coefficients(problem, eigh(M, problem.n, problem.kappa_sq), coordinates, v, lam)
     return Solution(c, coordinates.intercept(c, b), b, route)
 
 

@@ -54,7 +54,9 @@ def fit_path(
             return found
     if solver == "banded" or (solver == "auto" and problem.n >= BANDED_FROM and banded_is_possible(problem)):
         return _banded(problem, M, coordinates, lams, criterion, per_target)
-    return _by_decomposition(problem, eigh(M, problem.n), coordinates, lams, criterion, per_target, "eigh")
+    return _by_decomposition(
+        problem, eigh(M, problem.n, problem.kappa_sq), coordinates, lams, criterion, per_target, "eigh"
+    )
 
 
 def mixed_is_possible(problem: Problem) -> bool:
@@ -73,7 +75,9 @@ def _by_folds(problem: Problem, lams: Floats, per_target: bool, folds: Folds) ->
         K, problem.Y, problem.weights, problem.center, problem.filter, lams, problem.kappa_sq, folds
     )
     M, coordinates = dense(K, problem.weights, problem.center)
-    return _by_decomposition(problem, eigh(M, problem.n), coordinates, lams, "gcv", per_target, "eigh", table)
+    return _by_decomposition(
+        problem, eigh(M, problem.n, problem.kappa_sq), coordinates, lams, "gcv", per_target, "eigh", table
+    )
 
 
 def _by_decomposition(
@@ -171,7 +175,7 @@ def _scores_in_single(
         reduced = banded.reduce(M32)
         scores, rough = selection.score_ridge(criterion, reduced, v32, lams, leverage), reduced
     else:
-        decomposition = eigh(M32, problem.n)
+        decomposition = eigh(M32, problem.n, problem.kappa_sq)
         scores = selection.score_path(criterion, decomposition, v32, problem.filter, lams, problem.kappa_sq, leverage)
         rough = refine.SpectralInverse(decomposition)
     scores.criterion *= size**2
