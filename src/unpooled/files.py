@@ -66,7 +66,10 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
         raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
     if metadata.get("sha256") != _digest(metadata["unpooled"], arrays):
         raise FileError(f"{name} is damaged: its content does not match its SHA-256; fetch or write it again")
-    header = json.loads(metadata["unpooled"])
+    try:
+        header = json.loads(metadata["unpooled"])
+    except (ValueError, RecursionError):
+        header = None
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
         raise FileError(f"{name} has no readable header")
     if header["format"] > FORMAT:

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from .messages import shown
+
 Floats = NDArray[np.float64]
 
 
@@ -79,7 +81,7 @@ class IteratedTikhonov(Filter):
 
     def _m(self) -> int:
         if not (isinstance(self.times, (int, np.integer)) and self.times >= 1):
-            raise ValueError(f"times must be a whole number of at least 1, got {self.times!r}")
+            raise ValueError(f"times must be a whole number of at least 1, got {shown(self.times)}")
         return int(self.times)
 
     @property
@@ -168,7 +170,7 @@ class NuMethod(Filter):
 
     def _nu(self) -> float:
         if not (isinstance(self.nu, (int, float, np.number)) and 0.5 <= self.nu < math.inf):
-            raise ValueError(f"nu must be a number of at least 1/2, got {self.nu!r}")
+            raise ValueError(f"nu must be a number of at least 1/2, got {shown(self.nu)}")
         return float(self.nu)
 
     @property
@@ -234,7 +236,7 @@ def as_filter(filter: Any) -> Filter:
     if isinstance(filter, str) and filter in _BY_NAME:
         return _BY_NAME[filter]()
     names = ", ".join(repr(name) for name in _BY_NAME)
-    raise ValueError(f"filter must be {names} or a Filter object, got {filter!r}")
+    raise ValueError(f"filter must be {names} or a Filter object, got {shown(filter)}")
 
 
 def to_spec(filter: Filter) -> dict[str, Any]:
@@ -252,8 +254,8 @@ def from_spec(spec: Any) -> Filter:
     """The filter that :func:`to_spec` described."""
     name = spec.get("filter") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _BY_NAME):
-        raise ValueError(f"{spec!r} does not describe a filter of this version of unpooled")
+        raise ValueError(f"{shown(spec)} does not describe a filter of this version of unpooled")
     try:
         return _BY_NAME[name](**{key: value for key, value in spec.items() if key != "filter"})
     except TypeError as error:
-        raise ValueError(f"{spec!r} does not describe a filter: {error}") from None
+        raise ValueError(f"{shown(spec)} does not describe a filter: {error}") from None

@@ -36,9 +36,9 @@ def load(path: files.PathLike) -> Any:
     """The fitted model in a file that :func:`save` wrote; a damaged or foreign file is an error that says so."""
     header, arrays = files.read(path, "model")
     name = header.get("class")
-    if name not in _CLASSES:
+    if not isinstance(name, str) or name not in _CLASSES:
         raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
     try:
         return _CLASSES[name]._from_parts(header, arrays)
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise files.FileError(f"{path} does not hold a complete model: {error}") from None

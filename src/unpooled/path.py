@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import Array, like, namespace
+from .arrays import Array, eps, is_foreign, namespace
 from .filters import Floats
-from .kernels.base import Kernel
 from .predictors import KernelExpansion
+from .solvers.fit import Problem
+from .solvers.paths import path_coefficients
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +38,7 @@ class Path:
     exact: bool
     iterations: np.ndarray | None
     index: np.ndarray  #: for every target the position of its λ
-    kernel: Kernel | None = field(default=None, repr=False)
-    points: Array = field(default=None, repr=False)
+    problem: Problem | None = field(default=None, repr=False)  #: what was fitted; a model from a file has none
     coefs: Array | None = field(default=None, repr=False)
     intercepts: Array | None = field(default=None, repr=False)
 
@@ -52,19 +52,22 @@ class Path:
         return bool(np.any((chosen == self.lam.min()) | (chosen == self.lam.max())) and len(self.lam) > 1)
 
     def predict(self, X: Array) -> Array:
-        """Predictions for every λ: shape (L, n), or (L, n, T) for several targets."""
-        if self.coefs is None or self.intercepts is None or self.kernel is None:
-            raise ValueError(
-                "the coefficients of the whole path were not kept (too large, or the model comes from a file): "
-                "fit again with lam set to the values you want"
-            )
-        xp = namespace(self.coefs)
-        L, n, T = self.coefs.shape
-        flat = xp.reshape(xp.moveaxis(self.coefs, 0, 1), (n, L * T))  # one pass over the kernel for all
-        expansion = KernelExpansion(self.kernel, self.points, flat, xp.reshape(self.intercepts, (L * T,)))
-        X = X if hasattr(X, "dtype") and hasattr(X, "shape") else np.asarray(X, dtype=float)
-        values = expansion.predict(like(X, X, dtype=self.points.dtype) if X.dtype != self.points.dtype else X)
-        out = namespace(values).moveaxis(namespace(values).reshape(values, (values.shape[0], L, T)), 0, 1)
+        """Predictions for every λ: shape (L, n), or (L, n, T) for several targets.
+
+        Where the fit did not need the coefficients of every λ they are computed now, from one decomposition.
+        """
+        if self.problem is None:
+            raise ValueError("a model from a file predicts at its chosen lam only: fit again to have the whole path")
+        X = check_rows(X, self.problem.X)
+        stored = None
+        if self.coefs is not None and self.intercepts is not None:
+            stored = [(self.coefs[i, :, :], self.intercepts[i, :]) for i in range(len(self.lam))]
+        kernel, points = self.problem.kernel, self.problem.kernel.anchors(self.problem.X)
+        predictions = [
+            KernelExpansion(kernel, points, c, b).predict(X)
+            for c, b in stored or path_coefficients(self.problem, self.lam)
+        ]
+        out = namespace(X).stack(predictions)
         return out[:, :, 0] if self.criterion.ndim == 1 else out
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,3 +86,14 @@ class Path:
         from .reports.plots import plot_path
 
         return plot_path(self, ax, **line)
+
+
+def check_rows(X: Any, fitted: Array) -> Array:
+    """Rows to predict: an array of any library with the right number of features, in the model's precision at least."""
+    X = X if is_foreign(X) else np.asarray(X, dtype=None if getattr(X, "dtype", None) == np.float32 else float)
+    if X.ndim != 2 or X.shape[1] != fitted.shape[1]:
+        raise ValueError(f"X must have {fitted.shape[1]} columns, got an array of shape {tuple(X.shape)}")
+    xp = namespace(X)
+    if not xp.isdtype(X.dtype, "real floating") or eps(fitted) < eps(X):
+        return xp.astype(X, xp.float64)
+    return X

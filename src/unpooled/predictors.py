@@ -26,6 +26,13 @@ class KernelExpansion:
     coef: Array = field(repr=False)
     intercept: Array = field(repr=False)
 
+    def __post_init__(self) -> None:
+        # One memory order: products then round alike before and after a trip through a file.
+        for name in ("points", "coef", "intercept"):
+            array = getattr(self, name)
+            if is_numpy(array):
+                setattr(self, name, np.ascontiguousarray(array))
+
     @property
     def n_points(self) -> int:
         return int(self.points.shape[0])

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_array, validate_data
 
-from ..arrays import Array, is_foreign, like, namespace, to_numpy
+from ..arrays import Array, eps, is_foreign, like, namespace, to_numpy
 
 
 def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
@@ -62,7 +63,7 @@ def check_Y(y: Any, X: Array) -> tuple[Array, bool]:
                 raise ValueError("y must hold numbers; strings or mixed values were found in it") from None
         checked = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
         Y = like(checked, X)
-    if Y.ndim not in (1, 2):
+    if Y.ndim not in (1, 2) or (Y.ndim == 2 and Y.shape[1] == 0):
         raise ValueError(f"y must have one column a target, got an array of shape {tuple(Y.shape)}")
     if Y.shape[0] != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y has {Y.shape[0]}: they must have the same number")
@@ -83,7 +84,45 @@ def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
         raise ValueError("sample_weight must hold finite numbers that are not negative")
     if not np.any(w > 0):
         raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
-    return None if np.all(w == w[0]) else w
+    w = w / w.max()  # only ratios matter; this keeps them in range for any scale and precision
+    return None if np.all(w == 1.0) else w
+
+
+def check_folds(cv: Any, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The (train, test) rows of a splitter or of a list of splits given as row numbers or masks; ``kept`` renumbers."""
+    try:
+        splits = list(check_cv(cv).split(np.empty((n, 0))))
+        folds = [tuple(_row_numbers(part, n) for part in split) for split in splits]
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ValueError(f"cv must be a number, a splitter or a list of splits of the {n} rows; {error}") from None
+    if kept is not None:
+        position = np.full(n, -1)
+        position[kept] = np.arange(len(kept))
+        folds = [tuple(position[part][position[part] >= 0] for part in split) for split in folds]
+    if not folds or any(len(split) != 2 or not all(len(part) for part in split) for split in folds):
+        raise ValueError("cv must give splits that have rows (of positive weight) to learn from and rows to test on")
+    return [(train, test) for train, test in folds]
+
+
+def _row_numbers(part: Any, n: int) -> np.ndarray:
+    part = np.asarray(part)
+    if part.dtype == bool:
+        if part.shape != (n,):
+            raise ValueError(f"a mask has {len(part)} entries")
+        return np.flatnonzero(part)
+    if part.ndim != 1 or (part.size and (part.dtype.kind not in "iu" or part.min() < 0 or part.max() >= n)):
+        raise ValueError("a split holds something else than row numbers")
+    return part.astype(int)
+
+
+def check_kernel_matrix(K: Array) -> None:
+    """A precomputed kernel matrix must be square and symmetric."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"with a precomputed kernel X must be square, got shape {tuple(K.shape)}")
+    xp = namespace(K)
+    gap, size = float(xp.max(xp.abs(K - K.T))), float(xp.max(xp.abs(K)))
+    if gap > 8 * eps(K) ** 0.5 * size:
+        raise ValueError(f"with a precomputed kernel X must be symmetric: entries differ by up to {gap:g}")
 
 
 def _refuse_non_finite(name: str, values: Array, columns: Any) -> None:

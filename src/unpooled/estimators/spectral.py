@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import KFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,13 +14,14 @@ from .. import selection
 from ..arrays import Array, eps, like, namespace
 from ..filters import Floats, as_filter
 from ..kernels import Precomputed, as_kernel
+from ..messages import shown
 from ..path import Path
 from ..predictors import KernelExpansion
 from ..solvers.fit import SOLVERS, Problem, fit_one
-from ..solvers.paths import PathSolution, banded_is_possible, fit_path, mixed_is_possible
+from ..solvers.paths import Folds, PathSolution, banded_is_possible, fit_path, mixed_is_possible
 from ..solvers.products import is_iteration
 from . import storage
-from .inputs import check_weights, check_X, check_Y
+from .inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 
 
 class SpectralRegressor(RegressorMixin, BaseEstimator):
@@ -120,13 +121,16 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         X = check_X(self, X, reset=True)
         Y, one_target = check_Y(y, X)
         weights = check_weights(sample_weight, X)
-        given = as_kernel(self.kernel)
-        if isinstance(given, Precomputed):
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(f"with a precomputed kernel X must be square, got shape {tuple(X.shape)}")
-        elif weights is not None:
-            X, Y, weights = _without_weightless(X, Y, weights)
-        kernel = given.resolve(X, weights)
+        kernel = as_kernel(self.kernel)
+        if isinstance(kernel, Precomputed):
+            check_kernel_matrix(X)
+        # Rows of weight zero are as if they were not there.
+        kept = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights > 0)
+        folds = self._user_folds(X.shape[0], kept)
+        if weights is not None and kept is not None:
+            X, Y, weights = _rows(X, kept), _rows(Y, kept), check_weights(weights[kept], kept)
+            kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
+        kernel = kernel.resolve(X, weights)
         filter_ = as_filter(self.filter)
         problem = Problem(
             kernel,
@@ -143,7 +147,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         solution = (
             fit_one(problem, float(lams[0]), self.solver)
             if criterion is None
-            else self._fit_path(problem, criterion, lams, one_target)
+            else self._fit_path(problem, criterion, lams, one_target, folds)
         )
         self.kernel_, self.filter_, self.solver_ = kernel, filter_, solution.solver
         if criterion is None:
@@ -178,7 +182,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         if isinstance(self.lam, str):
             if self.lam not in selection.CRITERIA:
                 raise ValueError(
-                    f"lam must be a positive number, an array of them, 'loo', 'gcv' or 'cv'; got {self.lam!r}"
+                    f"lam must be a positive number, an array of them, 'loo', 'gcv' or 'cv'; got {shown(self.lam)}"
                 )
             criterion: str | None = self.lam
             given = self.grid
@@ -188,16 +192,21 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
                 return None, values[None]
             criterion, given = "loo", values
         if n < 2:
-            raise ValueError(f"lam={criterion!r} needs at least 2 rows and X has n_samples = {n}: give lam as a number")
+            raise ValueError(
+                f"lam={shown(criterion)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+            )
         if given is None:
             return criterion, selection.default_grid(problem.kappa_sq, eps(problem.X))
         grid = positive_numbers("grid", given)
         return criterion, np.atleast_1d(grid)
 
-    def _fit_path(self, problem: Problem, criterion: str, lams: Floats, one_target: bool) -> PathSolution:
-        n = problem.X.shape[0]
-        folds = list(self._splitter(n).split(np.empty((n, 0)))) if criterion == "cv" else ()
-        found = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, folds)
+    def _fit_path(
+        self, problem: Problem, criterion: str, lams: Floats, one_target: bool, folds: Folds | None
+    ) -> PathSolution:
+        if criterion == "cv" and folds is None:
+            shuffled = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
+            folds = list(shuffled.split(np.empty((problem.n, 0))))
+        found = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, folds or ())
         chosen = lams[found.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])
         steps = [problem.filter.iterations(lam, problem.kappa_sq) for lam in lams]
@@ -209,23 +218,26 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
             exact=selection.is_exact(criterion, problem.filter),
             iterations=None if steps[0] is None else np.asarray(steps),
             index=found.index,
-            kernel=problem.kernel,
-            points=problem.kernel.anchors(problem.X),
+            problem=problem,
             coefs=found.coefs,
             intercepts=found.intercepts,
         )
         return found
 
-    def _splitter(self, n: int) -> Any:
-        if isinstance(self.cv, (int, np.integer)):
-            if not 2 <= self.cv <= n:
-                raise ValueError(f"cv must be between 2 and the number of rows, {n}; got {self.cv!r}")
-            return KFold(int(self.cv), shuffle=True, random_state=self.random_state)
-        return check_cv(self.cv)
+    def _user_folds(self, n: int, kept: np.ndarray | None) -> Folds | None:
+        """The folds of a splitter or a list of splits, over all rows given, then without those of weight zero."""
+        if not (isinstance(self.lam, str) and self.lam == "cv"):
+            return None
+        if isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool):
+            rows = n if kept is None else len(kept)
+            if rows >= 2 and not 2 <= self.cv <= rows:
+                raise ValueError(f"cv must be between 2 and the number of rows, {rows}; got {shown(self.cv)}")
+            return None
+        return check_folds(self.cv, n, kept)
 
     def _check_solver(self, problem: Problem, criterion: str | None) -> None:
         if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}")
+            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {shown(self.solver)}")
         fits = {
             "cholesky": criterion is None and problem.ridge_times > 0,
             "products": criterion is None and is_iteration(problem.filter),
@@ -234,8 +246,8 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         }
         if not fits.get(self.solver, True):
             raise ValueError(
-                f"solver={self.solver!r} does not serve filter={self.filter!r} with lam={self.lam!r} on these data: "
-                "use solver='auto'"
+                f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "
+                "on these data: use solver='auto'"
             )
 
 
@@ -248,19 +260,13 @@ def positive_numbers(name: str, value: Any) -> Floats:
     if isinstance(value, (bool, np.bool_)) or numbers.ndim > 1 or numbers.size == 0:
         numbers = np.asarray(np.nan)
     if not np.all(np.isfinite(numbers) & (numbers > 0)):
-        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {value!r}")
+        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {shown(value)}")
     return numbers
 
 
-def _without_weightless(X: Array, Y: Array, weights: np.ndarray) -> tuple[Array, Array, np.ndarray | None]:
-    """Rows of weight zero are as if they were not there."""
-    if np.all(weights > 0):
-        return X, Y, weights
-    xp = namespace(X)
-    rows = like(np.flatnonzero(weights > 0), X, dtype=xp.int64)
-    weights = weights[weights > 0]
-    rest = None if np.all(weights == weights[0]) else weights
-    return xp.take(X, rows, axis=0), xp.take(Y, rows, axis=0), rest
+def _rows(A: Array, rows: np.ndarray) -> Array:
+    xp = namespace(A)
+    return xp.take(A, like(rows, A, dtype=xp.int64), axis=0)
 
 
 def _kappa_squared(kernel: Any, X: Array) -> float:

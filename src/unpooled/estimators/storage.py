@@ -33,6 +33,7 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "n_features_in": int(model.n_features_in_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "one_target": bool(model.one_target_),
+        "one_lam": isinstance(model.lam_, float),
         "solver": model.solver_,
     }
     b = model.intercept_ if isinstance(model.intercept_, float) else to_numpy(model.intercept_)
@@ -59,7 +60,7 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
         model.feature_names_in_ = np.asarray(header["feature_names"], dtype=object)
     model.one_target_, model.solver_ = bool(header["one_target"]), str(header["solver"])
     lam, b = arrays["lam"], arrays["b"]
-    model.lam_ = float(lam[0]) if len(lam) == 1 and not (params["per_target"] and not model.one_target_) else lam
+    model.lam_ = float(lam[0]) if header["one_lam"] else lam
     model.intercept_ = float(b[0]) if model.one_target_ else b
     if "path" in header:
         model.path_ = Path(

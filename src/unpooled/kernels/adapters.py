@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from ..arrays import Array, is_numpy, namespace
+from ..arrays import Array, is_numpy, like, namespace
+from ..messages import shown
 from .base import Kernel, Product, Scaled, Sum
 from .pointwise import Linear, Polynomial
 from .stationary import Gaussian, Matern
@@ -37,7 +38,9 @@ def as_kernel(kernel: Any) -> Kernel:
         raise ValueError(f"kernel must be an object, not the class {kernel.__name__}: write {kernel.__name__}()")
     if callable(kernel):
         return FromFunction(kernel)
-    raise ValueError(f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {kernel!r}")
+    raise ValueError(
+        f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {shown(kernel)}"
+    )
 
 
 def _from_name(name: str) -> Kernel:
@@ -50,7 +53,7 @@ def _from_name(name: str) -> Kernel:
     if name in PAIRWISE_KERNEL_FUNCTIONS:
         return Pairwise(name)
     known = ", ".join(sorted({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
-    raise ValueError(f"kernel {name!r} is not known: use one of {known}, or an object of unpooled.kernels")
+    raise ValueError(f"kernel {shown(name)} is not known: use one of {known}, or an object of unpooled.kernels")
 
 
 def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
@@ -105,7 +108,7 @@ class Pairwise(Kernel):
     def block(self, X: Array, Z: Array) -> Array:
         gamma = self.gamma
         if gamma is not None and not (isinstance(gamma, (int, float, np.number)) and 0 < gamma < math.inf):
-            raise ValueError(f"gamma must be a positive number or None, got {gamma!r}")
+            raise ValueError(f"gamma must be a positive number or None, got {shown(gamma)}")
         if self.metric == "rbf":  # the same function, on any array library and several times faster
             gamma = 1.0 / X.shape[1] if gamma is None else gamma
             return Gaussian(math.sqrt(0.5 / gamma)).block(X, Z)
@@ -178,20 +181,30 @@ class FromFunction(Kernel):
 
 
 class Precomputed(Kernel):
-    """The kernel matrix itself in place of X: N×N to fit, n×N (new rows against training rows) to predict."""
+    """The kernel matrix itself in place of X: N×N to fit, n×N (new rows against training rows) to predict.
+
+    ``columns`` picks those of the N that take part; an estimator sets it where some rows have no weight.
+    """
 
     by_columns = False
 
+    def __init__(self, columns: Any = None) -> None:
+        self.columns = columns
+
     def block(self, X: Array, Z: Array) -> Array:
-        if X.shape[1] != Z.shape[0]:
+        K = X + 0.0  # a fresh array, which the caller may overwrite
+        if self.columns is not None:
+            xp = namespace(X)
+            K = xp.take(X, like(np.asarray(self.columns), X, dtype=xp.int64), axis=1)
+        if K.shape[1] != Z.shape[0]:
             raise ValueError(
                 f"with a precomputed kernel X must have one column per training row: expected {Z.shape[0]}, "
                 f"got {X.shape[1]}"
             )
-        return X + 0.0  # a fresh array, which the caller may overwrite
+        return K
 
     def diag(self, X: Array) -> Array:
-        return namespace(X).linalg.diagonal(X)
+        return namespace(X).linalg.diagonal(self.block(X, X))
 
     def anchors(self, X: Array) -> Array:
         return X[:, :0]  # only the number of training rows matters

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from .. import threads
 from ..arrays import Array, as_floating, is_numpy, namespace, set_diagonal
+from ..messages import shown
 
 
 class Kernel(BaseEstimator):
@@ -188,7 +189,7 @@ class Scaled(Kernel):
 
     def _checked_scale(self) -> float:
         if not (_is_number(self.scale) and math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"a kernel can be scaled by a positive number only, got {self.scale!r}")
+            raise ValueError(f"a kernel can be scaled by a positive number only, got {shown(self.scale)}")
         return float(self.scale)
 
     def block(self, X: Array, Z: Array) -> Array:

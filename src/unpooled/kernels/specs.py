@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 
 from ..arrays import to_numpy
+from ..messages import shown
 from . import adapters, base, pointwise, stationary
 from .base import Kernel
 
@@ -50,14 +51,14 @@ def from_spec(spec: Any) -> Kernel:
     """The kernel that :func:`to_spec` described; anything else is a ValueError."""
     name = spec.get("type") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _KNOWN):
-        raise ValueError(f"{spec!r} does not describe a kernel of this version of unpooled")
+        raise ValueError(f"{shown(spec)} does not describe a kernel of this version of unpooled")
     try:
         kernel = _KNOWN[name](**{key: _rich(value) for key, value in spec.items() if key != "type"})
     except TypeError as error:
-        raise ValueError(f"{spec!r} does not describe a kernel: {error}") from None
+        raise ValueError(f"{shown(spec)} does not describe a kernel: {error}") from None
     parts = [getattr(kernel, part) for part in ("left", "right", "kernel") if hasattr(kernel, part)]
     if not all(isinstance(part, (Kernel, gp.Kernel)) for part in parts):
-        raise ValueError(f"{spec!r} does not describe a kernel: it is made of parts that are none")
+        raise ValueError(f"{shown(spec)} does not describe a kernel: it is made of parts that are none")
     return kernel
 
 
@@ -77,7 +78,7 @@ def _plain(value: Any) -> Any:
 def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "scikit-learn" in value:
         if value["scikit-learn"] not in _GP:
-            raise ValueError(f"{value['scikit-learn']!r} is not a kernel of scikit-learn that a file may name")
+            raise ValueError(f"{shown(value['scikit-learn'])} is not a kernel of scikit-learn that a file may name")
         params = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k != "scikit-learn"}
         return _GP[value["scikit-learn"]](**params)
     if isinstance(value, dict):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..arrays import Array, clip_, exp_, is_foreign, like, namespace, sqrt_, to_numpy
+from ..messages import shown
 from .base import Kernel
 
 
@@ -116,7 +117,7 @@ class Matern(Stationary):
 
     def _checked_nu(self) -> float:
         if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {self.nu!r}: other orders have no closed form")
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {shown(self.nu)}: other orders have no closed form")
         return float(self.nu)
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -181,7 +182,7 @@ def checked_length_scale(length_scale: Any, n_features: int) -> float | np.ndarr
     if value.ndim > 1 or not np.all(np.isfinite(value) & (value > 0)):
         raise ValueError(
             f"length_scale must be a positive number, one positive number per feature, or 'median', "
-            f"got {length_scale!r}"
+            f"got {shown(length_scale)}"
         )
     if value.ndim == 1 and value.shape[0] != n_features:
         raise ValueError(

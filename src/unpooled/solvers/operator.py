@@ -53,8 +53,11 @@ class Coordinates:
         return self.root * self.root / self.n
 
     def coefficients(self, a: Array) -> Array:
-        """c = root·a/N for a = g(A)v."""
-        return (a if self.root is None else a * self.root[:, None]) / self.n
+        """c = root·a/N for a = g(A)v; where centred Σ c_i = 0, which rounding must not blur (paper 002's H)."""
+        c = (a if self.root is None else a * self.root[:, None]) / self.n
+        if self.center:
+            c = c - self.weights(c)[:, None] * namespace(c).sum(c, axis=0)
+        return c
 
     def intercept(self, c: Array, b: Array) -> Array:
         """b - wᵀ𝕂c: the constant of Σ c_i K̂_{x_i} + b once it is written with K in place of K̂ (Σ c_i = 0)."""

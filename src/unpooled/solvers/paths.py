@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..arrays import Array, is_numpy, namespace
 from ..filters import Floats
 from . import banded, refine
 from .decomposition import Decomposition, eigh
-from .fit import LARGE, Problem, Solution, coefficients, ridge_iterations, thin_decomposition
+from .fit import LARGE, Problem, Solution, coefficients, thin_decomposition
 from .operator import Coordinates, dense
 
 KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
@@ -24,7 +24,7 @@ CoefficientsAt = Callable[[np.ndarray], Array]  # positions on the grid -> (len,
 
 @dataclass
 class PathSolution(Solution):
-    """The chosen solution, and the path. ``coefs`` (L, N, T) is None where it was too large to keep."""
+    """The chosen solution, and the path. ``coefs`` (L, N, T) is None where it was not computed or too large to keep."""
 
     index: np.ndarray
     criterion: Floats
@@ -59,14 +59,27 @@ def fit_path(
     )
 
 
-def mixed_is_possible(problem: Problem) -> bool:
-    """A ridge filter on float64 NumPy arrays."""
-    return bool(problem.ridge_times and is_numpy(problem.X) and problem.X.dtype == np.float64)
-
-
 def banded_is_possible(problem: Problem) -> bool:
     """Plain Tikhonov on NumPy arrays."""
     return problem.ridge_times == 1 and is_numpy(problem.X)
+
+
+def mixed_is_possible(problem: Problem) -> bool:
+    """Plain Tikhonov on float64 NumPy arrays."""
+    return bool(banded_is_possible(problem) and problem.X.dtype == np.float64)
+
+
+def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
+    """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
+    thin = thin_decomposition(problem, float(lams.min()), "auto")
+    if thin is None:
+        M, coordinates = problem.dense()
+        thin = eigh(M, problem.n, problem.kappa_sq), coordinates
+    decomposition, coordinates = thin
+    v, b = coordinates.targets(problem.Y)
+    for lam in lams:
+        c = coefficients(problem, decomposition, coordinates, v, float(lam))
+        yield c, coordinates.intercept(c, b)
 
 
 def _by_folds(problem: Problem, lams: Floats, per_target: bool, folds: Folds) -> PathSolution:
@@ -130,56 +143,59 @@ def _mixed(
     """The ridge path with λ chosen in single precision and coefficients in double; None where that is not safe.
 
     Single precision scores the regression of a kernel matrix that differs by about eps·‖M‖. Below eps·‖A‖ that is no
-    longer small against λ: a choice down there, or beside a λ that single precision cannot score, is left to double.
+    longer small against λ. If the grid goes below, the choice is trusted only where the scores have clearly risen
+    again before that limit; else it is left to double precision.
     """
     n = problem.n
     v, b = coordinates.targets(problem.Y)
-    scores, rough = _scores_in_single(problem, M, coordinates, v, lams, criterion)
-    index = selection.best_index(scores.criterion, lams, per_target)
-    scored = np.all(np.isfinite(scores.criterion), axis=1)
-    floor = float(lams[scored].min()) if np.any(scored) else np.inf
-    limit = max(np.finfo(np.float32).eps * np.linalg.norm(M) / n, 0.0 if np.all(scored) else 1.001 * floor)
-    if np.any(lams[index] < limit):
+    size = max(float(np.abs(v).max()), float(np.finfo(float).tiny))  # labels of any scale fit single precision
+    scores, rough = _scores_in_single(problem, M, coordinates, v / size, lams, criterion)
+    trusted = np.all(np.isfinite(scores.criterion), axis=1)
+    trusted &= lams >= np.finfo(np.float32).eps * np.linalg.norm(M) / n
+    if not np.any(trusted):
         return None
-    n_targets = v.shape[1]
+    index = selection.best_index(scores.criterion, lams, per_target)
+    if not np.all(trusted) and not _risen(scores.criterion, lams, index, trusted):
+        return None
+    solution, reached = refine.solve_shifted(M, n * lams[index], v, rough)
+    if not np.all(reached):
+        return None
+    c = coordinates.coefficients(n * solution)
+    return PathSolution(
+        coef=c,
+        intercept=coordinates.intercept(c, b),
+        b=b,
+        solver="mixed",
+        index=index,
+        criterion=scores.criterion * size**2,
+        df=scores.df,
+        coefs=None,
+        intercepts=None,
+    )
 
-    def at(wanted: np.ndarray) -> np.ndarray:
-        # One column for every λ and target, all solved by the same products.
-        lam = np.repeat(lams[wanted], n_targets)
-        reached = np.ones(len(lam), dtype=bool)
 
-        def solve(V: np.ndarray) -> np.ndarray:
-            solution, done = refine.solve_shifted(M, n * lam, V, rough, n * floor)
-            reached[~done] = False
-            return solution
-
-        a = ridge_iterations(problem.ridge_times, solve, np.tile(v, (1, len(wanted))), lam, n)
-        a[:, ~reached] = np.nan  # a λ that did not converge is not predicted with
-        return np.moveaxis(coordinates.coefficients(a).reshape(n, len(wanted), n_targets), 1, 0)
-
-    found = _assemble(coordinates, b, scores, index, at, "mixed")
-    return found if np.all(np.isfinite(found.coef)) else None
+def _risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
+    """Whether every chosen score is trusted, and 5 % lower than that of the smallest λ that is."""
+    if not np.all(trusted[index]):
+        return False
+    last = int(np.flatnonzero(trusted)[np.argmin(lams[trusted])])
+    return all(criterion[last, t] >= 1.05 * criterion[i, t] for t, i in enumerate(index))
 
 
 def _scores_in_single(
     problem: Problem, M: np.ndarray, coordinates: Coordinates, v: np.ndarray, lams: Floats, criterion: str
 ) -> tuple[selection.Scores, refine.Rough]:
     """The path's scores in float32, and the factorisation they came from."""
-    size = max(float(np.abs(v).max()), float(np.finfo(np.float32).tiny))  # labels of any scale fit single precision
-    v32 = (v / size).astype(np.float32)
+    v32 = v.astype(np.float32)
     leverage = coordinates.leverage_of_mean(v32)
     leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
     M32 = M.astype(np.float32)
-    rough: refine.Rough
-    if problem.n >= BANDED_FROM and banded_is_possible(problem):
+    if problem.n >= BANDED_FROM:
         reduced = banded.reduce(M32)
-        scores, rough = selection.score_ridge(criterion, reduced, v32, lams, leverage), reduced
-    else:
-        decomposition = eigh(M32, problem.n, problem.kappa_sq)
-        scores = selection.score_path(criterion, decomposition, v32, problem.filter, lams, problem.kappa_sq, leverage)
-        rough = refine.SpectralInverse(decomposition)
-    scores.criterion *= size**2
-    return scores, rough
+        return selection.score_ridge(criterion, reduced, v32, lams, leverage), reduced
+    full = eigh(M32, problem.n, problem.kappa_sq)
+    scores = selection.score_path(criterion, full, v32, problem.filter, lams, problem.kappa_sq, leverage)
+    return scores, refine.SpectralInverse(full)
 
 
 def _assemble(

@@ -2,7 +2,7 @@
 
 Single precision takes half the time of double and is as good a preconditioner as there is: conjugate gradients on
 (M + μI) a = v, preconditioned by the same inverse in float32, reach double precision in a few products with M, and
-every λ and target is a column of the same products.
+every target, with a λ of its own, is a column of the same products.
 """
 
 from __future__ import annotations
@@ -38,30 +38,23 @@ class SpectralInverse:
         return self.U @ projected
 
 
-def solve_shifted(
-    M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough, floor: float = 0.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """x with (M + mus[j] I) x_j = V_j for every column j, and which columns reached double precision.
-
-    ``rough`` is never asked for a shift below ``floor``.
-    """
+def solve_shifted(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -> tuple[np.ndarray, np.ndarray]:
+    """x with (M + mus[j] I) x_j = V_j for every column j, and which columns reached double precision."""
     solution, done = np.empty_like(V), np.empty(V.shape[1], dtype=bool)
     for start in range(0, V.shape[1], COLUMNS):
         columns = slice(start, start + COLUMNS)
-        solution[:, columns], done[columns] = _preconditioned_cg(M, mus[columns], V[:, columns], rough, floor)
+        solution[:, columns], done[columns] = _preconditioned_cg(M, mus[columns], V[:, columns], rough)
     return solution, done
 
 
-def _preconditioned_cg(
-    M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough, floor: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _preconditioned_cg(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -> tuple[np.ndarray, np.ndarray]:
     norm_of_M = float(np.linalg.norm(M))
     eps = float(np.finfo(V.dtype).eps)
 
     def precondition(R: np.ndarray, active: np.ndarray) -> np.ndarray:
         # Residuals shrink below single precision's range: scale each column to one and back.
         size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
-        return rough.solve(np.maximum(mus[active], floor), (R / size).astype(np.float32)).astype(V.dtype) * size
+        return rough.solve(mus[active], (R / size).astype(np.float32)).astype(V.dtype) * size
 
     X, R = np.zeros_like(V), V.copy()
     done = np.linalg.norm(V, axis=0) == 0.0
