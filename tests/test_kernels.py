@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -40,6 +41,12 @@ from unpooled.kernels import (
 )
 from unpooled.kernels.specs import from_spec, to_spec
 from unpooled.kernels.stationary import MEDIAN_ROWS
+
+
+def named(value):
+    """A test's name for a parameter: the same in every process, so without addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
 
 few = settings(max_examples=30, deadline=None, derandomize=True)
 
@@ -232,7 +239,9 @@ assert LARGE**2 > 2 * threads.BLOCK_ELEMENTS
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "kernel", [Gaussian(0.7), 2.0 * Laplacian() + Linear(), Pairwise("laplacian"), as_kernel(gp.DotProduct())], ids=repr
+    "kernel",
+    [Gaussian(0.7), 2.0 * Laplacian() + Linear(), Pairwise("laplacian"), as_kernel(gp.DotProduct())],
+    ids=named,
 )
 def test_a_large_matrix_cut_into_blocks_equals_one_block(kernel, dtype, n_threads):
     X, Z = points(0, LARGE, 3, dtype), points(1, LARGE, 3, dtype)
@@ -249,7 +258,7 @@ def test_a_large_symmetric_matrix_has_the_exact_diagonal():
 
 
 @pytest.mark.parametrize("n", [5, LARGE])
-@pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(2.0), Linear(), Polynomial(2)], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(2.0), Linear(), Polynomial(2)], ids=named)
 def test_whole_numbers_are_read_as_floats(kernel, n):
     X = np.random.default_rng(0).integers(0, 5, (n, 2))
     K = kernel(X)
@@ -301,7 +310,7 @@ def test_kappa_of_an_unbounded_kernel_bounds_the_rows_given(case, seed, n):
 @settings(few, max_examples=10)
 @given(seed=SEEDS)
 def test_kernel_matrices_are_positive_semi_definite(case, seed):
-    assert case.positive_definite
+    assert case.positive_definite or isinstance(case, FromFunction)  # of a function nobody knows
     X = np.vstack([points(seed, 15, 3), points(seed, 3, 3)])  # with repeated rows: singular matrices
     K = case(X)
     assert np.linalg.eigvalsh((K + K.T) / 2)[0] >= -1e-7 * np.trace(K)
@@ -556,7 +565,7 @@ def test_kernels_are_equal_where_class_and_parameters_are():
     assert Gaussian() != None  # noqa: E711
 
 
-@pytest.mark.parametrize("kernel", [*DISTINCT, FromFunction(np.dot)], ids=repr)
+@pytest.mark.parametrize("kernel", [*DISTINCT, FromFunction(np.dot)], ids=named)
 def test_clone_gives_an_equal_kernel_with_parameters_of_its_own(kernel):
     copy = clone(kernel)
     assert copy == kernel
@@ -592,7 +601,7 @@ def test_nested_parameters_have_scikit_learns_names():
         (Matern(nu=1.0), "nu must be 0.5, 1.5 or 2.5, got 1.0"),
         (Matern(nu="1.5"), "nu must be 0.5, 1.5 or 2.5, got '1.5'"),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_a_bad_parameter_is_named_in_the_error(kernel, message):
     with pytest.raises(ValueError, match=message):
@@ -622,7 +631,7 @@ def test_a_degree_may_come_from_a_numpy_grid():
         2.5 * Gaussian(0.7),
         (2.0 * Gaussian(0.7) + Matern()) * (0.5 * Laplacian()),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_the_mean_cosine_over_random_frequencies_is_the_kernel(kernel):
     n = 100_000
@@ -649,7 +658,7 @@ def test_the_mean_cosine_over_random_frequencies_is_the_kernel(kernel):
         2.0 * Linear(),
         Centered(Gaussian(), np.ones((3, 2))),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_a_kernel_that_is_not_stationary_has_no_frequencies(kernel):
     with pytest.raises(ValueError, match="is not stationary, so it has no random frequencies: use Gaussian"):
@@ -727,7 +736,7 @@ def test_an_unresolved_median_asks_for_data():
 @pytest.mark.parametrize(
     "length_scale",
     [0.0, -1.0, math.nan, math.inf, [1.0, -1.0, 1.0], np.ones((1, 3)), "wide", "1.5", None, 1j],
-    ids=repr,
+    ids=named,
 )
 def test_a_bad_length_scale_is_refused_in_one_sentence(kernel_class, length_scale):
     X = points(0, 4, 3)
@@ -762,7 +771,7 @@ def through_json(kernel):
     return from_spec(json.loads(json.dumps(to_spec(kernel), allow_nan=False)))
 
 
-@pytest.mark.parametrize("kernel", DISTINCT, ids=repr)
+@pytest.mark.parametrize("kernel", DISTINCT, ids=named)
 def test_a_kernel_survives_the_way_through_json(kernel):
     restored = through_json(kernel)
     assert type(restored) is type(kernel)
@@ -772,7 +781,7 @@ def test_a_kernel_survives_the_way_through_json(kernel):
 @pytest.mark.parametrize(
     "kernel",
     [Gaussian(np.float32(0.5)), Gaussian(np.array([1, 2])), np.float32(2.0) * Linear(), Polynomial(np.int64(2))],
-    ids=repr,
+    ids=named,
 )
 def test_numpy_numbers_are_written_as_plain_numbers(kernel):
     assert through_json(kernel) == kernel
@@ -790,7 +799,7 @@ def test_a_gaussian_process_kernel_survives_json_or_is_refused_by_name(case):
 
 
 @pytest.mark.parametrize(
-    "kernel", [FromFunction(np.dot), 2.0 * FromFunction(np.dot), Linear() + FromFunction(np.dot)], ids=repr
+    "kernel", [FromFunction(np.dot), 2.0 * FromFunction(np.dot), Linear() + FromFunction(np.dot)], ids=named
 )
 def test_a_function_cannot_be_saved(kernel):
     with pytest.raises(ValueError, match="the kernel FromFunction cannot be saved"):
@@ -827,7 +836,7 @@ def altered(kernel, old, new):
         altered(GaussianProcessKernel(gp.RationalQuadratic()), "RationalQuadratic", "CompoundKernel"),
         altered(GaussianProcessKernel(gp.RationalQuadratic()), "alpha", "beta"),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_a_description_of_no_kernel_is_refused(spec):
     with pytest.raises(

@@ -24,6 +24,8 @@ from .messages import shown
 
 Floats = NDArray[np.float64]
 
+MOST_STEPS = 10_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with
+
 
 class Filter(BaseEstimator, ABC):
     """A spectral filter. A new one defines ``g`` and, if 1 - σ·g cancels, ``residual``."""
@@ -115,6 +117,8 @@ class CutOff(Filter):
 
 def _whole_iterations(ratio: float) -> int:
     """⌈ratio⌉, forgiving rounding: 3/0.03 stands for 100 iterations and not 101."""
+    if not ratio < 1e15:
+        raise ValueError(f"lam is too small for an iterative filter: it stands for {ratio:.1g} iterations")
     whole = round(ratio)
     return max(1, whole if abs(ratio - whole) <= 1e-12 * ratio else math.ceil(ratio))
 
@@ -198,6 +202,10 @@ class NuMethod(Filter):
     def path(self, sigma: Floats, lams: Floats, kappa_sq: float = 1.0) -> tuple[Floats, Floats]:
         # One run of the recursion passes through every λ of the path.
         stops = [self.iterations(lam, kappa_sq) for lam in lams]
+        if max(stops) > MOST_STEPS:
+            raise ValueError(
+                f"lam is too small for the ν-method: it stands for {max(stops)} iterations, more than {MOST_STEPS}"
+            )
         x = _unit(sigma, kappa_sq)
         g_old = g = np.zeros_like(x)
         r_old = r = np.ones_like(x)

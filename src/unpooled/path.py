@@ -92,7 +92,7 @@ def check_rows(X: Any, fitted: Array) -> Array:
     """Rows to predict: an array of any library with the right number of features, in the model's precision at least."""
     X = X if is_foreign(X) else np.asarray(X, dtype=None if getattr(X, "dtype", None) == np.float32 else float)
     if X.ndim != 2 or X.shape[1] != fitted.shape[1]:
-        raise ValueError(f"X must have {fitted.shape[1]} columns, got an array of shape {tuple(X.shape)}")
+        raise ValueError(f"X must have {fitted.shape[1]} features, got an array of shape {tuple(X.shape)}")
     xp = namespace(X)
     if not xp.isdtype(X.dtype, "real floating") or eps(fitted) < eps(X):
         return xp.astype(X, xp.float64)

@@ -40,6 +40,8 @@ class KernelExpansion:
     def predict(self, X: Array) -> Array:
         """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``."""
         X = as_floating(X)
+        if X.ndim != 2 or (self.points.shape[1] and X.shape[1] != self.points.shape[1]):
+            raise ValueError(f"X must have {self.points.shape[1]} features, got an array of shape {tuple(X.shape)}")
         points, coef, intercept = (like(a, X) for a in (self.points, self.coef, self.intercept))
         blocks = threads.row_blocks(X.shape[0], max(1, self.n_points))
         if not is_numpy(X):

@@ -10,6 +10,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_array, validate_data
 
 from ..arrays import Array, eps, is_foreign, like, namespace, to_numpy
+from ..messages import shown
 
 
 def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
@@ -19,9 +20,10 @@ def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     """
     if is_foreign(X):
         return _check_foreign(estimator, X, reset=reset)
-    X = validate_data(
-        estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, skip_check_array=False
-    )
+    try:
+        X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(_about("X", error)) from None
     _refuse_non_finite("X", X, getattr(estimator, "feature_names_in_", None))
     return np.ascontiguousarray(X)
 
@@ -61,7 +63,10 @@ def check_Y(y: Any, X: Array) -> tuple[Array, bool]:
                 y = np.asarray(y, dtype=float)
             except (TypeError, ValueError):
                 raise ValueError("y must hold numbers; strings or mixed values were found in it") from None
-        checked = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        try:
+            checked = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        except (TypeError, ValueError) as error:
+            raise type(error)(_about("y", error)) from None
         Y = like(checked, X)
     if Y.ndim not in (1, 2) or (Y.ndim == 2 and Y.shape[1] == 0):
         raise ValueError(f"y must have one column a target, got an array of shape {tuple(Y.shape)}")
@@ -75,7 +80,11 @@ def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
     """Non-negative weights, one a row, as a NumPy vector; None where they are all the same."""
     if sample_weight is None:
         return None
-    w = np.asarray(to_numpy(sample_weight) if is_foreign(sample_weight) else sample_weight, dtype=float)
+    try:
+        w = np.asarray(to_numpy(sample_weight))
+        w = w.astype(float) if w.dtype.kind in "iufbO" else np.full(1, np.nan)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight must be one number per row, got {shown(sample_weight)}") from None
     if w.ndim == 0:
         w = np.full(X.shape[0], float(w))
     if w.shape != (X.shape[0],):
@@ -86,6 +95,20 @@ def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
         raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
     w = w / w.max()  # only ratios matter; this keeps them in range for any scale and precision
     return None if np.all(w == 1.0) else w
+
+
+def _about(name: str, error: Exception) -> str:
+    """scikit-learn's message on one line, without the array it prints, and naming the argument.
+
+    Column names are listed one a line on purpose: that message stays as it is.
+    """
+    text = str(error)
+    if text.startswith("The feature names"):
+        return text
+    lines = text.splitlines()
+    advice = [line for line in lines[1:] if line.startswith("Reshape")]
+    sentence = " ".join([lines[0].rstrip(":"), *advice])
+    return sentence if f"{name} " in sentence else f"{name} cannot be used: {sentence}"
 
 
 def check_folds(cv: Any, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -254,10 +254,11 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
 def positive_numbers(name: str, value: Any) -> Floats:
     """A float array of dimension 0 or 1 with positive finite numbers; anything else is an error that says so."""
     try:
-        numbers = np.asarray(value, dtype=float)
+        numbers = np.asarray(value)
+        truths = any(isinstance(v, (bool, np.bool_)) for v in (value if isinstance(value, (list, tuple)) else [value]))
+        usable = numbers.dtype.kind in "iuf" and numbers.ndim <= 1 and numbers.size > 0 and not truths
+        numbers = numbers.astype(float) if usable else np.asarray(np.nan)
     except (TypeError, ValueError):
-        numbers = np.asarray(np.nan)
-    if isinstance(value, (bool, np.bool_)) or numbers.ndim > 1 or numbers.size == 0:
         numbers = np.asarray(np.nan)
     if not np.all(np.isfinite(numbers) & (numbers > 0)):
         raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {shown(value)}")
@@ -270,7 +271,8 @@ def _rows(A: Array, rows: np.ndarray) -> Array:
 
 
 def _kappa_squared(kernel: Any, X: Array) -> float:
-    kappa_sq = kernel.kappa(X) ** 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        kappa_sq = np.square(kernel.kappa(X))
     if not np.isfinite(kappa_sq):
         raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
     # A kernel that is zero on all the data (linear, X = 0) fits the constant zero, at any scale.

@@ -151,6 +151,8 @@ class FromFunction(Kernel):
     found out by trying it on two and three copies of a row. It must be positive semi-definite.
     """
 
+    positive_definite = False  # nobody knows: the solvers look at the matrix
+
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
 

@@ -23,7 +23,7 @@ class Kernel(BaseEstimator):
 
     #: K(x, z) ≥ 0 for all x, z; then the centred kernel's features have norm at most √2·κ, not 2κ.
     nonnegative = False
-    #: a positive semi-definite function by construction
+    #: a positive semi-definite function by construction; else only routes that see the whole matrix are taken
     positive_definite = True
     #: any column K(·, x_p) can be had by itself; the low-rank route never forms the matrix
     by_columns = True

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 
-from ..arrays import Array, clip_, exp_, is_foreign, like, namespace, sqrt_, to_numpy
+from ..arrays import Array, clip_, eps, exp_, is_foreign, is_numpy, like, namespace, sqrt_, to_numpy
 from ..messages import shown
 from .base import Kernel
 
@@ -80,9 +80,9 @@ class Gaussian(Stationary):
     """
 
     def block(self, X: Array, Z: Array) -> Array:
-        # One product gives the exponent x·z - |x|²/2 - |z|²/2 = -|x - z|²/2, norms folded in.
-        K = minus_half_squared_distance(*self.scaled(X, Z))
-        return exp_(clip_(K, None, 0.0))
+        K = squared_distance(*self.scaled(X, Z), tolerance=1e-9)
+        K *= -0.5
+        return exp_(K)
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         return rng.standard_normal((n, d))
@@ -106,6 +106,7 @@ class Matern(Stationary):
     def block(self, X: Array, Z: Array) -> Array:
         r = distance(*self.scaled(X, Z))
         nu = self._checked_nu()
+        r = clip_(r, None, 1e15)  # so far out the value is 0, and ∞·0 would not be
         r *= math.sqrt(2 * nu)  # every form below is a polynomial in √(2ν)·r times e^{-√(2ν) r}
         if nu == 0.5:
             r *= -1.0
@@ -147,14 +148,38 @@ class Laplacian(Stationary):
         return Matern(nu=0.5)._unit_frequencies(n, d, rng)
 
 
-def minus_half_squared_distance(X: Array, Z: Array) -> Array:
-    """-‖x_i - z_j‖²/2 as one matrix product [x, -|x|²/2, 1]·[z, 1, -|z|²/2]ᵀ (may exceed 0 by rounding)."""
+def squared_distance(X: Array, Z: Array, tolerance: float) -> Array:
+    """‖x_i - z_j‖² as one matrix product, norms folded in: [-2x, |x|², 1]·[z, 1, |z|²]ᵀ.
+
+    The product rounds on the scale of the norms, so where that would cost more than ``tolerance`` (rows in groups far
+    apart, say) the differences are squared and summed instead: slower, and exact.
+    """
     xp = namespace(X, Z)
-    x2 = -0.5 * xp.sum(X * X, axis=1)[:, None]
-    z2 = -0.5 * xp.sum(Z * Z, axis=1)[:, None]
-    left = xp.concat([X, x2, xp.ones_like(x2)], axis=1)
-    right = xp.concat([Z, xp.ones_like(z2), z2], axis=1)
-    return left @ right.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        x2 = xp.sum(X * X, axis=1)[:, None]
+        z2 = xp.sum(Z * Z, axis=1)[:, None]
+        if not (X.shape[0] and Z.shape[0]):
+            return X @ Z.T
+        if X.dtype == xp.float32:
+            tolerance = max(tolerance, 1e-5)  # single precision does not ask for more
+        worst = max(float(xp.max(x2)), float(xp.max(z2)))
+        if not eps(X) * worst <= tolerance:
+            return _summed_differences(X, Z)
+        left = xp.concat([-2.0 * X, x2, xp.ones_like(x2)], axis=1)
+        right = xp.concat([Z, xp.ones_like(z2), z2], axis=1)
+        return clip_(left @ right.T, 0.0, None)
+
+
+def _summed_differences(X: Array, Z: Array) -> Array:
+    """Σ_k (x_ik - z_jk)², in double precision."""
+    xp = namespace(X, Z)
+    if is_numpy(X):
+        return cdist(X, Z, "sqeuclidean").astype(X.dtype)
+    total = xp.zeros((X.shape[0], Z.shape[0]), dtype=X.dtype, device=X.device)
+    for k in range(X.shape[1]):
+        difference = X[:, k][:, None] - Z[:, k][None, :]
+        total += difference * difference
+    return total
 
 
 def distance(X: Array, Z: Array) -> Array:
@@ -162,10 +187,9 @@ def distance(X: Array, Z: Array) -> Array:
     xp = namespace(X, Z)
     if X.dtype == xp.float32:
         wide = distance(xp.astype(X, xp.float64), xp.astype(Z, xp.float64))
-        return xp.astype(wide, xp.float32)
-    r2 = minus_half_squared_distance(X, Z)
-    r2 *= -2.0
-    return sqrt_(clip_(r2, 0.0, None))
+        with np.errstate(over="ignore"):
+            return xp.astype(wide, xp.float32)
+    return sqrt_(squared_distance(X, Z, tolerance=1e-13))
 
 
 def _is_median(length_scale: Any) -> bool:
@@ -206,7 +230,8 @@ def median_distance(X: Array, weights: Array | None = None) -> float:
     sample = to_numpy(namespace(X).take(X, index, axis=0)).astype(float)
     w = np.ones(len(rows)) if weights is None else to_numpy(weights)[rows].astype(float)
     i, j = np.triu_indices(len(rows), k=1)
-    r = pdist(sample)  # exact, so that identical rows have distance 0
+    size = max(float(np.abs(sample).max()), np.finfo(float).tiny)  # squares of huge or tiny numbers stay numbers
+    r = pdist(sample / size) * size  # exact, so that identical rows have distance 0
     distinct = r > 0
     r, mass = r[distinct], (w[i] * w[j])[distinct]
     if not len(r):

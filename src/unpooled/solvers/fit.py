@@ -52,7 +52,7 @@ class Problem:
         """How many ridge solves the filter is made of; 0 where it is not made of them."""
         if type(self.filter) is Tikhonov:
             return 1
-        return int(self.filter.times) if type(self.filter) is IteratedTikhonov else 0
+        return int(self.filter.qualification) if type(self.filter) is IteratedTikhonov else 0
 
     def dense(self) -> tuple[Array, Coordinates]:
         """M and its coordinates."""
