@@ -35,7 +35,7 @@ def data(n: int, dtype: str) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n + 2000, D))
     f = np.sin(1.5 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.3 * np.abs(X[:, 3])
-    y = f + 0.1 * rng.standard_normal(n + 2000)
+    y = f + 0.5 * rng.standard_normal(n + 2000)
     X, y, f = X.astype(dtype), y.astype(dtype), f.astype(dtype)
     return X[:n], y[:n], X[n:], f[n:]
 

@@ -11,6 +11,7 @@ v = √(N w)·(y - b) the residual is (I - A g(A))v, and row i has leverage h_i 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -74,16 +75,22 @@ def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage
 
     Where rounding leaves M + μI indefinite the score is infinite.
     """
-    n = v.shape[0]
-    scores, df = np.full((len(lams), v.shape[1]), np.inf), np.full(len(lams), np.nan)
+    n, n_targets = v.shape
+    scores, df = np.full((len(lams), n_targets), np.inf), np.full(len(lams), np.nan)
+    kept = {}  # position on the grid -> 1 - h_i before the intercept takes its share
     for i, mu in enumerate(n * lams):
-        try:
-            kept = mu * banded.inverse_diagonal(float(mu))
-        except NotPositiveDefinite:
-            continue
-        df[i] = n - float(np.sum(kept, dtype=float)) + _df_of_mean(leverage_of_mean)
-        residual = mu * banded.solve(np.full(v.shape[1], mu), v)
-        scores[i] = _score(residual, kept - leverage_of_mean if criterion == "loo" else 1.0 - float(df[i]) / n)
+        with contextlib.suppress(NotPositiveDefinite):
+            kept[i] = mu * banded.inverse_diagonal(float(mu))
+            df[i] = n - float(np.sum(kept[i], dtype=float)) + _df_of_mean(leverage_of_mean)
+    per_batch = max(1, 256 // n_targets)
+    scored = list(kept)
+    for batch in (scored[i : i + per_batch] for i in range(0, len(scored), per_batch)):
+        # Two products with Q serve every λ of a batch.
+        mus = np.repeat(n * lams[batch], n_targets)
+        residuals = mus.astype(v.dtype) * banded.solve(mus, np.tile(v, (1, len(batch))))
+        for j, i in enumerate(batch):
+            left = kept[i] - leverage_of_mean if criterion == "loo" else 1.0 - float(df[i]) / n
+            scores[i] = _score(residuals[:, j * n_targets : (j + 1) * n_targets], left)
     return Scores(scores, df)
 
 

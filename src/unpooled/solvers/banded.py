@@ -27,6 +27,7 @@ from .decomposition import NotPositiveDefinite
 
 BLOCK = 64  # wide enough for fast products, narrow enough for cheap shifts
 PANELS_PER_COPY = 8
+PANELS_PER_PRODUCT = 4
 Reflectors = list[tuple[int, np.ndarray, np.ndarray]]  # (first row, V, T) of I - V T Vᵀ
 
 
@@ -61,15 +62,15 @@ class Banded:
         return factors
 
     def inverse_diagonal(self, mu: float) -> np.ndarray:
-        """diag (M + μI)⁻¹."""
+        """diag (M + μI)⁻¹: the squared row norms of Z = QL⁻ᵀ, a block of columns after the other."""
         gemm, trsm = _functions(self.Q, blas=("gemm", "trsm"))
         total = np.zeros(len(self.Q), dtype=self.Q.dtype)
         Z, below, column = None, None, 0
         for L, next_below in self.factor(mu):
-            rows = self.Q[:, column : column + len(L)].copy(order="F")
+            piece = self.Q[:, column : column + len(L)].copy(order="F")
             if below is not None:
-                rows = gemm(-1.0, Z, below, trans_b=1, beta=1.0, c=rows, overwrite_c=1)
-            Z = trsm(1.0, L, rows, side=1, lower=1, trans_a=1, overwrite_b=1)
+                piece = gemm(-1.0, Z, below, trans_b=1, beta=1.0, c=piece, overwrite_c=1)
+            Z = trsm(1.0, L, piece, side=1, lower=1, trans_a=1, overwrite_b=1)
             total += np.einsum("ij,ij->i", Z, Z)
             below, column = next_below, column + len(L)
         return total
@@ -148,23 +149,25 @@ def _triangular_factor(V: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 def _orthogonal(reflectors: Reflectors, n: int, dtype: np.dtype) -> np.ndarray:
     """Q, the product of the reflectors, multiplied from the last: a few at a time, merged into wide products."""
-    Q = np.zeros((0, 0), dtype=dtype, order="F")
     (gemm,) = get_blas_funcs(("gemm",), dtype=dtype)
-    for end in range(len(reflectors), 0, -4):
-        group = reflectors[max(0, end - 4) : end]
-        first = group[0][0]
-        V, T = _merge(group, n - first)
-        grown = np.zeros((n - first, n - first), dtype=dtype, order="F")
-        new = len(grown) - len(Q)
+    # Two pieces of memory in turn: the factor so far in one, the next larger one in the other.
+    memory = [np.empty(n * n, dtype=dtype), np.empty(n * n, dtype=dtype)]
+    Q = np.empty((0, 0), dtype=dtype)
+    ends = [*range(len(reflectors), 0, -PANELS_PER_PRODUCT), 0]
+    for turn, end in enumerate(ends):
+        group = reflectors[max(0, end - PANELS_PER_PRODUCT) : end]
+        size = n - group[0][0] if group else n
+        grown = memory[turn % 2][: size * size].reshape((size, size), order="F")
+        new = size - len(Q)
+        grown[:, :new], grown[:new, new:] = 0.0, 0.0
+        np.fill_diagonal(grown[:, :new], 1.0)
         grown[new:, new:] = Q
-        grown[np.arange(new), np.arange(new)] = 1.0
-        Y = gemm(1.0, T, gemm(1.0, V, grown, trans_a=1))
-        Q = gemm(-1.0, V, Y, beta=1.0, c=grown, overwrite_c=1)
-    full = np.zeros((n, n), dtype=dtype, order="F")
-    rest = n - len(Q)
-    full[rest:, rest:] = Q
-    full[np.arange(rest), np.arange(rest)] = 1.0
-    return full
+        if group:
+            V, T = _merge(group, size)
+            Y = gemm(1.0, T, gemm(1.0, V, grown, trans_a=1))
+            grown = gemm(-1.0, V, Y, beta=1.0, c=grown, overwrite_c=1)
+        Q = grown
+    return Q
 
 
 def _merge(group: Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +182,8 @@ def _merge(group: Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
         V[rows - len(piece) :, own] = piece
         if used:
             before = slice(0, used)
-            T[before, own] = -T[before, before] @ gemm(1.0, V[:, before], V[:, own], trans_a=1) @ small
+            cross = gemm(-1.0, V[:, before], V[:, own], trans_a=1)
+            T[before, own] = gemm(1.0, gemm(1.0, T[before, before], cross), small)
         T[own, own] = small
         used = own.stop
     return V, T
