@@ -15,7 +15,7 @@ from sklearn.gaussian_process import kernels as gp
 import reference
 from unpooled import SpectralRegressor
 from unpooled.filters import IteratedTikhonov, NuMethod, Tikhonov
-from unpooled.kernels import Brownian, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial, Scaled
+from unpooled.kernels import Brownian, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial, Scaled, Sum
 
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 CRITERIA = ("loo", "gcv", "cv")
@@ -502,3 +502,38 @@ def test_a_huge_lam_shrinks(filter):
     values = SpectralRegressor(Gaussian(0.1), filter, lam=1e12).fit(X, y).predict(X)
     one_step = 2 / len(y)  # the least that an iteration can do
     assert np.abs(values).max() <= (one_step if filter in ("landweber", "nu") else 1e-10) * np.abs(y).max()
+
+
+def test_a_model_keeps_its_rows_when_the_callers_change():
+    rows, labels = data(n=20)
+    model = SpectralRegressor(Gaussian(1.0), lam=0.1).fit(rows, labels)
+    before = model.predict(rows.copy())
+    kept = rows.copy()
+    rows *= 2.0
+    assert_allclose(model.predict(kept), before, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e160])
+def test_labels_whose_squares_are_out_of_range_are_refused(scale):
+    with refused("^y has values of size .* bring y to another unit"):
+        SpectralRegressor().fit(X, scale * y)
+
+
+def test_a_label_for_all_rows_is_refused():
+    with refused("^y must have one number per row"):
+        SpectralRegressor().fit(X, 3.0)
+
+
+def test_dates_are_refused():
+    with refused("^X must hold numbers, not dates"):
+        SpectralRegressor().fit(np.array([["2026-01-01"], ["2026-01-02"]], dtype="datetime64[D]"), [1.0, 2.0])
+
+
+def test_a_sum_of_something_else_than_kernels_is_refused():
+    with refused("^a Sum is made of Kernel objects, and 'rbf' is none"):
+        SpectralRegressor(Sum("rbf", Gaussian())).fit(X, y)
+
+
+def test_the_nu_method_refuses_more_steps_than_anybody_waits_for():
+    with refused("^lam is too small for the ν-method"):
+        SpectralRegressor(Gaussian(1.0), "nu", lam=1e-14, solver="eigh").fit(X, y)

@@ -271,3 +271,12 @@ def test_section_2_4_a_shift_by_ten_ruins_plain_ridge_and_leaves_centred_ridge_a
         plain, plain_shifted, centred, centred_shifted = np.mean(errors, axis=0)
         assert plain_shifted >= 4 * plain
         assert centred_shifted == pytest.approx(centred, rel=1e-12)
+
+
+def test_labels_in_double_beside_rows_in_single_are_centred_before_they_lose_digits():
+    X, y, _ = data(5)
+    X = X.astype(np.float32)
+    before, after = (SpectralRegressor(Gaussian(0.5), center=True).fit(X, labels) for labels in (y, y + 2.0**20))
+    assert after.lam_ == before.lam_
+    assert_allclose(after.predictor_.coef, before.predictor_.coef, atol=1e-5 * np.abs(before.predictor_.coef).max())
+    assert after.intercept_ - 2.0**20 == pytest.approx(before.intercept_, abs=1e-9)

@@ -23,7 +23,7 @@ from sklearn.model_selection import KFold
 
 from unpooled import FileError, SpectralRegressor, files, load, save
 from unpooled.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
-from unpooled.kernels import Brownian, Gaussian, Laplacian, Linear, Matern, Polynomial
+from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Polynomial
 
 KERNELS = [
     None,
@@ -193,7 +193,7 @@ def test_a_file_holds_no_pickle_and_its_header_is_readable(tmp_path):
     X, Y, _ = data()
     save(SpectralRegressor(Gaussian(0.5), center=True).fit(X, Y), tmp_path / "a.model")
     with safetensors.safe_open(tmp_path / "a.model", framework="numpy") as file:
-        header = json.loads(file.metadata()["unpooled"])
+        header = json.loads(file.metadata()["unpooled"])["header"]
     assert (header["kind"], header["class"], header["format"]) == ("model", "SpectralRegressor", files.FORMAT)
     assert header["kernel"]["length_scale"] == 0.5
     assert "Gaussian" in header["kernel"].values()
@@ -436,3 +436,17 @@ def test_a_disk_that_fails_leaves_the_old_file_and_no_new_one(step, tmp_path, mo
 def test_a_folder_in_the_place_of_the_file_is_not_replaced(tmp_path):
     (tmp_path / "a.model").mkdir()
     untouched(tmp_path, fitted(), r"a\.model", OSError)
+
+
+def test_equal_models_are_equal_files(tmp_path):
+    X, Y, _ = data()
+    model = SpectralRegressor(Gaussian(0.5)).fit(X, Y)
+    for i in range(8):
+        save(model, tmp_path / f"{i}.model")
+    assert len({(tmp_path / f"{i}.model").read_bytes() for i in range(8)}) == 1
+
+
+def test_a_kernel_centred_on_a_sample_comes_back_exactly(tmp_path):
+    X, Y, Z = data()
+    model = SpectralRegressor(Centered(Gaussian(0.5), X[:7], np.arange(1.0, 8.0))).fit(X, Y)
+    assert_array_equal(through(tmp_path / "a.model", model).predict(Z), model.predict(Z))

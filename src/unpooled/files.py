@@ -31,9 +31,9 @@ def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, n
     from . import __version__
 
     full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
-    text = json.dumps(full, sort_keys=True, ensure_ascii=False, allow_nan=False)
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
-    metadata = {"unpooled": text, "sha256": _digest(text, arrays)}
+    # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
+    metadata = {"unpooled": _canonical({"header": full, "sha256": _digest(full, arrays)})}
     target = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -64,12 +64,14 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
         raise FileError(f"{name} is not a file of unpooled, or it is damaged ({error})") from None
     if "unpooled" not in metadata:
         raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
-    if metadata.get("sha256") != _digest(metadata["unpooled"], arrays):
-        raise FileError(f"{name} is damaged: its content does not match its SHA-256; fetch or write it again")
     try:
-        header = json.loads(metadata["unpooled"])
-    except (ValueError, RecursionError):
-        header = None
+        content = json.loads(metadata["unpooled"])
+        header, digest = content["header"], content["sha256"]
+        intact = digest == _digest(header, arrays)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise FileError(f"{name} is damaged: its header cannot be read; fetch or write it again") from None
+    if not intact:
+        raise FileError(f"{name} is damaged: its content does not match its SHA-256; fetch or write it again")
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
         raise FileError(f"{name} has no readable header")
     if header["format"] > FORMAT:
@@ -81,8 +83,12 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
     return header, arrays
 
 
-def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
-    sha = hashlib.sha256(text.encode())
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _digest(header: Any, arrays: dict[str, np.ndarray]) -> str:
+    sha = hashlib.sha256(_canonical(header).encode())
     for name, array in arrays.items():
         sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         sha.update(np.ascontiguousarray(array).tobytes())

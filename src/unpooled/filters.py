@@ -24,7 +24,7 @@ from .messages import shown
 
 Floats = NDArray[np.float64]
 
-MOST_STEPS = 10_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with
+MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with
 
 
 class Filter(BaseEstimator, ABC):

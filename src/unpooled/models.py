@@ -22,7 +22,8 @@ _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (SpectralRegressor,)}
 def save(model: Savable, path: files.PathLike) -> None:
     """Write a fitted model to one file: a JSON header and raw arrays, no pickle.
 
-    What predicting needs is kept, with the choice of λ and its scores; the coefficients of the other λ are not.
+    What predicting needs is kept, with the choice of λ and its scores; the coefficients of the other λ are not,
+    nor a splitter given as ``cv``.
     """
     name = type(model).__name__
     if _CLASSES.get(name) is not type(model):

@@ -94,6 +94,8 @@ def check_rows(X: Any, fitted: Array) -> Array:
     if X.ndim != 2 or X.shape[1] != fitted.shape[1]:
         raise ValueError(f"X must have {fitted.shape[1]} features, got an array of shape {tuple(X.shape)}")
     xp = namespace(X)
+    if not bool(xp.all(xp.isfinite(xp.astype(X, xp.float64)))):
+        raise ValueError("X contains NaN or infinity: drop or impute such rows first")
     if not xp.isdtype(X.dtype, "real floating") or eps(fitted) < eps(X):
         return xp.astype(X, xp.float64)
     return X

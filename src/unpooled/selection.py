@@ -20,7 +20,7 @@ import numpy as np
 from .arrays import Array, eps, like, namespace, to_numpy
 from .filters import Filter, Floats, Tikhonov
 from .solvers.banded import Banded
-from .solvers.decomposition import Decomposition, NotPositiveDefinite, eigh, filter_path
+from .solvers.decomposition import Decomposition, FilteredSpectrum, NotPositiveDefinite, eigh, filter_path
 from .solvers.operator import dense
 
 CRITERIA = ("loo", "gcv", "cv")
@@ -49,13 +49,11 @@ def score_path(
     criterion: str,
     decomposition: Decomposition,
     v: Array,
-    filter: Filter,
-    lams: Floats,
-    kappa_sq: float,
+    filtered: FilteredSpectrum,
     leverage_of_mean: Array | float,
 ) -> Scores:
     """Leave-one-out or GCV for every λ from one decomposition."""
-    (g, _), (r, r0) = filter_path(filter, decomposition, lams, kappa_sq)
+    (g, _), (r, r0) = filtered
     df = np.sum(g * decomposition.sigma, axis=1) + _df_of_mean(leverage_of_mean)
     left = decomposition.diagonals(r, r0) - leverage_of_mean if criterion == "loo" else None
     scores = np.stack(
@@ -64,7 +62,7 @@ def score_path(
                 decomposition.apply(r[i : i + 1], r0[i : i + 1], v)[0, :, :],
                 left[i, :] if left is not None else 1.0 - float(df[i]) / v.shape[0],
             )
-            for i in range(len(lams))
+            for i in range(len(g))
         ]
     )
     return Scores(scores, df)
@@ -130,15 +128,15 @@ def fold_scores(
         K_rows = xp.take(K, tr, axis=0)
         w = None if weights is None else xp.take(weights, tr, axis=0)
         M, coordinates = dense(xp.take(K_rows, tr, axis=1), w, center)
-        v, b = coordinates.targets(xp.take(Y, tr, axis=0))
+        v, b = coordinates.targets(xp.take(Y, tr, axis=0), K.dtype)
         decomposition = eigh(M, coordinates.n, kappa_sq)
         (g, g0), _ = filter_path(filter, decomposition, lams, kappa_sq)
         K_test = xp.take(K_rows, te, axis=1).T
         Y_test = xp.take(Y, te, axis=0)
-        w_test = xp.ones_like(Y_test[:, 0]) if weights is None else xp.take(weights, te, axis=0)
+        w_test = xp.ones_like(Y_test[:, 0]) if weights is None else xp.astype(xp.take(weights, te, axis=0), Y.dtype)
         for i in range(len(lams)):
             c = coordinates.coefficients(decomposition.apply(g[i : i + 1], g0[i : i + 1], v)[0, :, :])
-            error = K_test @ c + coordinates.intercept(c, b) - Y_test
+            error = xp.astype(K_test @ c, Y.dtype) + coordinates.intercept(c, b) - Y_test
             total[i] += to_numpy(w_test @ (error * error))
         mass += float(xp.sum(w_test))
     return total / mass

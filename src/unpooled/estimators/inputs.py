@@ -20,6 +20,8 @@ def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     """
     if is_foreign(X):
         return _check_foreign(estimator, X, reset=reset)
+    if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
+        raise ValueError("X must hold numbers, not dates or durations: convert them to a number of days, say")
     try:
         X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
     except (TypeError, ValueError) as error:
@@ -38,6 +40,7 @@ def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
         raise ValueError("Complex data not supported: X must hold real numbers")
     if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float64)
+    X = X.detach() if hasattr(X, "detach") else X  # no gradients flow through a fit
     _refuse_non_finite("X", X, None)
     if reset:
         estimator.n_features_in_ = X.shape[1]
@@ -50,13 +53,19 @@ def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
 
 
 def check_Y(y: Any, X: Array) -> tuple[Array, bool]:
-    """y as an (N, T) array in the library, on the device and in the dtype of X, and whether it came one-dimensional."""
+    """y as an (N, T) array in the library and on the device of X, and whether it came one-dimensional.
+
+    Double precision stays double even beside single-precision rows: labels may have a large mean.
+    """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    if not is_foreign(y) and np.asarray(y).ndim == 0:
+        raise ValueError(f"y must have one number per row, got {shown(y)}")
     if is_foreign(y):
         if namespace(y).isdtype(y.dtype, "complex floating"):
             raise ValueError("Complex data not supported: y must hold real numbers")
-        Y = like(y, X)
+        Y = like(y, X, dtype=None if y.dtype == namespace(y).float32 else namespace(X).float64)
+        Y = Y.detach() if hasattr(Y, "detach") else Y
     else:
         if np.asarray(y).dtype.kind in "OUS":  # strings and mixed columns: let NumPy try, and say which argument failed
             try:
@@ -67,12 +76,13 @@ def check_Y(y: Any, X: Array) -> tuple[Array, bool]:
             checked = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
         except (TypeError, ValueError) as error:
             raise type(error)(_about("y", error)) from None
-        Y = like(checked, X)
+        Y = like(checked, X, dtype=None if checked.dtype == np.float32 else namespace(X).float64)
     if Y.ndim not in (1, 2) or (Y.ndim == 2 and Y.shape[1] == 0):
         raise ValueError(f"y must have one column a target, got an array of shape {tuple(Y.shape)}")
     if Y.shape[0] != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y has {Y.shape[0]}: they must have the same number")
     _refuse_non_finite("y", Y, None)
+    _refuse_extreme(Y)
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
 
 
@@ -146,6 +156,14 @@ def check_kernel_matrix(K: Array) -> None:
     gap, size = float(xp.max(xp.abs(K - K.T))), float(xp.max(xp.abs(K)))
     if gap > 8 * eps(K) ** 0.5 * size:
         raise ValueError(f"with a precomputed kernel X must be symmetric: entries differ by up to {gap:g}")
+
+
+def _refuse_extreme(Y: Array) -> None:
+    """Squares of the labels must be numbers."""
+    xp = namespace(Y)
+    size, largest = float(xp.max(xp.abs(Y))), float(xp.finfo(Y.dtype).max) ** 0.5 / 1e4
+    if size > largest or 0.0 < size < 1.0 / largest:
+        raise ValueError(f"y has values of size {size:.0e}, whose squares are out of range: bring y to another unit")
 
 
 def _refuse_non_finite(name: str, values: Array, columns: Any) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import selection
 from ..arrays import Array, eps, like, namespace
 from ..filters import Floats, as_filter
-from ..kernels import Precomputed, as_kernel
+from ..kernels import Kernel, Precomputed, as_kernel
 from ..messages import shown
 from ..path import Path
 from ..predictors import KernelExpansion
@@ -41,8 +41,9 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
     lam : float, array, "loo", "gcv" or "cv"
         A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array is the
-        same as "loo" with that array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed) and a
-        shortcut, a few per cent off on small samples, for the other filters; "cv" is the plain alternative.
+        same as "loo" with that array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
+        filters it is a shortcut: within a few per cent near its minimum, and badly off where λ is far too small or, for
+        cut-off, next to an eigenvalue; "cv" is the plain alternative.
     center : bool, default False
         Fit an intercept with the centred kernel of Wang (2018): adding a constant to y then moves the intercept by
         it and changes nothing else.
@@ -125,12 +126,15 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         if isinstance(kernel, Precomputed):
             check_kernel_matrix(X)
         # Rows of weight zero are as if they were not there.
-        kept = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights > 0)
+        least = float(namespace(X).finfo(X.dtype).smallest_normal)
+        kept = None if weights is None or np.all(weights > least) else np.flatnonzero(weights > least)
         folds = self._user_folds(X.shape[0], kept)
         if weights is not None and kept is not None:
             X, Y, weights = _rows(X, kept), _rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
         kernel = kernel.resolve(X, weights)
+        if not isinstance(kernel, Precomputed):
+            X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
         filter_ = as_filter(self.filter)
         problem = Problem(
             kernel,
@@ -270,10 +274,11 @@ def _rows(A: Array, rows: np.ndarray) -> Array:
     return xp.take(A, like(rows, A, dtype=xp.int64), axis=0)
 
 
-def _kappa_squared(kernel: Any, X: Array) -> float:
+def _kappa_squared(kernel: Kernel, X: Array) -> float:
+    """κ² of the kernel, which bounds the spectrum, centred or not, and sets the step of the iterations."""
     with np.errstate(over="ignore", invalid="ignore"):
-        kappa_sq = np.square(kernel.kappa(X))
+        kappa_sq = float(np.square(kernel.kappa(X)))
     if not np.isfinite(kappa_sq):
         raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
     # A kernel that is zero on all the data (linear, X = 0) fits the constant zero, at any scale.
-    return float(kappa_sq) if kappa_sq > 0 else 1.0
+    return kappa_sq if kappa_sq > 0 else 1.0

@@ -123,6 +123,9 @@ class _Pair(Kernel):
         return self.left.by_columns and self.right.by_columns
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
+        for part in (self.left, self.right):
+            if not isinstance(part, Kernel):
+                raise ValueError(f"a {type(self).__name__} is made of Kernel objects, and {shown(part)} is none")
         return type(self)(self.left.resolve(X, weights), self.right.resolve(X, weights))
 
 

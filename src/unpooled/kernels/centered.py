@@ -43,8 +43,15 @@ class Centered(Kernel):
     def by_columns(self) -> bool:  # type: ignore[override]
         return self.kernel.by_columns
 
+    def _sample(self, reference: Array) -> Array:
+        """The sample in the library, on the device and in the dtype of the reference."""
+        sample = like(self.sample, reference)
+        if sample.ndim != 2 or sample.shape[1] != reference.shape[1]:
+            raise ValueError(f"sample must have {reference.shape[1]} columns like X, got shape {tuple(sample.shape)}")
+        return sample
+
     def _w(self, reference: Array) -> Array:
-        n = self.sample.shape[0]
+        n = np.shape(self.sample)[0]
         try:
             w = np.ones(n) if self.weights is None else np.asarray(to_numpy(self.weights), dtype=float)
         except (TypeError, ValueError):
@@ -58,14 +65,14 @@ class Centered(Kernel):
 
     def _mean(self, X: Array) -> Array:
         """μ(x) = Σ_i w_i K(x, u_i)."""
-        return self.kernel(X, like(self.sample, X)) @ self._w(X)
+        return self.kernel(X, self._sample(X)) @ self._w(X)
 
     def _grand_mean(self, reference: Array) -> float:
         """Σ_ij w_i w_j K(u_i, u_j); a resolved kernel has it in store, since it costs n² kernel values."""
         if self._stored_grand_mean is not None:
             return self._stored_grand_mean
         xp = namespace(reference)
-        return float(xp.sum(self._w(reference) * self._mean(like(self.sample, reference))))
+        return float(xp.sum(self._w(reference) * self._mean(self._sample(reference))))
 
     def block(self, X: Array, Z: Array) -> Array:
         K = self.kernel.block(X, Z)
@@ -88,7 +95,9 @@ class Centered(Kernel):
     def kappa(self, X: Array | None = None) -> float:
         """A bound on sup √K̂(x, x): 2κ, or √2·κ for a non-negative kernel."""
         factor = math.sqrt(2.0) if self.kernel.nonnegative else 2.0
-        return factor * max(self.kernel.kappa(X), self.kernel.kappa(self.sample))
+        return factor * max(
+            self.kernel.kappa(X), self.kernel.kappa(np.asarray(to_numpy(self.sample))) if X is not None else 0.0
+        )
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         resolved = Centered(self.kernel.resolve(X, weights), self.sample, self.weights)

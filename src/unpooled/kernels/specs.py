@@ -9,7 +9,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from ..arrays import to_numpy
 from ..messages import shown
-from . import adapters, base, pointwise, stationary
+from . import adapters, base, centered, pointwise, stationary
 from .base import Kernel
 
 _KNOWN: dict[str, type[Kernel]] = {
@@ -24,6 +24,7 @@ _KNOWN: dict[str, type[Kernel]] = {
         base.Sum,
         base.Product,
         base.Scaled,
+        centered.Centered,
         adapters.Pairwise,
         adapters.Precomputed,
         adapters.GaussianProcessKernel,

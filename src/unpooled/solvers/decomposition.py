@@ -67,13 +67,13 @@ def eigh(M: Array, n: int, kappa_sq: float) -> Decomposition:
 def checked_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
     """σ with rounding's negative eigenvalues set to zero; a truly negative one is an error.
 
-    Kernels of the distance round like its root near zero, hence √eps, on the scale of the kernel and not of a
+    Kernels of the distance round a little more than eps near zero; and the scale is the kernel's and not that of a
     spectrum that centring may have emptied.
     """
     top, bottom = float(np.max(np.abs(sigma))), float(np.min(sigma))
     if not np.isfinite(top):
         raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
-    if bottom < -8.0 * rounding**0.5 * max(top, kappa_sq):
+    if bottom < -(1e-7 if rounding < 1e-10 else 1e-4) * max(top, kappa_sq):
         raise NotPositiveDefinite(
             f"the kernel is not positive semi-definite on X: the kernel matrix has the eigenvalue {bottom:g} "
             f"beside {top:g} (on the scale of lam); use a Mercer kernel"
@@ -85,9 +85,11 @@ class NotPositiveDefinite(ValueError):
     """A kernel matrix with a negative eigenvalue."""
 
 
-def filter_path(
-    filter: Filter, decomposition: Decomposition, lams: Floats, kappa_sq: float
-) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+#: (g on the spectrum (L, r), g at 0 (L,)) and the same of the residual 1 - σg
+FilteredSpectrum = tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+
+
+def filter_path(filter: Filter, decomposition: Decomposition, lams: Floats, kappa_sq: float) -> FilteredSpectrum:
     """(g on the spectrum, g at 0) and (residual on the spectrum, residual at 0) for every λ."""
     with_zero = np.append(decomposition.sigma, 0.0)
     g, r = filter.path(with_zero, lams, kappa_sq)

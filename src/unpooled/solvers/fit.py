@@ -77,11 +77,11 @@ def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
     thin = thin_decomposition(problem, lam, solver)
     if thin is not None:
         decomposition, coordinates = thin
-        v, b = coordinates.targets(problem.Y)
+        v, b = coordinates.targets(problem.Y, problem.X.dtype)
         c = coefficients(problem, decomposition, coordinates, v, lam)
         return Solution(c, coordinates.intercept(c, b), b, "low-rank")
     M, coordinates = problem.dense()
-    v, b = coordinates.targets(problem.Y)
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
     route = solver if solver != "auto" else _route(problem, lam)
     if route == "cholesky":
         solve = cholesky.factor(M, problem.n * lam)

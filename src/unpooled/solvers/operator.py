@@ -15,6 +15,7 @@ The matrix worked on is M = N·A, which for equal weights is 𝕂 itself, and ``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from scipy.linalg import get_blas_funcs
 
@@ -31,19 +32,23 @@ class Coordinates:
     center: bool
     mean_row: Array | None = None  #: 𝕂w, where centred
 
-    def targets(self, Y: Array) -> tuple[Array, Array]:
-        """v = P·root·Y and the intercepts b. Written root·(Y - b), so that a large mean costs no digits."""
+    def targets(self, Y: Array, dtype: Any) -> tuple[Array, Array]:
+        """v = P·root·Y in the given dtype, and the intercepts b in that of Y.
+
+        Written root·(Y - b), and cast only then, so that a large mean costs no digits.
+        """
         xp = namespace(Y)
         b = xp.zeros(Y.shape[1], dtype=Y.dtype, device=Y.device)
         if self.center:
             b = self._mean(Y)
             # Once more on what is left: then b is right to the last digit under any offset.
             b = b + self._mean(Y - b)
-        v = Y - b
+        v = xp.astype(Y - b, dtype)
         return (v if self.root is None else v * self.root[:, None]), b
 
     def _mean(self, Y: Array) -> Array:
-        return namespace(Y).mean(Y, axis=0) if self.root is None else self.weights(Y) @ Y
+        xp = namespace(Y)
+        return xp.mean(Y, axis=0) if self.root is None else xp.astype(self.weights(Y), Y.dtype) @ Y
 
     def weights(self, reference: Array) -> Array:
         """w, normalised to sum to one."""
@@ -61,7 +66,7 @@ class Coordinates:
 
     def intercept(self, c: Array, b: Array) -> Array:
         """b - wᵀ𝕂c: the constant of Σ c_i K̂_{x_i} + b once it is written with K in place of K̂ (Σ c_i = 0)."""
-        return b - self.mean_row @ c if self.center else b
+        return b - namespace(c).astype(self.mean_row @ c, b.dtype) if self.center else b
 
     def leverage_of_mean(self, reference: Array) -> Array | float:
         """What the intercept adds to the leverage of every row: w_i."""

@@ -11,8 +11,8 @@ from .. import selection
 from ..arrays import Array, is_numpy, namespace
 from ..filters import Floats
 from . import banded, refine
-from .decomposition import Decomposition, eigh
-from .fit import LARGE, Problem, Solution, coefficients, thin_decomposition
+from .decomposition import Decomposition, FilteredSpectrum, eigh, filter_path
+from .fit import LARGE, Problem, Solution, thin_decomposition
 from .operator import Coordinates, dense
 
 KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
@@ -76,10 +76,17 @@ def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, A
         M, coordinates = problem.dense()
         thin = eigh(M, problem.n, problem.kappa_sq), coordinates
     decomposition, coordinates = thin
-    v, b = coordinates.targets(problem.Y)
-    for lam in lams:
-        c = coefficients(problem, decomposition, coordinates, v, float(lam))
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
+    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    for i in range(len(lams)):
+        c = _at(decomposition, coordinates, v, filtered, i)
         yield c, coordinates.intercept(c, b)
+
+
+def _at(decomposition: Decomposition, coordinates: Coordinates, v: Array, filtered: FilteredSpectrum, i: int) -> Array:
+    """The coefficients of the i-th λ."""
+    (g, g0), _ = filtered
+    return coordinates.coefficients(decomposition.apply(g[i : i + 1], g0[i : i + 1], v)[0, :, :])
 
 
 def _by_folds(problem: Problem, lams: Floats, per_target: bool, folds: Folds) -> PathSolution:
@@ -105,15 +112,14 @@ def _by_decomposition(
 ) -> PathSolution:
     """Any filter from a full or thin decomposition; ``table`` holds scores that are known already."""
     xp = namespace(problem.Y)
-    v, b = coordinates.targets(problem.Y)
-    scores = selection.score_path(
-        criterion, decomposition, v, problem.filter, lams, problem.kappa_sq, coordinates.leverage_of_mean(v)
-    )
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
+    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    scores = selection.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
     if table is not None:
         scores.criterion = table
 
     def at(wanted: np.ndarray) -> Array:
-        return xp.stack([coefficients(problem, decomposition, coordinates, v, float(lams[i])) for i in wanted])
+        return xp.stack([_at(decomposition, coordinates, v, filtered, int(i)) for i in wanted])
 
     index = selection.best_index(scores.criterion, lams, per_target)
     return _assemble(coordinates, b, scores, index, at, solver)
@@ -123,7 +129,7 @@ def _banded(
     problem: Problem, M: np.ndarray, coordinates: Coordinates, lams: Floats, criterion: str, per_target: bool
 ) -> PathSolution:
     """Tikhonov from the reduction to banded form, in the precision of the data."""
-    v, b = coordinates.targets(problem.Y)
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
     reduced = banded.reduce(M)
     scores = selection.score_ridge(criterion, reduced, v, lams, coordinates.leverage_of_mean(v))
 
@@ -147,7 +153,7 @@ def _mixed(
     again before that limit; else it is left to double precision.
     """
     n = problem.n
-    v, b = coordinates.targets(problem.Y)
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
     size = max(float(np.abs(v).max()), float(np.finfo(float).tiny))  # labels of any scale fit single precision
     scores, rough = _scores_in_single(problem, M, coordinates, v / size, lams, criterion)
     trusted = np.all(np.isfinite(scores.criterion), axis=1)
@@ -194,7 +200,8 @@ def _scores_in_single(
         reduced = banded.reduce(M32)
         return selection.score_ridge(criterion, reduced, v32, lams, leverage), reduced
     full = eigh(M32, problem.n, problem.kappa_sq)
-    scores = selection.score_path(criterion, full, v32, problem.filter, lams, problem.kappa_sq, leverage)
+    filtered = filter_path(problem.filter, full, lams, problem.kappa_sq)
+    scores = selection.score_path(criterion, full, v32, filtered, leverage)
     return scores, refine.SpectralInverse(full)
 
 
