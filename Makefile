@@ -4,7 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Tests run on two processes; one BLAS thread each keeps them from fighting over the cores.
 WORKERS ?= 2
-# The tests need torch's CPU build only; pinned, so that a fresh install takes the same one everywhere.
+# Pinned, so that a fresh install takes the same one everywhere; the tests need no GPU, so a CPU build will do:
+# make test TORCH='--index-url=<an index of CPU builds> torch==2.13.0'
 TORCH  ?= torch==2.13.0
 
 .PHONY: demo test lint format clean

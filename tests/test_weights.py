@@ -231,3 +231,14 @@ def test_weights_mean_the_same_on_the_routes_of_large_samples(kernel, center):
     assert large.lam_ == direct.lam_
     assert large.intercept_ == pytest.approx(direct.intercept_, abs=1e-12)
     assert_allclose(large.predict(Z), direct.predict(Z), atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [30, 600, 1500])
+def test_whole_weights_equal_repeated_rows_with_the_default_kernel(n):
+    """The median length scale counts weights too, also where it looks at a part of the rows only."""
+    rng = np.random.default_rng(n)
+    X, y, w = rng.normal(size=(n, 2)), rng.normal(size=n), rng.integers(1, 4, size=n)
+    weighted = SpectralRegressor(lam=0.01, center=True).fit(X, y, w)
+    repeated = SpectralRegressor(lam=0.01, center=True).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    assert weighted.kernel_.length_scale == repeated.kernel_.length_scale
+    assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-7)

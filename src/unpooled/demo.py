@@ -116,7 +116,7 @@ _PAGE = """<!doctype html>
 table{{border-collapse:collapse}}td,th{{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #ccc}}
 td:first-child,th:first-child{{text-align:left}}img{{max-width:100%}}</style>
 <h1>Choosing λ for five filters</h1>
-<p>{description}. One eigendecomposition gives every λ of a filter; the dot is the choice by leave-one-out
+<p>{description}. One factorisation gives every λ of a filter; the dot is the choice by leave-one-out
 (exact for Tikhonov, a shortcut for the others).</p>
 <img src="paths.png" alt="Leave-one-out error against λ for five spectral filters, the chosen λ marked on each">
 <table><tr><th>method<th>chosen λ<th>at that λ<th>test RMSE (dB)<th>seconds</tr>
@@ -138,5 +138,5 @@ def _write_report(rows: list[Row], data: Dataset, out: Path) -> None:
     lines = "\n".join(
         f"<tr><td>{r.name}<td>{r.lam:.1e}<td>{r.detail}<td>{r.rmse:.3f}<td>{r.seconds:.2f}</tr>" for r in rows
     )
-    page = _PAGE.format(description=repr(data).strip("<>"), lines=lines, source=data.source)
+    page = _PAGE.format(description=repr(data), lines=lines, source=data.source)
     (out / "index.html").write_text(page, encoding="utf-8")

@@ -22,6 +22,8 @@ from sklearn.base import BaseEstimator
 
 from .messages import shown
 
+__all__ = ["CutOff", "Filter", "IteratedTikhonov", "Landweber", "NuMethod", "Tikhonov", "as_filter"]
+
 Floats = NDArray[np.float64]
 
 MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with

@@ -26,6 +26,8 @@ class Path:
     lam : (L,) the grid
     criterion : (L,), or (L, T) for several targets: the score, a weighted mean squared error
     df : (L,) effective degrees of freedom, the trace of the hat matrix
+        Both are NaN for λ too small to be scored in single precision, where that made the choice (``solver_`` is
+        "mixed"); ``solver="eigh"`` scores them all.
     criterion_name : "loo", "gcv" or "cv"
     exact : False where leave-one-out is the shortcut that is exact for Tikhonov alone
     iterations : (L,) the number of iterations λ stands for, or None

@@ -81,4 +81,5 @@ class KernelExpansion:
             )
         if not all(np.issubdtype(a.dtype, np.floating) and np.all(np.isfinite(a)) for a in (points, coef, intercept)):
             raise ValueError("the arrays must hold finite floating-point numbers")
-        return cls(from_spec(header.get("kernel")), points, coef, intercept)
+        kernel = from_spec(header.get("kernel"))
+        return cls(kernel.resolve(points) if points.shape[1] else kernel, points, coef, intercept)

@@ -11,14 +11,13 @@ v = √(N w)·(y - b) the residual is (I - A g(A))v, and row i has leverage h_i 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from .arrays import Array, eps, like, namespace, to_numpy
-from .filters import Filter, Floats, Tikhonov
+from .filters import Filter, Floats
 from .solvers.banded import Banded
 from .solvers.decomposition import Decomposition, FilteredSpectrum, NotPositiveDefinite, eigh, filter_path
 from .solvers.operator import dense
@@ -30,11 +29,6 @@ def default_grid(kappa_sq: float, rounding: float) -> Floats:
     """λ from κ² down, three a decade: to 10⁻⁹ κ² in double precision, to 10⁻⁵ κ² in single."""
     decades = 9 if rounding < 1e-10 else 5
     return np.asarray(kappa_sq * np.logspace(0, -decades, 3 * decades + 1))
-
-
-def is_exact(criterion: str, filter: Filter) -> bool:
-    """Whether the criterion is what its name says, or the shortcut that is exact for Tikhonov alone."""
-    return criterion != "loo" or isinstance(filter, Tikhonov)
 
 
 @dataclass
@@ -56,30 +50,30 @@ def score_path(
     (g, _), (r, r0) = filtered
     df = np.sum(g * decomposition.sigma, axis=1) + _df_of_mean(leverage_of_mean)
     left = decomposition.diagonals(r, r0) - leverage_of_mean if criterion == "loo" else None
-    scores = np.stack(
-        [
-            _score(
-                decomposition.apply(r[i : i + 1], r0[i : i + 1], v)[0, :, :],
-                left[i, :] if left is not None else 1.0 - float(df[i]) / v.shape[0],
-            )
-            for i in range(len(g))
-        ]
-    )
+    projected = decomposition.project(v)
+    scores = np.empty((len(g), v.shape[1]))
+    for i in range(len(g)):
+        residual = decomposition.apply(r[i], r0[i], projected)
+        scores[i] = _score(residual, left[i, :] if left is not None else 1.0 - float(df[i]) / v.shape[0])
     return Scores(scores, df)
 
 
 def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage_of_mean: Array | float) -> Scores:
     """The same for Tikhonov from resolvents: the residual is μ(M+μI)⁻¹v with μ = Nλ, and 1 - h_i = μ[(M+μI)⁻¹]_ii.
 
-    Where rounding leaves M + μI indefinite the score is infinite.
+    Where rounding leaves M + μI indefinite the score is infinite; indefinite beyond rounding is an error.
     """
     n, n_targets = v.shape
     scores, df = np.full((len(lams), n_targets), np.inf), np.full(len(lams), np.nan)
     kept = {}  # position on the grid -> 1 - h_i before the intercept takes its share
     for i, mu in enumerate(n * lams):
-        with contextlib.suppress(NotPositiveDefinite):
+        try:
             kept[i] = mu * banded.inverse_diagonal(float(mu))
-            df[i] = n - float(np.sum(kept[i], dtype=float)) + _df_of_mean(leverage_of_mean)
+        except NotPositiveDefinite:
+            if mu > 1e3 * eps(v) * banded.norm:
+                raise
+            continue
+        df[i] = n - float(np.sum(kept[i], dtype=float)) + _df_of_mean(leverage_of_mean)
     per_batch = max(1, 256 // n_targets)
     scored = list(kept)
     for batch in (scored[i : i + per_batch] for i in range(0, len(scored), per_batch)):
@@ -131,11 +125,12 @@ def fold_scores(
         v, b = coordinates.targets(xp.take(Y, tr, axis=0), K.dtype)
         decomposition = eigh(M, coordinates.n, kappa_sq)
         (g, g0), _ = filter_path(filter, decomposition, lams, kappa_sq)
+        projected = decomposition.project(v)
         K_test = xp.take(K_rows, te, axis=1).T
         Y_test = xp.take(Y, te, axis=0)
         w_test = xp.ones_like(Y_test[:, 0]) if weights is None else xp.astype(xp.take(weights, te, axis=0), Y.dtype)
         for i in range(len(lams)):
-            c = coordinates.coefficients(decomposition.apply(g[i : i + 1], g0[i : i + 1], v)[0, :, :])
+            c = coordinates.coefficients(decomposition.apply(g[i], g0[i], projected))
             error = xp.astype(K_test @ c, Y.dtype) + coordinates.intercept(c, b) - Y_test
             total[i] += to_numpy(w_test @ (error * error))
         mass += float(xp.sum(w_test))

@@ -219,7 +219,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
             criterion=found.criterion[:, 0] if one_target else found.criterion,
             df=found.df,
             criterion_name=criterion,
-            exact=selection.is_exact(criterion, problem.filter),
+            exact=criterion != "loo" or problem.ridge_times == 1,
             iterations=None if steps[0] is None else np.asarray(steps),
             index=found.index,
             problem=problem,
@@ -243,6 +243,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {shown(self.solver)}")
         fits = {
+            "low-rank": criterion != "cv",
             "cholesky": criterion is None and problem.ridge_times > 0,
             "products": criterion is None and is_iteration(problem.filter),
             "mixed": criterion in ("loo", "gcv") and mixed_is_possible(problem),

@@ -14,13 +14,11 @@ from ..kernels.specs import to_spec as kernel_spec
 from ..path import Path
 from ..predictors import KernelExpansion
 
-_PLAIN = ("center", "per_target", "solver")
-
 
 def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays; only scalars, lists and strings in the header."""
     header, arrays = model.predictor_.to_parts()
-    params = {name: getattr(model, name) for name in _PLAIN}
+    params: dict[str, Any] = {"solver": model.solver}
     params["center"], params["per_target"] = bool(model.center), bool(model.per_target)
     params["kernel"] = None if model.kernel is None else kernel_spec(as_kernel(model.kernel))
     params["filter"] = to_spec(as_filter(model.filter))

@@ -189,6 +189,7 @@ class Precomputed(Kernel):
     """
 
     by_columns = False
+    positive_definite = False  # nobody knows
 
     def __init__(self, columns: Any = None) -> None:
         self.columns = columns

@@ -39,9 +39,7 @@ class Centered(Kernel):
     def positive_definite(self) -> bool:  # type: ignore[override]
         return self.kernel.positive_definite
 
-    @property
-    def by_columns(self) -> bool:  # type: ignore[override]
-        return self.kernel.by_columns
+    by_columns = False  # every column would cost the mean anew
 
     def _sample(self, reference: Array) -> Array:
         """The sample in the library, on the device and in the dtype of the reference."""

@@ -220,23 +220,25 @@ MEDIAN_ROWS = 1000
 
 
 def median_distance(X: Array, weights: Array | None = None) -> float:
-    """The (weighted) median of ‖x_i - x_j‖ over pairs of distinct rows, from at most 1000 rows spread evenly.
+    """The (weighted) median of ‖x_i - x_j‖ over pairs of distinct rows; 1 if all rows are the same.
 
-    Pair (i, j) counts w_i·w_j times, so integer weights equal repeated rows. Identical rows have no
-    say; if all are identical the answer is 1.
+    Pair (i, j) counts w_i·w_j times, so integer weights equal repeated rows. Of more than 1000 distinct rows, in
+    lexicographic order, 1000 are taken at even steps of weight: no seed, and the order of the rows has no say.
     """
-    rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], MEDIAN_ROWS)).round().astype(int))
-    index = like(rows, X, dtype=namespace(X).int64)
-    sample = to_numpy(namespace(X).take(X, index, axis=0)).astype(float)
-    w = np.ones(len(rows)) if weights is None else to_numpy(weights)[rows].astype(float)
+    rows, inverse = np.unique(to_numpy(X).astype(float), axis=0, return_inverse=True)
+    mass = np.bincount(inverse.reshape(-1), weights=None if weights is None else to_numpy(weights)).astype(float)
+    if len(rows) > MEDIAN_ROWS:
+        steps = (np.arange(MEDIAN_ROWS) + 0.5) / MEDIAN_ROWS
+        rows = rows[np.searchsorted(np.cumsum(mass) / mass.sum() * (1.0 + 1e-12), steps)]
+        mass = np.ones(MEDIAN_ROWS)
+    size = max(float(np.abs(rows).max()), np.finfo(float).tiny)  # squares of huge or tiny numbers stay numbers
+    r = pdist(rows / size) * size
     i, j = np.triu_indices(len(rows), k=1)
-    size = max(float(np.abs(sample).max()), np.finfo(float).tiny)  # squares of huge or tiny numbers stay numbers
-    r = pdist(sample / size) * size  # exact, so that identical rows have distance 0
     distinct = r > 0
-    r, mass = r[distinct], (w[i] * w[j])[distinct]
+    r, pairs = r[distinct], (mass[i] * mass[j])[distinct]
     if not len(r):
         return 1.0
     order = np.argsort(r)
-    cumulative = np.cumsum(mass[order])
-    half = np.searchsorted(cumulative, cumulative[-1] / 2)
-    return float(r[order][min(half, len(r) - 1)])
+    cumulative = np.cumsum(pairs[order])
+    half = np.searchsorted(cumulative, 0.5 * cumulative[-1] * (1.0 - 1e-12))  # forgiving the rounding of weights
+    return float(r[order][half])

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold"}
 
 
-def new_figure(width: float = 6.4, height: float = 4.0, columns: int = 1) -> tuple[Figure, Any]:
+def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
     """A figure that belongs to nobody: no global state, no window, no back-end is chosen for the user."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'unpooled[plot]'") from None
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
-    return figure, figure.subplots(1, columns)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
 
 
 def plot_path(path: Path, ax: Axes | None = None, **line: Any) -> Axes:

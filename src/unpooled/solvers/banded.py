@@ -40,6 +40,12 @@ class Banded:
     S: list[np.ndarray]
     _factors: dict[float, list[tuple[np.ndarray, np.ndarray | None]]] = field(default_factory=dict, repr=False)
 
+    @property
+    def norm(self) -> float:
+        """The Frobenius norm of M, which bounds its largest eigenvalue."""
+        diagonal = sum(2 * np.sum(np.tril(d, -1) ** 2) + np.sum(np.diagonal(d) ** 2) for d in self.D)
+        return float(np.sqrt(diagonal + 2 * sum(np.sum(s**2) for s in self.S)))
+
     def factor(self, mu: float) -> list[tuple[np.ndarray, np.ndarray | None]]:
         """The block Cholesky factor of B + μI: (L_kk, L_{k+1,k}) for every k; kept, for the solves that follow."""
         if mu not in self._factors:
@@ -56,7 +62,10 @@ class Banded:
                 shifted -= below @ below.T
             L, info = potrf(shifted, lower=1, clean=1)
             if info != 0:
-                raise NotPositiveDefinite("the shifted matrix is not positive definite in this precision")
+                raise NotPositiveDefinite(
+                    "the kernel matrix plus N·lam on its diagonal is not positive definite: use a Mercer kernel, "
+                    "a larger lam, or double precision"
+                )
             below = trsm(1.0, L, self.S[k], side=1, lower=1, trans_a=1) if k < len(self.S) else None
             factors.append((L, below))
         return factors
@@ -103,7 +112,7 @@ class Banded:
 def reduce(M: np.ndarray, block: int = BLOCK) -> Banded:
     """The reduction of a symmetric matrix. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)  # the transpose of a C-ordered matrix is Fortran-ordered
-    return Banded(_orthogonal(reflectors, len(M), M.dtype), D, S)
+    return Banded(_orthogonal(reflectors, M), D, S)
 
 
 def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], Reflectors]:
@@ -129,7 +138,7 @@ def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np
         X[: o + b] = 0.0
         W = gemm(-0.5, V, gemm(1.0, T, gemm(1.0, V, X, trans_a=1), trans_a=1), beta=1.0, c=X, overwrite_c=1)
         A = syr2k(-1.0, V, W, beta=1.0, c=A, lower=1, overwrite_c=1)
-        reflectors.append((done + b, V[o + b :], T))
+        reflectors.append((done + b, V[o + b :].copy(order="F"), T))
         done += b
     D.append(A[done - first :, done - first :].copy(order="F"))
     return D, S, reflectors
@@ -147,11 +156,15 @@ def _triangular_factor(V: np.ndarray, tau: np.ndarray) -> np.ndarray:
     return np.asfortranarray(T)
 
 
-def _orthogonal(reflectors: Reflectors, n: int, dtype: np.dtype) -> np.ndarray:
-    """Q, the product of the reflectors, multiplied from the last: a few at a time, merged into wide products."""
+def _orthogonal(reflectors: Reflectors, spent: np.ndarray) -> np.ndarray:
+    """Q, the product of the reflectors, multiplied from the last: a few at a time, merged into wide products.
+
+    ``spent`` is the matrix that was reduced; its memory is used again.
+    """
+    n, dtype = len(spent), spent.dtype
     (gemm,) = get_blas_funcs(("gemm",), dtype=dtype)
     # Two pieces of memory in turn: the factor so far in one, the next larger one in the other.
-    memory = [np.empty(n * n, dtype=dtype), np.empty(n * n, dtype=dtype)]
+    memory = [spent.reshape(-1), np.empty(n * n, dtype=dtype)]
     Q = np.empty((0, 0), dtype=dtype)
     ends = [*range(len(reflectors), 0, -PANELS_PER_PRODUCT), 0]
     for turn, end in enumerate(ends):

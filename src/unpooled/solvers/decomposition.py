@@ -21,21 +21,21 @@ class Decomposition:
 
     sigma: Floats  #: eigenvalues of A = M/N, all ≥ 0
     U: Array  #: N × r
-    error: float = 0.0  #: a proved bound on the eigenvalues of A that were left out
 
     @property
     def is_full(self) -> bool:
         return bool(self.U.shape[0] == self.U.shape[1])
 
-    def apply(self, values: Floats, at_zero: Floats, v: Array) -> Array:
-        """h(A) v for L functions h given on the spectrum, shape (L, r), and at zero, (L,): shape (L, N, T)."""
-        xp = namespace(self.U)
-        projected = self.U.T @ v
-        filtered = like(values, self.U)[:, :, None] * projected[None, :, :]
-        out = xp.stack([self.U @ filtered[i, :, :] for i in range(values.shape[0])])
-        if not self.is_full:
-            out = out + like(at_zero, self.U)[:, None, None] * (v - self.U @ projected)[None, :, :]
-        return out
+    def project(self, v: Array) -> tuple[Array, Array | None]:
+        """Uᵀv, and v - UUᵀv where the decomposition is thin: once for all functions that follow."""
+        inside = self.U.T @ v
+        return inside, None if self.is_full else v - self.U @ inside
+
+    def apply(self, values: Floats, at_zero: float, projected: tuple[Array, Array | None]) -> Array:
+        """h(A) v for a function h given by its values on the spectrum and at zero; v as :meth:`project` gives it."""
+        inside, outside = projected
+        out = self.U @ (like(values, self.U)[:, None] * inside)
+        return out if outside is None else out + float(at_zero) * outside
 
     def diagonals(self, values: Floats, at_zero: Floats) -> Array:
         """The diagonals of h(A) for L functions h: shape (L, N). No N×N temporary: row blocks of U²."""

@@ -98,7 +98,9 @@ def _route(problem: Problem, lam: float) -> str:
         return "cholesky"
     steps = problem.filter.iterations(lam, problem.kappa_sq)
     few = steps is not None and steps <= PASSES_PER_ROW * problem.n
-    return "products" if few and products.is_iteration(problem.filter) else "eigh"
+    # An iteration would run away on a matrix that is not positive semi-definite; eigh says so.
+    safe = products.is_iteration(problem.filter) and problem.kernel.positive_definite
+    return "products" if few and safe else "eigh"
 
 
 def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float | Array, n: int) -> Array:
@@ -117,7 +119,7 @@ def coefficients(
 ) -> Array:
     """c for one λ from a decomposition."""
     (g, g0), _ = filter_path(problem.filter, decomposition, np.asarray([lam]), problem.kappa_sq)
-    return coordinates.coefficients(decomposition.apply(g, g0, v)[0, :, :])
+    return coordinates.coefficients(decomposition.apply(g[0], g0[0], decomposition.project(v)))
 
 
 def thin_decomposition(problem: Problem, lam: float, solver: str) -> tuple[Decomposition, Coordinates] | None:

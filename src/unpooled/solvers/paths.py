@@ -60,13 +60,13 @@ def fit_path(
 
 
 def banded_is_possible(problem: Problem) -> bool:
-    """Plain Tikhonov on NumPy arrays."""
-    return problem.ridge_times == 1 and is_numpy(problem.X)
+    """Plain Tikhonov with a Mercer kernel on NumPy arrays."""
+    return problem.ridge_times == 1 and is_numpy(problem.X) and problem.kernel.positive_definite
 
 
 def mixed_is_possible(problem: Problem) -> bool:
     """Plain Tikhonov on float64 NumPy arrays."""
-    return bool(banded_is_possible(problem) and problem.X.dtype == np.float64)
+    return bool(problem.ridge_times == 1 and is_numpy(problem.X) and problem.X.dtype == np.float64)
 
 
 def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
@@ -78,15 +78,22 @@ def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, A
     decomposition, coordinates = thin
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    projected = decomposition.project(v)
     for i in range(len(lams)):
-        c = _at(decomposition, coordinates, v, filtered, i)
+        c = _at(decomposition, coordinates, projected, filtered, i)
         yield c, coordinates.intercept(c, b)
 
 
-def _at(decomposition: Decomposition, coordinates: Coordinates, v: Array, filtered: FilteredSpectrum, i: int) -> Array:
+def _at(
+    decomposition: Decomposition,
+    coordinates: Coordinates,
+    projected: tuple[Array, Array | None],
+    filtered: FilteredSpectrum,
+    i: int,
+) -> Array:
     """The coefficients of the i-th λ."""
     (g, g0), _ = filtered
-    return coordinates.coefficients(decomposition.apply(g[i : i + 1], g0[i : i + 1], v)[0, :, :])
+    return coordinates.coefficients(decomposition.apply(g[i], g0[i], projected))
 
 
 def _by_folds(problem: Problem, lams: Floats, per_target: bool, folds: Folds) -> PathSolution:
@@ -119,7 +126,8 @@ def _by_decomposition(
         scores.criterion = table
 
     def at(wanted: np.ndarray) -> Array:
-        return xp.stack([_at(decomposition, coordinates, v, filtered, int(i)) for i in wanted])
+        projected = decomposition.project(v)
+        return xp.stack([_at(decomposition, coordinates, projected, filtered, int(i)) for i in wanted])
 
     index = selection.best_index(scores.criterion, lams, per_target)
     return _assemble(coordinates, b, scores, index, at, solver)
@@ -167,6 +175,7 @@ def _mixed(
     if not np.all(reached):
         return None
     c = coordinates.coefficients(n * solution)
+    scores.criterion[~trusted], scores.df[~trusted] = np.nan, np.nan
     return PathSolution(
         coef=c,
         intercept=coordinates.intercept(c, b),
@@ -196,7 +205,7 @@ def _scores_in_single(
     leverage = coordinates.leverage_of_mean(v32)
     leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
     M32 = M.astype(np.float32)
-    if problem.n >= BANDED_FROM:
+    if problem.n >= BANDED_FROM and banded_is_possible(problem):
         reduced = banded.reduce(M32)
         return selection.score_ridge(criterion, reduced, v32, lams, leverage), reduced
     full = eigh(M32, problem.n, problem.kappa_sq)
