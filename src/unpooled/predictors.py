@@ -54,7 +54,8 @@ class KernelExpansion:
             np.matmul(self.kernel.block(X[rows], points), coef, out=out[rows])
             out[rows] += intercept
 
-        threads.for_each(fill, blocks)
+        with threads.suited_to(max(X.shape[0], self.n_points)):
+            threads.for_each(fill, blocks)
         return out
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,12 +1,17 @@
-"""Row blocks on all cores.
+"""Row blocks on all cores, and small problems on one.
 
 BLAS is threaded, element-wise NumPy is not: the exponential of a kernel block would leave every core
 but one idle. So a large job is cut into row blocks, the blocks run on as many Python threads as BLAS
 was allowed (NumPy releases the lock), and BLAS is held to one thread meanwhile so that they do not fight.
+
+A small job is better off with one BLAS thread throughout: NumPy and SciPy each carry a BLAS, and handing a
+matrix of a few hundred rows from the threads of one to those of the other costs more than the work.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -15,11 +20,45 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 BLOCK_ELEMENTS = 1 << 20  # 8 MiB of float64: a few blocks fit the outer cache, overheads vanish
+SMALL = 1200  # rows of a square matrix up to which one BLAS thread was faster than two
 
 
 @cache
 def _controller() -> Any:
     return ThreadpoolController().select(user_api="blas")
+
+
+class _OneBlasThread:
+    """BLAS on one thread while anybody is inside; what was allowed before is restored when the last one leaves.
+
+    The limit belongs to the process, so callers on several threads must share it: two that each restored what
+    they had found could leave the limit behind for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _controller().limit(limits=1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+
+
+def suited_to(rows: int) -> contextlib.AbstractContextManager[None]:
+    """One BLAS thread for matrices of up to SMALL rows, as many as are allowed for larger ones."""
+    return one_blas_thread if rows <= SMALL else contextlib.nullcontext()
 
 
 def allowed_threads() -> int:
@@ -40,6 +79,6 @@ def for_each(work: Callable[[slice], None], blocks: list[slice]) -> None:
         for block in blocks:
             work(block)
         return
-    with _controller().limit(limits=1), ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread, ThreadPoolExecutor(n_threads) as pool:
         for done in [pool.submit(work, block) for block in blocks]:
             done.result()

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .. import selection
+from .. import selection, threads
 from ..arrays import Array, eps, like, namespace
 from ..filters import Floats, as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
@@ -147,15 +147,16 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         )
         criterion, lams = self._criterion_and_grid(problem)
         self._check_solver(problem, criterion)
-        self.__dict__.pop("path_", None)
-        solution = (
-            fit_one(problem, float(lams[0]), self.solver)
-            if criterion is None
-            else self._fit_path(problem, criterion, lams, one_target, folds)
-        )
+        with threads.suited_to(problem.n):
+            solution = (
+                fit_one(problem, float(lams[0]), self.solver)
+                if criterion is None
+                else self._fit_path(problem, criterion, lams, one_target, folds)
+            )
         self.kernel_, self.filter_, self.solver_ = kernel, filter_, solution.solver
         if criterion is None:
             self.lam_ = float(lams[0])
+            self.__dict__.pop("path_", None)  # of an earlier fit
         self.predictor_ = KernelExpansion(kernel, kernel.anchors(X), solution.coef, solution.intercept)
         self.intercept_ = float(solution.b[0]) if one_target else solution.b
         self.one_target_ = one_target

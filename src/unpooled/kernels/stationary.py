@@ -80,9 +80,7 @@ class Gaussian(Stationary):
     """
 
     def block(self, X: Array, Z: Array) -> Array:
-        K = squared_distance(*self.scaled(X, Z), tolerance=1e-9)
-        K *= -0.5
-        return exp_(K)
+        return exp_(squared_distance(*self.scaled(X, Z), tolerance=1e-9, factor=-0.5))
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         return rng.standard_normal((n, d))
@@ -148,8 +146,8 @@ class Laplacian(Stationary):
         return Matern(nu=0.5)._unit_frequencies(n, d, rng)
 
 
-def squared_distance(X: Array, Z: Array, tolerance: float) -> Array:
-    """‖x_i - z_j‖² as one matrix product, norms folded in: [-2x, |x|², 1]·[z, 1, |z|²]ᵀ.
+def squared_distance(X: Array, Z: Array, tolerance: float, factor: float = 1.0) -> Array:
+    """``factor``·‖x_i - z_j‖² as one matrix product, factor and norms folded in: f·[-2x, |x|², 1]·[z, 1, |z|²]ᵀ.
 
     The product rounds on the scale of the norms, so where that would cost more than ``tolerance`` (rows in groups far
     apart, say) the differences are squared and summed instead: slower, and exact.
@@ -164,10 +162,10 @@ def squared_distance(X: Array, Z: Array, tolerance: float) -> Array:
             tolerance = max(tolerance, 1e-5)  # single precision does not ask for more
         worst = max(float(xp.max(x2)), float(xp.max(z2)))
         if not eps(X) * worst <= tolerance:
-            return _summed_differences(X, Z)
-        left = xp.concat([-2.0 * X, x2, xp.ones_like(x2)], axis=1)
+            return factor * _summed_differences(X, Z)
+        left = factor * xp.concat([-2.0 * X, x2, xp.ones_like(x2)], axis=1)
         right = xp.concat([Z, xp.ones_like(z2), z2], axis=1)
-        return clip_(left @ right.T, 0.0, None)
+        return clip_(left @ right.T, *((0.0, None) if factor > 0 else (None, 0.0)))
 
 
 def _summed_differences(X: Array, Z: Array) -> Array:

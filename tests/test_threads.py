@@ -1,0 +1,55 @@
+"""BLAS threads are held back while that helps, and given back afterwards."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from unpooled import SpectralRegressor, threads
+from unpooled.kernels import Gaussian
+
+
+@pytest.fixture(autouse=True)
+def two_blas_threads():
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+def test_one_thread_while_anybody_is_inside_and_the_old_limit_after_the_last():
+    assert threads.allowed_threads() == 2
+    with threads.one_blas_thread:
+        assert threads.allowed_threads() == 1
+        with threads.one_blas_thread:
+            assert threads.allowed_threads() == 1
+        assert threads.allowed_threads() == 1
+    assert threads.allowed_threads() == 2
+
+
+def test_only_small_problems_are_held_to_one_thread():
+    with threads.suited_to(threads.SMALL):
+        assert threads.allowed_threads() == 1
+    with threads.suited_to(threads.SMALL + 1):
+        assert threads.allowed_threads() == 2
+
+
+def test_fits_on_many_threads_leave_the_limit_as_it_was():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    expected = SpectralRegressor(Gaussian(1.0)).fit(X, y).predict(X)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: SpectralRegressor(Gaussian(1.0)).fit(X, y).predict(X), range(64)))
+    assert threads.allowed_threads() == 2
+    for answer in answers:
+        np.testing.assert_allclose(answer, expected)
+
+
+def test_a_fit_that_fails_leaves_the_limit_as_it_was():
+    def refuse(X, Z):
+        raise ArithmeticError("no value")
+
+    with pytest.raises(ArithmeticError, match="no value"):
+        SpectralRegressor(refuse, lam=0.1).fit(np.eye(3), np.ones(3))
+    assert threads.allowed_threads() == 2
