@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import threads
 from .arrays import Array, eps, is_foreign, namespace
 from .filters import Floats
 from .predictors import KernelExpansion
 from .solvers.fit import Problem
-from .solvers.paths import path_coefficients
+from .solvers.paths import path_coefficients, path_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,16 +27,16 @@ class Path:
     lam : (L,) the grid
     criterion : (L,), or (L, T) for several targets: the score, a weighted mean squared error
     df : (L,) effective degrees of freedom, the trace of the hat matrix
-        Both are NaN for λ too small to be scored in single precision, where that made the choice (``solver_`` is
-        "mixed"); ``solver="eigh"`` scores them all.
+        Where single precision made the choice (``solver_`` is "mixed") and could not score every λ, the first look
+        at either computes the whole path in double precision; in a model from a file such λ have NaN.
     criterion_name : "loo", "gcv" or "cv"
     exact : False where leave-one-out is the shortcut that is exact for Tikhonov alone
     iterations : (L,) the number of iterations λ stands for, or None
     """
 
     lam: Floats
-    criterion: Floats
-    df: Floats
+    scored: Floats = field(repr=False)  #: the criterion as the fit left it, NaN where it was not computed
+    freedom: Floats = field(repr=False)  #: the degrees of freedom likewise
     criterion_name: str
     exact: bool
     iterations: np.ndarray | None
@@ -43,6 +44,26 @@ class Path:
     problem: Problem | None = field(default=None, repr=False)  #: what was fitted; a model from a file has none
     coefs: Array | None = field(default=None, repr=False)
     intercepts: Array | None = field(default=None, repr=False)
+
+    @property
+    def criterion(self) -> Floats:
+        """The score of every λ."""
+        self._complete()
+        return self.scored
+
+    @property
+    def df(self) -> Floats:
+        """The effective degrees of freedom of every λ."""
+        self._complete()
+        return self.freedom
+
+    def _complete(self) -> None:
+        if self.problem is None or not np.any(np.isnan(self.freedom)):
+            return
+        with threads.suited_to(self.problem.n):
+            scores = path_scores(self.problem, self.lam, self.criterion_name)
+        self.scored = scores.criterion[:, 0] if self.scored.ndim == 1 else scores.criterion
+        self.freedom = scores.df
 
     def __len__(self) -> int:
         return len(self.lam)
@@ -70,7 +91,7 @@ class Path:
             for c, b in stored or path_coefficients(self.problem, self.lam)
         ]
         out = namespace(X).stack(predictions)
-        return out[:, :, 0] if self.criterion.ndim == 1 else out
+        return out[:, :, 0] if self.scored.ndim == 1 else out
 
     def as_dict(self) -> dict[str, Any]:
         """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``."""

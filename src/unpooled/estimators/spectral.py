@@ -217,8 +217,8 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         steps = [problem.filter.iterations(lam, problem.kappa_sq) for lam in lams]
         self.path_ = Path(
             lam=lams,
-            criterion=found.criterion[:, 0] if one_target else found.criterion,
-            df=found.df,
+            scored=found.criterion[:, 0] if one_target else found.criterion,
+            freedom=found.df,
             criterion_name=criterion,
             exact=criterion != "loo" or problem.ridge_times == 1,
             iterations=None if steps[0] is None else np.asarray(steps),

@@ -39,7 +39,12 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     path: Path | None = getattr(model, "path_", None)
     if path is not None:
         header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
-        arrays |= {"path.lam": path.lam, "path.criterion": path.criterion, "path.df": path.df, "path.index": path.index}
+        arrays |= {
+            "path.lam": path.lam,
+            "path.criterion": path.scored,
+            "path.df": path.freedom,
+            "path.index": path.index,
+        }
         if path.iterations is not None:
             arrays["path.iterations"] = path.iterations
     return header, arrays
@@ -63,8 +68,8 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
     if "path" in header:
         model.path_ = Path(
             lam=arrays["path.lam"],
-            criterion=arrays["path.criterion"],
-            df=arrays["path.df"],
+            scored=arrays["path.criterion"],
+            freedom=arrays["path.df"],
             criterion_name=str(header["path"]["criterion"]),
             exact=bool(header["path"]["exact"]),
             iterations=arrays.get("path.iterations"),

@@ -69,19 +69,31 @@ def mixed_is_possible(problem: Problem) -> bool:
     return bool(problem.ridge_times == 1 and is_numpy(problem.X) and problem.X.dtype == np.float64)
 
 
+def path_scores(problem: Problem, lams: Floats, criterion: str) -> selection.Scores:
+    """Leave-one-out or GCV of every λ in the precision of the data, from a decomposition made for the purpose."""
+    decomposition, coordinates = _decomposition(problem, lams)
+    v, _ = coordinates.targets(problem.Y, problem.X.dtype)
+    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    return selection.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
+
+
 def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
     """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
-    thin = thin_decomposition(problem, float(lams.min()), "auto")
-    if thin is None:
-        M, coordinates = problem.dense()
-        thin = eigh(M, problem.n, problem.kappa_sq), coordinates
-    decomposition, coordinates = thin
+    decomposition, coordinates = _decomposition(problem, lams)
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
     projected = decomposition.project(v)
     for i in range(len(lams)):
         c = _at(decomposition, coordinates, projected, filtered, i)
         yield c, coordinates.intercept(c, b)
+
+
+def _decomposition(problem: Problem, lams: Floats) -> tuple[Decomposition, Coordinates]:
+    thin = thin_decomposition(problem, float(lams.min()), "auto")
+    if thin is not None:
+        return thin
+    M, coordinates = problem.dense()
+    return eigh(M, problem.n, problem.kappa_sq), coordinates
 
 
 def _at(
