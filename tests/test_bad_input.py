@@ -14,7 +14,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from unpooled import SpectralRegressor
 from unpooled.filters import IteratedTikhonov, NuMethod, Tikhonov
-from unpooled.kernels import Brownian, Gaussian, Laplacian, Matern, Pairwise, Polynomial, Scaled, Sum
+from unpooled.kernels import Brownian, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial, Scaled, Sum
 
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 CRITERIA = ("loo", "gcv", "cv")
