@@ -47,15 +47,23 @@ def score_path(
     leverage_of_mean: Array | float,
 ) -> Scores:
     """Leave-one-out or GCV for every λ from one decomposition."""
-    (g, _), (r, r0) = filtered
-    df = np.sum(g * decomposition.sigma, axis=1) + _df_of_mean(leverage_of_mean)
+    _, (r, r0) = filtered
+    df = degrees_of_freedom(decomposition, filtered, leverage_of_mean)
     left = decomposition.diagonals(r, r0) - leverage_of_mean if criterion == "loo" else None
     projected = decomposition.project(v)
-    scores = np.empty((len(g), v.shape[1]))
-    for i in range(len(g)):
+    scores = np.empty((len(r), v.shape[1]))
+    for i in range(len(r)):
         residual = decomposition.apply(r[i], r0[i], projected)
         scores[i] = _score(residual, left[i, :] if left is not None else 1.0 - float(df[i]) / v.shape[0])
     return Scores(scores, df)
+
+
+def degrees_of_freedom(
+    decomposition: Decomposition, filtered: FilteredSpectrum, leverage_of_mean: Array | float
+) -> Floats:
+    """df = Σ σ g(σ), and one for the intercept, for every λ."""
+    (g, _), _ = filtered
+    return np.sum(g * decomposition.sigma, axis=1) + _df_of_mean(leverage_of_mean)
 
 
 def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage_of_mean: Array | float) -> Scores:

@@ -18,8 +18,7 @@ from ..messages import shown
 from ..path import Path
 from ..predictors import KernelExpansion
 from ..solvers.fit import SOLVERS, Problem, fit_one
-from ..solvers.paths import Folds, PathSolution, banded_is_possible, fit_path, mixed_is_possible
-from ..solvers.products import is_iteration
+from ..solvers.paths import Folds, PathSolution, fit_path, serves
 from . import storage
 from .inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 
@@ -243,14 +242,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
     def _check_solver(self, problem: Problem, criterion: str | None) -> None:
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {shown(self.solver)}")
-        fits = {
-            "low-rank": criterion != "cv",
-            "cholesky": criterion is None and problem.ridge_times > 0,
-            "products": criterion is None and is_iteration(problem.filter),
-            "mixed": criterion in ("loo", "gcv") and mixed_is_possible(problem),
-            "banded": criterion in ("loo", "gcv") and banded_is_possible(problem),
-        }
-        if not fits.get(self.solver, True):
+        if not serves(self.solver, problem, criterion):
             raise ValueError(
                 f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "
                 "on these data: use solver='auto'"

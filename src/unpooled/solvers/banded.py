@@ -62,10 +62,7 @@ class Banded:
                 shifted -= below @ below.T
             L, info = potrf(shifted, lower=1, clean=1)
             if info != 0:
-                raise NotPositiveDefinite(
-                    "the kernel matrix plus N·lam on its diagonal is not positive definite: use a Mercer kernel, "
-                    "a larger lam, or double precision"
-                )
+                raise NotPositiveDefinite
             below = trsm(1.0, L, self.S[k], side=1, lower=1, trans_a=1) if k < len(self.S) else None
             factors.append((L, below))
         return factors

@@ -22,10 +22,7 @@ def factor(M: Array, mu: float) -> Solve:
         # torch's LinAlgError is a RuntimeError; an out-of-memory error is one too and must pass through.
         if "memory" in str(error).lower():
             raise
-        raise NotPositiveDefinite(
-            "the kernel matrix plus N·lam on its diagonal is not positive definite: use a Mercer kernel, "
-            "a larger lam, or double precision"
-        ) from None
+        raise NotPositiveDefinite from None
 
 
 def _numpy_factor(M: np.ndarray) -> Solve:

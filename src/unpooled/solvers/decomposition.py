@@ -82,7 +82,14 @@ def checked_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
 
 
 class NotPositiveDefinite(ValueError):
-    """A kernel matrix with a negative eigenvalue."""
+    """A kernel matrix with a negative eigenvalue. Without a message: one that a Cholesky factorisation ran into."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(
+            message
+            or "the kernel matrix plus N·lam on its diagonal is not positive definite: use a Mercer kernel, "
+            "a larger lam, or double precision"
+        )
 
 
 #: (g on the spectrum (L, r), g at 0 (L,)) and the same of the residual 1 - σg

@@ -103,7 +103,7 @@ def _route(problem: Problem, lam: float) -> str:
     return "products" if few and safe else "eigh"
 
 
-def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float | Array, n: int) -> Array:
+def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float, n: int) -> Array:
     """g_λ(A)v for (iterated) Tikhonov from a solver of M + NλI: a ← N (M + NλI)⁻¹ (v + λa), ``times`` times from a = 0.
 
     That is ridge regression on the residual, a ← a + (A+λ)⁻¹(v - Aa), written without a product with A.

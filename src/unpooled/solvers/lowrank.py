@@ -31,10 +31,9 @@ def decompose(
     n = len(X)
     root = root_of(weights, n)
     aim, least = TOLERANCE[X.dtype.itemsize]
-    found = pivoted_cholesky(kernel, X, root, aim * n * lam, least * n * lam, max_rank)
-    if found is None:
+    L = pivoted_cholesky(kernel, X, root, aim * n * lam, least * n * lam, max_rank)
+    if L is None:
         return None
-    L = found
     coordinates = Coordinates(n, root, center)
     if center:
         # 𝕂w from the factor too: L holds rows scaled by root, and w = root²/N.

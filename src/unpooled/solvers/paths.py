@@ -14,6 +14,7 @@ from . import banded, refine
 from .decomposition import Decomposition, FilteredSpectrum, eigh, filter_path
 from .fit import LARGE, Problem, Solution, thin_decomposition
 from .operator import Coordinates, dense
+from .products import is_iteration
 
 KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
 BANDED_FROM = 3000  # rows from which a reduction to banded form beats an eigendecomposition
@@ -57,6 +58,19 @@ def fit_path(
     return _by_decomposition(
         problem, eigh(M, problem.n, problem.kappa_sq), coordinates, lams, criterion, per_target, "eigh"
     )
+
+
+def serves(solver: str, problem: Problem, criterion: str | None) -> bool:
+    """Whether a solver of :data:`.fit.SOLVERS` can do the job; ``criterion`` None is one given λ."""
+    on_a_path = criterion in ("loo", "gcv")
+    able = {
+        "low-rank": criterion != "cv",
+        "cholesky": criterion is None and problem.ridge_times > 0,
+        "products": criterion is None and is_iteration(problem.filter),
+        "mixed": on_a_path and mixed_is_possible(problem),
+        "banded": on_a_path and banded_is_possible(problem),
+    }
+    return able.get(solver, True)
 
 
 def banded_is_possible(problem: Problem) -> bool:
@@ -115,7 +129,7 @@ def _by_folds(problem: Problem, lams: Floats, per_target: bool, folds: Folds) ->
     )
     M, coordinates = dense(K, problem.weights, problem.center)
     return _by_decomposition(
-        problem, eigh(M, problem.n, problem.kappa_sq), coordinates, lams, "gcv", per_target, "eigh", table
+        problem, eigh(M, problem.n, problem.kappa_sq), coordinates, lams, "cv", per_target, "eigh", table
     )
 
 
@@ -133,9 +147,11 @@ def _by_decomposition(
     xp = namespace(problem.Y)
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
-    scores = selection.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
-    if table is not None:
-        scores.criterion = table
+    leverage = coordinates.leverage_of_mean(v)
+    if table is None:
+        scores = selection.score_path(criterion, decomposition, v, filtered, leverage)
+    else:
+        scores = selection.Scores(table, selection.degrees_of_freedom(decomposition, filtered, leverage))
 
     def at(wanted: np.ndarray) -> Array:
         projected = decomposition.project(v)
