@@ -10,22 +10,32 @@ try:
 except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
 
-from . import datasets, filters, kernels
-from .estimators import SpectralRegressor
+from . import blocks, datasets, engines, filters, kernels, losses, theory
+from .engines import BlockError
+from .estimators import AveragedRegressor, CorrentropyRegressor, SpectralRegressor
+from .estimators.descent_path import DescentPath
 from .files import FileError
 from .models import load, save
 from .path import Path
 from .predictors import KernelExpansion
 
 __all__ = [
+    "AveragedRegressor",
+    "BlockError",
+    "CorrentropyRegressor",
+    "DescentPath",
     "FileError",
     "KernelExpansion",
     "Path",
     "SpectralRegressor",
     "__version__",
+    "blocks",
     "datasets",
+    "engines",
     "filters",
     "kernels",
     "load",
+    "losses",
     "save",
+    "theory",
 ]

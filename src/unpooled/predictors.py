@@ -12,13 +12,15 @@ from .arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
 from .kernels.base import Kernel
 from .kernels.specs import from_spec, to_spec
 
+TILE = 1 << 14  # points at a time: a tile of 64 rows is then 8 MiB
+
 
 @dataclass
 class KernelExpansion:
     """f(x) = Σ_i c_i K(x, x_i) + b, for one or more targets.
 
-    ``coef`` has shape (N, T), ``intercept`` (T,). Rows are predicted a block at a time, so memory stays at a few
-    blocks however many rows come.
+    ``coef`` has shape (N, T), ``intercept`` (T,). Rows are predicted a block at a time and points taken a tile at a
+    time, so memory stays at a few tiles however many rows come and however many points there are.
     """
 
     kernel: Kernel
@@ -43,16 +45,24 @@ class KernelExpansion:
         if X.ndim != 2 or (self.points.shape[1] and X.shape[1] != self.points.shape[1]):
             raise ValueError(f"X must have {self.points.shape[1]} features, got an array of shape {tuple(X.shape)}")
         points, coef, intercept = (like(a, X) for a in (self.points, self.coef, self.intercept))
-        blocks = threads.row_blocks(X.shape[0], max(1, self.n_points))
+        tiles = threads.stretches(self.n_points, TILE)
+        blocks = threads.row_blocks(X.shape[0], min(max(1, self.n_points), TILE))
+
+        def values(rows: slice) -> Array:
+            first, *others = (self.kernel.block(X[rows, :], points[t, :]) @ coef[t, :] for t in tiles)
+            for other in others:
+                first += other
+            first += intercept
+            return first
+
         if not is_numpy(X):
             xp = namespace(X)
-            parts = [self.kernel.block(X[rows, :], points) @ coef + intercept for rows in blocks]
+            parts = [values(rows) for rows in blocks]
             return xp.concat(parts) if parts else xp.zeros((0, coef.shape[1]), dtype=X.dtype, device=X.device)
         out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
 
         def fill(rows: slice) -> None:
-            np.matmul(self.kernel.block(X[rows], points), coef, out=out[rows])
-            out[rows] += intercept
+            out[rows] = values(rows)
 
         with threads.suited_to(max(X.shape[0], self.n_points)):
             threads.for_each(fill, blocks)
@@ -84,3 +94,32 @@ class KernelExpansion:
             raise ValueError("the arrays must hold finite floating-point numbers")
         kernel = from_spec(header.get("kernel"))
         return cls(kernel.resolve(points) if points.shape[1] else kernel, points, coef, intercept)
+
+
+@dataclass
+class Average:
+    """f̄(x) = Σ_j w_j f_j(x): functions that do not merge into one expansion."""
+
+    functions: list[Any] = field(repr=False)
+    weights: np.ndarray
+
+    def predict(self, X: Array) -> Array:
+        """The values f̄(x_i), shape (n, T)."""
+        total = float(self.weights[0]) * self.functions[0].predict(X)
+        for weight, function in zip(self.weights[1:], self.functions[1:]):
+            total = total + float(weight) * function.predict(X)
+        return total
+
+
+def average(functions: list[Any], weights: np.ndarray, kernel: Kernel | None) -> KernelExpansion | Average:
+    """Σ_j w_j f_j with Σ w_j = 1; expansions in one and the same ``kernel`` become one over all their points."""
+    if kernel is None or not all(isinstance(f, KernelExpansion) for f in functions):
+        return Average(functions, weights)
+    if len(functions) == 1:
+        return functions[0]
+    xp = namespace(functions[0].coef)
+    coef = xp.concat([float(w) * f.coef for w, f in zip(weights, functions)])
+    intercept = float(weights[0]) * functions[0].intercept
+    for w, f in zip(weights[1:], functions[1:]):
+        intercept = intercept + float(w) * f.intercept
+    return KernelExpansion(kernel, xp.concat([f.points for f in functions]), coef, intercept)

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+import joblib
 from threadpoolctl import ThreadpoolController
 
 BLOCK_ELEMENTS = 1 << 20  # 8 MiB of float64: a few blocks fit the outer cache, overheads vanish
@@ -56,6 +57,16 @@ class _OneBlasThread:
 one_blas_thread = _OneBlasThread()
 
 
+def blas_limit(n: int) -> contextlib.AbstractContextManager[Any]:
+    """BLAS on at most n threads; a limit of one may be held by many threads of the process at once."""
+    return one_blas_thread if n == 1 else _controller().limit(limits=n)
+
+
+def cores() -> int:
+    """The cores this process may use; quotas of containers and schedulers count."""
+    return int(joblib.cpu_count())
+
+
 def suited_to(rows: int) -> contextlib.AbstractContextManager[None]:
     """One BLAS thread for matrices of up to SMALL rows, as many as are allowed for larger ones."""
     return one_blas_thread if rows <= SMALL else contextlib.nullcontext()
@@ -70,6 +81,11 @@ def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
     """Slices that cut ``n_rows`` so that a block of ``n_columns`` wide rows has BLOCK_ELEMENTS numbers."""
     step = max(1, BLOCK_ELEMENTS // max(1, n_columns))
     return [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
+
+
+def stretches(n: int, length: int) -> list[slice]:
+    """Slices of at most ``length`` that cover n; one empty slice for n = 0."""
+    return [slice(i, min(i + length, n)) for i in range(0, max(n, 1), length)]
 
 
 def for_each(work: Callable[[slice], None], blocks: list[slice]) -> None:

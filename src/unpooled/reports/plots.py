@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..averaging.path import BlockPath
     from ..path import Path
 
 _NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold"}
@@ -38,4 +39,20 @@ def plot_path(path: Path, ax: Axes | None = None, **line: Any) -> Axes:
         chosen = path.index[target]
         ax.plot(path.lam[chosen], scores[chosen, target], "o", color=drawn.get_color())
     ax.set(xscale="log", yscale="log", xlabel="λ", ylabel=f"error of one label ({_NAMES[path.criterion_name]})")
+    return ax
+
+
+def plot_block_path(path: BlockPath, ax: Axes | None = None, **line: Any) -> Axes:
+    """The validation score against the first candidate parameter, a curve for each number of blocks."""
+    if ax is None:
+        _, ax = new_figure()
+    name, values = next(iter(path.candidates.items()))
+    scores = path.criterion if path.criterion.ndim == 2 else path.criterion.mean(axis=2)
+    order = np.argsort(values, kind="stable")
+    for m, row in zip(path.n_blocks, scores):
+        ax.plot(values[order], row[order], **{"label": f"{m} blocks", **line})
+    chosen = np.unique(path.index)
+    ax.plot(values[chosen], scores[path.chosen, chosen], "o", color="black", label="chosen")
+    ax.set(xscale="log", yscale="log", xlabel={"lam": "λ"}.get(name, name), ylabel="score on held-out halves")
+    ax.legend()
     return ax

@@ -6,7 +6,8 @@ B + μI = LLᵀ, which costs next to nothing,
 
     (M + μI)⁻¹ v = Q L⁻ᵀ L⁻¹ Qᵀ v,      diag (M + μI)⁻¹ = squared row norms of Q L⁻ᵀ,
 
-the latter in O(N² b) for every μ. So the ridge path and exact leave-one-out need no eigenvalue at all.
+the latter in O(N² b) for every μ. So the ridge path and exact leave-one-out need no eigenvalue at all. Where the
+diagonal is not wanted Q stays a product of reflectors, and half of the operations are saved.
 
 The reduction is the first stage of the two-stage tridiagonalisation (Bischof, Lang and Sun 2000): QR of the panel
 below the diagonal block, then a symmetric rank-2b update. SciPy's BLAS wrappers need contiguous matrices, so the
@@ -15,6 +16,7 @@ trailing matrix is copied to a smaller one every few panels, and the panels in b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -32,10 +34,50 @@ Reflectors = list[tuple[int, np.ndarray, np.ndarray]]  # (first row, V, T) of I 
 
 
 @dataclass
+class Reflected:
+    """Q as the product of its reflectors, H_1 H_2 …, for a few columns at a time."""
+
+    n: int
+    reflectors: Reflectors = field(repr=False)
+
+    def times(self, W: np.ndarray) -> np.ndarray:
+        """QW."""
+        return self._apply(reversed(self.reflectors), W, 0)
+
+    def transposed_times(self, V: np.ndarray) -> np.ndarray:
+        """QᵀV."""
+        return self._apply(self.reflectors, V, 1)
+
+    def _apply(self, reflectors: Iterable[tuple[int, np.ndarray, np.ndarray]], W: np.ndarray, trans: int) -> np.ndarray:
+        W = np.array(W, order="F")
+        (gemm,) = get_blas_funcs(("gemm",), (W,))
+        for first, V, T in reflectors:
+            W[first:] -= gemm(1.0, V, gemm(1.0, T, gemm(1.0, V, W[first:], trans_a=1), trans_a=trans))
+        return W
+
+
+@dataclass
+class Explicit:
+    """Q as a matrix."""
+
+    matrix: np.ndarray = field(repr=False)
+
+    def times(self, W: np.ndarray) -> np.ndarray:
+        """QW."""
+        (gemm,) = get_blas_funcs(("gemm",), (self.matrix,))
+        return gemm(1.0, self.matrix, W)
+
+    def transposed_times(self, V: np.ndarray) -> np.ndarray:
+        """QᵀV."""
+        (gemm,) = get_blas_funcs(("gemm",), (self.matrix,))
+        return gemm(1.0, self.matrix, V, trans_a=1)
+
+
+@dataclass
 class Banded:
     """M = QBQᵀ: diagonal blocks D_k (lower triangles), blocks S_k below them, and Q."""
 
-    Q: np.ndarray
+    Q: Explicit | Reflected
     D: list[np.ndarray]
     S: list[np.ndarray]
     _factors: dict[float, list[tuple[np.ndarray, np.ndarray | None]]] = field(default_factory=dict, repr=False)
@@ -53,7 +95,7 @@ class Banded:
         return self._factors[mu]
 
     def _factorise(self, mu: float) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        trsm, potrf = _functions(self.Q, blas=("trsm",), lapack=("potrf",))
+        trsm, potrf = _functions(self.D[0], blas=("trsm",), lapack=("potrf",))
         factors: list[tuple[np.ndarray, np.ndarray | None]] = []
         below = None
         for k, block in enumerate(self.D):
@@ -69,11 +111,13 @@ class Banded:
 
     def inverse_diagonal(self, mu: float) -> np.ndarray:
         """diag (M + μI)⁻¹: the squared row norms of Z = QL⁻ᵀ, a block of columns after the other."""
-        gemm, trsm = _functions(self.Q, blas=("gemm", "trsm"))
-        total = np.zeros(len(self.Q), dtype=self.Q.dtype)
+        assert isinstance(self.Q, Explicit), "the reduction was made for solving only"
+        Q = self.Q.matrix
+        gemm, trsm = _functions(Q, blas=("gemm", "trsm"))
+        total = np.zeros(len(Q), dtype=Q.dtype)
         Z, below, column = None, None, 0
         for L, next_below in self.factor(mu):
-            piece = self.Q[:, column : column + len(L)].copy(order="F")
+            piece = Q[:, column : column + len(L)].copy(order="F")
             if below is not None:
                 piece = gemm(-1.0, Z, below, trans_b=1, beta=1.0, c=piece, overwrite_c=1)
             Z = trsm(1.0, L, piece, side=1, lower=1, trans_a=1, overwrite_b=1)
@@ -83,15 +127,15 @@ class Banded:
 
     def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
         """(M + mus[j] I)⁻¹ V_j for every column j."""
-        (gemm,) = _functions(self.Q, blas=("gemm",))
-        W = gemm(1.0, self.Q, V, trans_a=1)
+        W = self.Q.transposed_times(V)
         for mu in np.unique(mus):
             columns = np.flatnonzero(mus == mu)
-            W[:, columns] = self._solve_banded(float(mu), W[:, columns])
-        return gemm(1.0, self.Q, W)
+            W[:, columns] = self.solve_reduced(float(mu), W[:, columns])
+        return self.Q.times(W)
 
-    def _solve_banded(self, mu: float, W: np.ndarray) -> np.ndarray:
-        (trsm,) = _functions(self.Q, blas=("trsm",))
+    def solve_reduced(self, mu: float, W: np.ndarray) -> np.ndarray:
+        """(B + μI)⁻¹ W."""
+        (trsm,) = _functions(self.D[0], blas=("trsm",))
         factors = self.factor(mu)
         starts = np.cumsum([0] + [len(L) for L, _ in factors])
         pieces = [W[a:b] for a, b in pairwise(starts)]
@@ -107,9 +151,15 @@ class Banded:
 
 
 def reduce(M: np.ndarray, block: int = BLOCK) -> Banded:
-    """The reduction of a symmetric matrix. Overwrites M."""
+    """The reduction of a symmetric matrix, with Q. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)  # the transpose of a C-ordered matrix is Fortran-ordered
-    return Banded(_orthogonal(reflectors, M), D, S)
+    return Banded(Explicit(_orthogonal(reflectors, M)), D, S)
+
+
+def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> Banded:
+    """The reduction without Q: it solves, and has no diagonals to give. Overwrites M."""
+    D, S, reflectors = _block_tridiagonal(M.T, block)
+    return Banded(Reflected(len(M), reflectors), D, S)
 
 
 def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], Reflectors]:

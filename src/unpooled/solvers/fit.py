@@ -50,13 +50,18 @@ class Problem:
     @property
     def ridge_times(self) -> int:
         """How many ridge solves the filter is made of; 0 where it is not made of them."""
-        if type(self.filter) is Tikhonov:
-            return 1
-        return int(self.filter.qualification) if type(self.filter) is IteratedTikhonov else 0
+        return ridge_times(self.filter)
 
     def dense(self) -> tuple[Array, Coordinates]:
         """M and its coordinates."""
         return dense(self.kernel(self.X), self.weights, self.center)
+
+
+def ridge_times(filter: Filter) -> int:
+    """How many ridge solves a filter is made of; 0 where it is not made of them."""
+    if type(filter) is Tikhonov:
+        return 1
+    return int(filter.qualification) if type(filter) is IteratedTikhonov else 0
 
 
 @dataclass

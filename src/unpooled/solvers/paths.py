@@ -85,7 +85,8 @@ def mixed_is_possible(problem: Problem) -> bool:
 
 def path_scores(problem: Problem, lams: Floats, criterion: str) -> selection.Scores:
     """Leave-one-out or GCV of every λ in the precision of the data, from a decomposition made for the purpose."""
-    decomposition, coordinates = _decomposition(problem, lams)
+    thin = thin_decomposition(problem, float(lams.min()), "auto")
+    decomposition, coordinates = thin or _full(problem)
     v, _ = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
     return selection.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
@@ -93,7 +94,14 @@ def path_scores(problem: Problem, lams: Floats, criterion: str) -> selection.Sco
 
 def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
     """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
-    decomposition, coordinates = _decomposition(problem, lams)
+    return coefficients_along(problem, lams, thin_decomposition(problem, float(lams.min()), "auto"))
+
+
+def coefficients_along(
+    problem: Problem, lams: Floats, thin: tuple[Decomposition, Coordinates] | None
+) -> Iterator[tuple[Array, Array]]:
+    """The same from a thin decomposition, or a full one where there is none."""
+    decomposition, coordinates = thin or _full(problem)
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
     projected = decomposition.project(v)
@@ -102,10 +110,7 @@ def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, A
         yield c, coordinates.intercept(c, b)
 
 
-def _decomposition(problem: Problem, lams: Floats) -> tuple[Decomposition, Coordinates]:
-    thin = thin_decomposition(problem, float(lams.min()), "auto")
-    if thin is not None:
-        return thin
+def _full(problem: Problem) -> tuple[Decomposition, Coordinates]:
     M, coordinates = problem.dense()
     return eigh(M, problem.n, problem.kappa_sq), coordinates
 
@@ -197,7 +202,7 @@ def _mixed(
     if not np.any(trusted):
         return None
     index = selection.best_index(scores.criterion, lams, per_target)
-    if not np.all(trusted) and not _risen(scores.criterion, lams, index, trusted):
+    if not np.all(trusted) and not risen(scores.criterion, lams, index, trusted):
         return None
     solution, reached = refine.solve_shifted(M, n * lams[index], v, rough)
     if not np.all(reached):
@@ -217,7 +222,7 @@ def _mixed(
     )
 
 
-def _risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
+def risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
     """Whether every chosen score is trusted, and 5 % lower than that of the smallest λ that is."""
     if not np.all(trusted[index]):
         return False

@@ -1,0 +1,236 @@
+"""What averaging asks of a local learner: candidates from one decomposition, one fit at the choice, a score.
+
+Three kinds: a spectral filter (candidates are λ), a descent on a loss (candidates are scales and iterations), and any
+other scikit-learn regressor, which is fitted as it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from .. import selection, threads
+from ..arrays import Array, like, namespace, to_numpy
+from ..blocks.base import Rows
+from ..filters import Filter, Floats
+from ..kernels import Kernel
+from ..predictors import KernelExpansion
+from ..solvers import unscored
+from ..solvers.fit import Problem, fit_one, ridge_times
+from ..solvers.paths import risen
+from ..solvers.semisupervised import inflate
+
+
+class Predictor(Protocol):
+    """A fitted function of rows."""
+
+    def predict(self, X: Array) -> Array: ...
+
+
+@dataclass
+class Fitted:
+    """The function of one block, f_j, its intercept b_j, and the weight |D_j| (or |D*_j|) it has in the average."""
+
+    name: str
+    predictor: Any
+    b: Array
+    mass: float
+    n_rows: int
+    n_unlabeled: int = 0
+
+
+class Local(ABC):
+    """A learner ready to work on blocks: importable, picklable, everything data-driven filled in."""
+
+    kernel: Kernel | None  #: the kernel that all blocks share, where there is one
+    semisupervised = True  #: whether it learns from unlabeled rows
+
+    @property
+    @abstractmethod
+    def n_candidates(self) -> int:
+        """How many candidates there are to choose from."""
+
+    @abstractmethod
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
+        """A function with a column for each candidate and target, candidate by candidate."""
+
+    @abstractmethod
+    def score(self, residuals: Floats, weights: Floats) -> Floats:
+        """(C, T): how bad the residuals (n, C, T) of the candidates are; ``weights`` (n,) sum to one."""
+
+    @abstractmethod
+    def best(self, table: Floats) -> np.ndarray:
+        """For every target the candidate to take, from the scores (C, T)."""
+
+    @abstractmethod
+    def chosen(self, index: np.ndarray) -> Local:
+        """The learner with one candidate left: the given one for each target."""
+
+    @abstractmethod
+    def fit(self, rows: Rows, U: Array | None) -> tuple[Any, Array]:
+        """The predictor at the choice, and the intercepts b."""
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What the candidates are, by name: one value a candidate."""
+        return {}
+
+    def settings(self, one_target: bool) -> dict[str, Any]:
+        """After the choice: the attributes of the fitted estimator that say what was chosen."""
+        return {}
+
+    def single_serves(self, table: Floats | None) -> bool:
+        """Whether single precision can choose: before (None), and after its scores are known."""
+        return False
+
+    def operations(self, n: int) -> float:
+        """About how many floating-point operations the candidates of n rows and the fit of 2n rows take."""
+        return 10.0 * n**3
+
+    def memory(self, n: int) -> float:
+        """About how many bytes that needs."""
+        return 24.0 * (2 * n) ** 2
+
+
+@dataclass
+class SpectralLocal(Local):
+    """A spectral filter g_λ with a kernel; λ from a grid."""
+
+    kernel: Kernel
+    filter: Filter
+    center: bool
+    kappa_sq: float
+    lams: Floats  #: the grid; after the choice one λ a target
+    per_target: bool
+    solver: str
+    resolution: float = np.inf  #: the smallest λ that single precision can tell from zero
+
+    @property
+    def n_candidates(self) -> int:
+        return len(self.lams)
+
+    def _problem(self, rows: Rows, U: Array | None) -> tuple[Problem, Array | float]:
+        X, Y, weights, b = rows.X, rows.Y, rows.weights, 0.0
+        if U is not None and U.shape[0]:
+            X, Y, weights, b = inflate(X, Y, weights, U, self.center)
+        weights_ = None if weights is None or np.all(weights == weights[0]) else like(weights / weights.max(), X)
+        return Problem(self.kernel, X, Y, weights_, self.center, self.filter, self.kappa_sq), b
+
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> KernelExpansion:
+        problem, b = self._problem(rows, U)
+        with threads.suited_to(problem.n):
+            coefs, intercepts = unscored.coefficients(problem, self.lams, single)
+        xp = namespace(coefs)
+        columns = xp.reshape(xp.permute_dims(coefs, (1, 0, 2)), (problem.n, -1))
+        points = problem.X
+        if single:
+            points, columns = points.astype(np.float32), columns.astype(np.float32)
+        return KernelExpansion(self.kernel, points, columns, xp.reshape(intercepts + b, (-1,)))
+
+    def score(self, residuals: Floats, weights: Floats) -> Floats:
+        """The weighted mean square."""
+        return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
+
+    def best(self, table: Floats) -> np.ndarray:
+        return selection.best_index(table, self.lams, self.per_target)
+
+    def chosen(self, index: np.ndarray) -> SpectralLocal:
+        return replace(self, lams=self.lams[index])
+
+    def fit(self, rows: Rows, U: Array | None) -> tuple[KernelExpansion, Array]:
+        problem, b = self._problem(rows, U)
+        with threads.suited_to(problem.n):
+            solutions = {float(lam): fit_one(problem, float(lam), self.solver) for lam in np.unique(self.lams)}
+        xp = namespace(problem.X)
+        by_target = [solutions[float(lam)] for lam in np.broadcast_to(self.lams, (problem.Y.shape[1],))]
+        first = by_target[0]
+        if len(solutions) == 1:
+            coef, intercept, own = first.coef, first.intercept, first.b
+        else:
+            coef = xp.stack([s.coef[:, t] for t, s in enumerate(by_target)], axis=1)
+            intercept = xp.stack([s.intercept[t] for t, s in enumerate(by_target)])
+            own = first.b
+        return KernelExpansion(self.kernel, problem.X, coef, intercept + b), own + b
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return {"lam": self.lams}
+
+    def settings(self, one_target: bool) -> dict[str, Any]:
+        several = self.per_target and not one_target and len(self.lams) > 1
+        return {"lam_": self.lams.copy() if several else float(self.lams[0])}
+
+    def single_serves(self, table: Floats | None) -> bool:
+        """As on one machine (:mod:`unpooled.solvers.paths`): the scores must have risen before single gives out."""
+        trusted = self.lams >= self.resolution
+        if table is None:
+            return bool(np.sum(trusted) > 1)
+        trusted &= np.all(np.isfinite(table), axis=1)
+        return bool(np.any(trusted)) and (bool(np.all(trusted)) or risen(table, self.lams, self.best(table), trusted))
+
+    def operations(self, n: int) -> float:
+        """A reduction of n rows and a Cholesky factorisation of 2n, at the speed they reach beside matrix products."""
+        return (8 / 3 + 8 / 3 * 1.5 if ridge_times(self.filter) else 80.0) * n**3 + 400.0 * n**2
+
+    def memory(self, n: int) -> float:
+        return 8.0 * max(2.5 * n**2, 1.1 * (2 * n) ** 2)
+
+
+@dataclass
+class OpaqueLocal(Local):
+    """Any scikit-learn regressor, fitted to each block as it is. There is nothing to choose but the blocks."""
+
+    estimator: Any
+    one_target: bool
+    kernel: Kernel | None = None
+    weighted: bool = field(init=False)
+
+    semisupervised = False
+
+    def __post_init__(self) -> None:
+        self.weighted = has_fit_parameter(self.estimator, "sample_weight")
+
+    @property
+    def n_candidates(self) -> int:
+        return 1
+
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Columns:
+        return Columns(self._fitted(rows))
+
+    def score(self, residuals: Floats, weights: Floats) -> Floats:
+        """The weighted mean square."""
+        return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
+
+    def best(self, table: Floats) -> np.ndarray:
+        return np.zeros(table.shape[1], dtype=int)
+
+    def chosen(self, index: np.ndarray) -> OpaqueLocal:
+        return self
+
+    def fit(self, rows: Rows, U: Array | None) -> tuple[Any, Array]:
+        estimator = self._fitted(rows)
+        expansion = getattr(estimator, "predictor_", None)
+        b = np.atleast_1d(to_numpy(getattr(estimator, "intercept_", 0.0)))
+        is_ours = isinstance(expansion, KernelExpansion)
+        return (expansion, b) if is_ours else (Columns(estimator), np.zeros(rows.Y.shape[1]))  # type: ignore[union-attr]
+
+    def _fitted(self, rows: Rows) -> Any:
+        if rows.weights is not None and not self.weighted:
+            raise ValueError(f"{type(self.estimator).__name__} takes no sample_weight")
+        given = {} if rows.weights is None else {"sample_weight": rows.weights}
+        y = rows.Y[:, 0] if self.one_target else rows.Y  # type: ignore[index]
+        return clone(self.estimator).fit(rows.X, y, **given)
+
+
+@dataclass
+class Columns:
+    """An estimator whose predictions always have a column a target."""
+
+    estimator: Any
+
+    def predict(self, X: Array) -> Array:
+        values = self.estimator.predict(X)
+        return values[:, None] if values.ndim == 1 else values

@@ -1,0 +1,190 @@
+"""A block: rows of one site, wherever they lie. Blocks are references; ``read`` brings the rows in.
+
+A source is a list of pieces (one array, the row groups of Parquet files, the partitions of a Dask collection). Rows
+are numbered through all pieces, so that a partition is a set of row numbers whatever the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..arrays import Array, like, namespace
+
+
+@dataclass
+class Rows:
+    """Labeled rows in memory: X (n, d), Y (n, T), weights (n,) or None. Unlabeled rows have no Y."""
+
+    X: Array
+    Y: Array | None = None
+    weights: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def mass(self) -> float:
+        """Σ w_i; without weights the number of rows."""
+        return float(len(self)) if self.weights is None else float(self.weights.sum())
+
+    def take(self, rows: np.ndarray) -> Rows:
+        """The rows of the given numbers."""
+        return Rows(
+            take(self.X, rows),
+            None if self.Y is None else take(self.Y, rows),
+            None if self.weights is None else self.weights[rows],
+        )
+
+    def positive(self) -> Rows:
+        """Without the rows of weight zero, which are as if they were not there."""
+        if self.weights is None or np.all(self.weights > 0):
+            return self
+        return self.take(np.flatnonzero(self.weights > 0))
+
+
+def take(A: Array, rows: np.ndarray) -> Array:
+    """Rows of an array of any library."""
+    xp = namespace(A)
+    return xp.take(A, like(rows, A, dtype=xp.int64), axis=0)
+
+
+def concatenate(parts: Sequence[Rows]) -> Rows:
+    """One after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    xp = namespace(parts[0].X)
+    weights = None
+    if any(part.weights is not None for part in parts):
+        weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
+    Y = None if parts[0].Y is None else xp.concat([part.Y for part in parts])
+    return Rows(xp.concat([part.X for part in parts]), Y, weights)
+
+
+class Piece(Protocol):
+    """A stretch of rows that is read at once."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def read(self, rows: np.ndarray | None = None) -> Rows:
+        """The rows of the given numbers within the piece, in that order; None for all."""
+
+
+@dataclass
+class InMemory:
+    """A piece that is here already."""
+
+    data: Rows
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.data)
+
+    def read(self, rows: np.ndarray | None = None) -> Rows:
+        return self.data if rows is None else self.data.take(rows)
+
+
+@dataclass
+class Slice:
+    """Some rows of a piece, or all of them (None)."""
+
+    piece: Any
+    rows: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return int(self.piece.n_rows) if self.rows is None else len(self.rows)
+
+    def read(self) -> Rows:
+        """The rows."""
+        return self.piece.read(self.rows)
+
+
+@dataclass
+class Block:
+    """The labeled rows of one site, D_j, and its unlabeled rows."""
+
+    name: str
+    labeled: list[Slice]
+    unlabeled: list[Slice]
+
+    @property
+    def n_rows(self) -> int:
+        return sum(len(s) for s in self.labeled)
+
+    @property
+    def n_unlabeled(self) -> int:
+        return sum(len(s) for s in self.unlabeled)
+
+    def read(self) -> tuple[Rows, Array | None]:
+        """The labeled rows, and X of the unlabeled ones or None."""
+        rows = concatenate([s.read() for s in self.labeled]).positive()
+        return rows, concatenate([s.read() for s in self.unlabeled]).X if self.n_unlabeled else None
+
+    def loaded(self) -> Block:
+        """The same block with its rows, and no others, in memory."""
+        return Block(self.name, _loaded(self.labeled), _loaded(self.unlabeled))
+
+    def shipped(self) -> Block:
+        """What travels to another process: rows in memory are cut out of the arrays that hold more."""
+        in_memory = any(isinstance(s.piece, InMemory) for s in (*self.labeled, *self.unlabeled))
+        return self.loaded() if in_memory else self
+
+    def lazy(self) -> list[Any] | None:
+        """The Dask values that the pieces stand for, where the block is made of those."""
+        slices = [*self.labeled, *self.unlabeled]
+        return [s.piece.lazy for s in slices] if slices and all(hasattr(s.piece, "lazy") for s in slices) else None
+
+    def without_data(self) -> Block:
+        """The block with empty pieces, to be filled by :meth:`with_data` where the data are."""
+        empty = [[Slice(s.piece.emptied(), s.rows) for s in slices] for slices in (self.labeled, self.unlabeled)]
+        return Block(self.name, *empty)
+
+    def with_data(self, values: Sequence[Any]) -> Block:
+        """The inverse: the values of the pieces, labeled ones first."""
+        filled = [Slice(s.piece.filled(value), s.rows) for s, value in zip([*self.labeled, *self.unlabeled], values)]
+        return Block(self.name, filled[: len(self.labeled)], filled[len(self.labeled) :])
+
+
+def _loaded(slices: list[Slice]) -> list[Slice]:
+    return [Slice(InMemory(concatenate([s.read() for s in slices])))] if slices else []
+
+
+class Source:
+    """Pieces with rows numbered through, labels of sites where there are any, and names of the features."""
+
+    streamed = False  #: True where reading a row costs reading its piece
+
+    def __init__(
+        self, pieces: Sequence[Any], n_features: int, names: Sequence[str] | None, site_labels: np.ndarray | None
+    ) -> None:
+        self.pieces = list(pieces)
+        self.counts = np.asarray([piece.n_rows for piece in self.pieces], dtype=np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(self.counts)])
+        self.n_features = n_features
+        self.names = names
+        self.site_labels = site_labels
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.starts[-1])
+
+    def slices(self, rows: np.ndarray) -> list[Slice]:
+        """The pieces' own row numbers for sorted row numbers of the whole."""
+        cuts = np.searchsorted(rows, self.starts)
+        found = []
+        for piece, start, a, b in zip(self.pieces, self.starts, cuts[:-1], cuts[1:]):
+            if b > a:
+                own = rows[a:b] - start
+                found.append(Slice(piece, None if len(own) == piece.n_rows else own))
+        return found
+
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        """All rows in a random order: row by row in memory, piece by piece where rows are streamed."""
+        if not self.streamed:
+            return rng.permutation(self.n_rows)
+        pieces = rng.permutation(len(self.pieces))
+        return np.concatenate([np.arange(self.starts[p], self.starts[p + 1]) for p in pieces])

@@ -1,0 +1,148 @@
+"""A Dask cluster: blocks are read by the workers and stay there, results come back along a tree of tasks.
+
+Nothing is scattered, because data that was scattered and lost is lost for good: everything a task needs is in the
+graph, so that Dask computes it again on another worker when one dies.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+from .base import BlockError, Combine, Engine, Function, Part, run_part
+from .progress import Progress
+
+
+class Dask(Engine):
+    """Blocks on the workers of a ``dask.distributed`` cluster, given as a client, an address or a cluster.
+
+    Without an argument it is the client that is current, or a local cluster of one process a core.
+    """
+
+    def __init__(self, client: Any = None) -> None:
+        distributed = _distributed()
+        self._own = not isinstance(client, distributed.Client)
+        if isinstance(client, distributed.Client):
+            self.client = client
+        elif client is not None:
+            self.client = distributed.Client(client, set_as_default=False)
+        else:
+            try:
+                self.client, self._own = distributed.get_client(), False
+            except ValueError:
+                self.client = distributed.Client(threads_per_worker=1, set_as_default=False, dashboard_address=None)
+        self._kept: dict[int, tuple[Part, Any]] | None = None
+
+    @property
+    def n_workers(self) -> int:
+        return max(1, sum(self.client.nthreads().values()))
+
+    def __repr__(self) -> str:
+        return f"Dask({self.client!r})"
+
+    def close(self) -> None:
+        """Close the client, where it was opened here."""
+        if self._own:
+            self.client.close()
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Blocks read in a session stay on the workers until it ends."""
+        self._kept = {}
+        try:
+            yield
+        finally:
+            self._kept = None
+
+    def map_reduce(
+        self,
+        fn: Function,
+        parts: Sequence[Part],
+        combine: Combine,
+        *,
+        args: tuple[Any, ...] = (),
+        at_once: int | None = None,
+        label: str = "",
+        verbose: int = 0,
+    ) -> Any:
+        from distributed import KilledWorker, as_completed
+
+        if not parts:
+            raise ValueError("there is nothing to combine: at least one part is needed")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            shared = self._submit(_tuple, *args)
+            layer = [
+                self._submit(_run, fn, self._near(part), shared, name=f"{label or fn.__name__} of block {part.name}")
+                for part in parts
+            ]
+            leaves = list(layer)
+            while len(layer) > 1:
+                pairs = [layer[i : i + 2] for i in range(0, len(layer), 2)]
+                layer = [self._submit(combine, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        del shared
+        try:
+            with Progress(len(parts), label, verbose) as progress:
+                if progress.wanted:
+                    for _ in as_completed(leaves):
+                        progress.advance()
+            return layer[0].result()
+        except KilledWorker as error:
+            names = ", ".join(repr(p.name) for p, leaf in zip(parts, leaves) if leaf.status == "error")
+            raise BlockError(
+                f"the workers of block {names or '?'} died again and again, out of memory perhaps: use more blocks"
+            ) from error
+        finally:
+            # What nobody holds any more the scheduler drops, on an error or an interrupt too.
+            for future in (*leaves, *layer):
+                future.release()
+
+    def _submit(self, function: Any, *args: Any, name: str | None = None) -> Any:
+        key = f"{name or function.__name__}-{uuid4().hex}"
+        return self.client.submit(function, *args, key=key, pure=False)
+
+    def _near(self, part: Part) -> Any:
+        """The part with its rows on a worker, as a future; read once in a session."""
+        if self._kept is None:
+            return self._load(part)
+        if id(part) not in self._kept:
+            self._kept[id(part)] = (part, self._load(part))  # the part is held so that its id stays its own
+        return self._kept[id(part)][1]
+
+    def _load(self, part: Any) -> Any:
+        lazy = part.lazy() if hasattr(part, "lazy") else None
+        if lazy is not None:  # pieces of a Dask collection are computed by the cluster, next to where they are
+            return self._submit(_assemble, part.without_data(), *[self.client.compute(piece) for piece in lazy])
+        return self._submit(_load, part.shipped())
+
+
+def _tuple(*args: Any) -> tuple[Any, ...]:
+    return args
+
+
+def _run(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
+    # One BLAS thread: a worker has as many task threads as it was given cores.
+    return run_part(fn, part, args, 1)
+
+
+def _load(part: Any) -> Any:
+    return run_part(_loaded, part, (), 1)
+
+
+def _loaded(part: Any) -> Any:
+    return part.loaded()
+
+
+def _assemble(part: Any, *pieces: Any) -> Any:
+    return part.with_data(pieces).loaded()
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError("the Dask engine needs dask.distributed: pip install 'unpooled[dask]'") from None
+    return distributed

@@ -1,0 +1,132 @@
+"""One machine: threads (the default: BLAS releases Python's lock) and processes (joblib)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import joblib
+from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import BrokenProcessPool
+
+from .. import threads
+from .base import BlockError, Combine, Engine, Function, Part, Tree, blas_share, named, run_part
+from .progress import Progress
+
+
+class Threads(Engine):
+    """Blocks on the threads of this process, which share its arrays."""
+
+    def __init__(self, n_workers: int | None = None) -> None:
+        self._n_workers = _checked_workers(n_workers) or threads.cores()
+
+    @property
+    def n_workers(self) -> int:
+        return self._n_workers
+
+    def __repr__(self) -> str:
+        return f"Threads({self._n_workers})"
+
+    def map_reduce(
+        self,
+        fn: Function,
+        parts: Sequence[Part],
+        combine: Combine,
+        *,
+        args: tuple[Any, ...] = (),
+        at_once: int | None = None,
+        label: str = "",
+        verbose: int = 0,
+    ) -> Any:
+        tree = Tree(len(parts), combine)
+        workers = min(self._n_workers, at_once or self._n_workers, len(parts))
+        # The limit belongs to the process: it is set once around all parts and not by each of them.
+        with threads.blas_limit(blas_share(len(parts), workers)), Progress(len(parts), label, verbose) as progress:
+            if workers == 1:
+                for index, part in enumerate(parts):
+                    tree.add(index, named(fn, part, args))
+                    progress.advance()
+                return tree.result
+            pool = ThreadPoolExecutor(workers)
+            try:
+                running: dict[Future[Any], int] = {}
+                waiting = iter(enumerate(parts))
+                while True:
+                    # No more in flight than workers: a finished result goes into the tree before the next part starts.
+                    while len(running) < workers and (following := next(waiting, None)) is not None:
+                        running[pool.submit(named, fn, following[1], args)] = following[0]
+                    if not running:
+                        return tree.result
+                    for done in wait(running, return_when=FIRST_COMPLETED).done:
+                        tree.add(running.pop(done), done.result())
+                        progress.advance()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Processes(Engine):
+    """Blocks on processes of this machine, or on what ``joblib.parallel_config`` names (Ray, Spark).
+
+    A worker that dies is replaced and its parts are done again, ``retries`` times.
+    """
+
+    def __init__(self, n_workers: int | None = None, retries: int = 2) -> None:
+        self._n_workers = _checked_workers(n_workers)
+        self.retries = retries
+
+    @property
+    def n_workers(self) -> int:
+        return self._n_workers or max(1, int(joblib.effective_n_jobs(self._n_jobs)))
+
+    @property
+    def _n_jobs(self) -> int | None:
+        """None leaves the choice to an active ``joblib.parallel_config``; without one, all cores."""
+        _, chosen = joblib.parallel.get_active_backend()
+        return self._n_workers or (None if chosen not in (None, 1) else -1)
+
+    def __repr__(self) -> str:
+        return f"Processes({self._n_workers or ''})"
+
+    def map_reduce(
+        self,
+        fn: Function,
+        parts: Sequence[Part],
+        combine: Combine,
+        *,
+        args: tuple[Any, ...] = (),
+        at_once: int | None = None,
+        label: str = "",
+        verbose: int = 0,
+    ) -> Any:
+        tree = Tree(len(parts), combine)
+        workers = min(self.n_workers, at_once or self.n_workers, len(parts))
+        share = blas_share(len(parts), workers)
+        with Progress(len(parts), label, verbose) as progress:
+            done = 0
+            for attempt in range(self.retries + 1):
+                try:
+                    parallel = joblib.Parallel(n_jobs=workers, return_as="generator", pre_dispatch=workers)
+                    jobs = (joblib.delayed(run_part)(fn, part, args, share) for part in parts[done:])
+                    for value in parallel(jobs):
+                        tree.add(done, value)
+                        done += 1
+                        progress.advance()
+                    return tree.result
+                except BrokenProcessPool as error:
+                    if attempt == self.retries:
+                        suspects = ", ".join(repr(part.name) for part in parts[done : done + workers])
+                        raise BlockError(
+                            f"a worker process died {self.retries + 1} times while one of the blocks {suspects} was in "
+                            "work, out of memory perhaps: use more blocks, or fewer workers"
+                        ) from error
+                except KeyboardInterrupt:
+                    get_reusable_executor().shutdown(wait=True, kill_workers=True)
+                    raise
+        raise AssertionError("unreachable")
+
+
+def _checked_workers(n_workers: int | None) -> int | None:
+    if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1):
+        raise ValueError(f"n_workers must be a positive whole number or None (all cores), got {n_workers!r}")
+    return n_workers

@@ -1,0 +1,454 @@
+"""AveragedRegressor: local fits on blocks or sites, averaged."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from .. import theory
+from ..arrays import Array, eps, namespace, to_numpy
+from ..averaging import plan, rounds, rules
+from ..averaging.compress import compress
+from ..averaging.local import Fitted, Local
+from ..averaging.path import BlockPath
+from ..blocks.arrays import ArraySource
+from ..blocks.base import Block, Rows, Source
+from ..blocks.partition import Partition, by_label, even, held_out, in_proportion, keys
+from ..engines import as_engine
+from ..engines.base import Engine
+from ..messages import shown
+from ..predictors import KernelExpansion, average
+from .inputs import check_X
+from .locals import Facts, prepare
+from .sources import Opened, is_stream, open_all, stream_rows
+from .spectral import SpectralRegressor
+
+SAMPLE_ROWS = 20_000  # rows from which a length scale and the like are learned
+FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
+
+
+class AveragedRegressor(RegressorMixin, BaseEstimator):
+    """A local learner on every block or site, and the average of what they learn.
+
+        f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
+
+    (Guo, Lin and Zhou 2017, (4)). With unlabeled rows the local labels are inflated by |D*_j|/|D_j| and the weights
+    are |D*_j|/|D*| (Wang 2018, (3.22)). All blocks share one kernel.
+
+    Parameters
+    ----------
+    local : SpectralRegressor, CorrentropyRegressor or any regressor, default SpectralRegressor()
+        Other regressors than these two are fitted to the blocks as they are.
+    n_blocks : "auto", int or list of int
+        Rows are split evenly at random into that many blocks. "auto" is rule (14): …, 4, 2, 1 blocks, as far as
+        memory and time allow, are tried on halves of the data and the best is taken. It starts with the many, which
+        are quick, and stops where halving their number no longer pays (``tolerance``). A list is tried to its end.
+        With ``sites`` the sites are the blocks.
+    lam : "rule13", "local", float or array
+        "rule13" chooses from ``grid`` by halving every block (an array is the same with that grid), unless the local
+        learner is given a number as its own ``lam``. "local" leaves the choice to each block, which is
+        over-regularised once averaged: for comparison. A number is used as it is, in every block.
+    engine : None, "threads", "processes", "dask", a Dask client or its address, or an Engine
+    grid : array or None
+        The λ to choose from; None takes the local learner's own.
+    score_by : {"rows", "sites"}
+        Whether every validation row counts alike, or every site, as rule (13) is printed.
+    refit : bool, default True
+        Fit all the data once λ is chosen; False keeps the fit to the training halves, the paper's final estimator.
+    max_validation : int, default 20,000
+        Score on at most so many validation rows, a random sample of all.
+    memory_limit : float or None
+        Bytes that the blocks in work may take together; None is half of what is free.
+    time_limit : float or None, default 300
+        Seconds that rule (14) may plan for, a candidate that would go beyond is left out; None has no limit.
+    tolerance : float, default 0.02
+        With n_blocks="auto", half as many blocks must lower the score by this fraction (2 % of a squared error is 1 %
+        of its root) for the search to go on; 0 is rule (14) to the letter, over all that is feasible.
+    random_state : int or None, default 0
+        Deals rows to blocks and halves them.
+    verbose : int, default 1
+        A progress bar on a terminal, once the work takes longer than a second; 0 for none.
+
+    Attributes
+    ----------
+    lam_ : float, or array of one a target
+    n_blocks_ : int
+    blocks_ : list of dict
+        Name, rows, unlabeled rows and weight of each block.
+    path_ : BlockPath
+        The score of every number of blocks and every λ that was tried.
+    plan_ : list of Candidate
+        What each number of blocks was expected to cost, and which were left out.
+    predictor_ : KernelExpansion or Average
+    intercept_ : float or array
+        Σ_j w_j b_j.
+    kernel_ : the kernel with its length scale filled in
+
+    Notes
+    -----
+    ``fit`` also takes a Parquet file or folder (a path, or ``up.blocks.Parquet`` to name the features) or a Dask
+    collection as X, with y, sites and sample_weight as names of columns. A block is then a set of row groups or
+    partitions, and nothing larger is ever loaded.
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> X = np.random.default_rng(0).uniform(size=(600, 1))
+    >>> y = np.sin(6 * X[:, 0])
+    >>> model = up.AveragedRegressor(n_blocks=4).fit(X, y)
+    >>> model.n_blocks_, bool(abs(model.predict(X) - y).max() < 0.05)
+    (4, True)
+    """
+
+    def __init__(
+        self,
+        local: Any = None,
+        n_blocks: Any = "auto",
+        lam: Any = "rule13",
+        engine: Any = None,
+        *,
+        grid: Any = None,
+        score_by: str = "rows",
+        refit: bool = True,
+        max_validation: int = 20_000,
+        memory_limit: float | None = None,
+        time_limit: float | None = 300.0,
+        tolerance: float = 0.02,
+        random_state: int | None = 0,
+        verbose: int = 1,
+    ) -> None:
+        self.local = local
+        self.n_blocks = n_blocks
+        self.lam = lam
+        self.engine = engine
+        self.grid = grid
+        self.score_by = score_by
+        self.refit = refit
+        self.max_validation = max_validation
+        self.memory_limit = memory_limit
+        self.time_limit = time_limit
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sites: Any = None,
+        unlabeled: Any = None,
+        unlabeled_sites: Any = None,
+        sample_weight: Any = None,
+    ) -> AveragedRegressor:
+        """Fit to rows ``X`` and labels ``y``; ``sites`` holds a label a row.
+
+        ``unlabeled`` rows make the fit semi-supervised. They belong to the sites of ``unlabeled_sites``; without it
+        they are dealt to the blocks in proportion to their rows.
+        """
+        self._check_parameters()
+        opened = open_all(self, X, y, sample_weight, sites, unlabeled, unlabeled_sites)
+        engine = as_engine(self.engine)
+        try:
+            with engine.session():
+                self._fit(opened, engine)
+        finally:
+            if engine is not self.engine:
+                engine.close()
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f̄(X), of shape (n,) or (n, T). X may be a Parquet file or a Dask collection here as well."""
+        check_is_fitted(self, "predictor_")
+        if is_stream(X):
+            parts = [self._values(rows.X) for rows in stream_rows(self, X)]
+            values = np.concatenate(parts)
+        else:
+            values = self._values(check_X(self, X, reset=False))
+        return values[:, 0] if self.one_target_ else values
+
+    def _values(self, X: Array) -> Array:
+        f = self.predictor_
+        # Single precision in gives single precision out only where the model is single too.
+        if isinstance(f, KernelExpansion) and eps(f.coef) < eps(X):
+            X = namespace(X).astype(X, namespace(X).float64)
+        return f.predict(X)
+
+    def compress(self, n_points: int, random_state: int | None = 0) -> AveragedRegressor:
+        """The same model on at most ``n_points`` points: faster to predict with, smaller to keep.
+
+        f̄ is projected onto the span of that many kernel functions; ``compression_`` of the new model says what that
+        changed.
+        """
+        check_is_fitted(self, "predictor_")
+        if not isinstance(self.predictor_, KernelExpansion):
+            raise ValueError("compress needs local learners with a kernel: SpectralRegressor or CorrentropyRegressor")
+        check_count("n_points", n_points)
+        smaller = copy.copy(self)
+        smaller.predictor_, smaller.compression_ = compress(self.predictor_, n_points, random_state)
+        return smaller
+
+    def _fit(self, opened: Opened, engine: Engine) -> None:
+        # One stream of random numbers for each use: none depends on how much another has drawn.
+        dealing, halving, sampling = (np.random.default_rng(s) for s in np.random.SeedSequence(self._seed()).spawn(3))
+        source = opened.labeled
+        partitions = self._partitions(opened, dealing)
+        finest = partitions[max(partitions)]
+        sample = self._sample(source, engine)
+        facts = Facts(sample, lambda kernel: self._kappa(kernel, finest, opened, engine), opened.one_target)
+        local = prepare(SpectralRegressor() if self.local is None else self.local, facts, self.lam, self.grid)
+        if opened.unlabeled is not None and not local.semisupervised:
+            raise ValueError(
+                "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
+            )
+        n_targets = 1 if sample.Y is None else int(sample.Y.shape[1])
+        choosing = local.n_candidates > 1 or len(partitions) > 1
+        held = np.zeros(source.n_rows, dtype=bool)
+        if choosing:
+            held = held_out(finest.block_of(source.n_rows), self._keys(source, engine, halving))
+        self.plan_ = plan.plan(
+            {m: _largest(p) for m, p in partitions.items()},
+            min(int(self.max_validation), source.n_rows // 2) if choosing else 0,
+            local,
+            n_targets,
+            engine.n_workers,
+            plan.available_memory() / 2 if self.memory_limit is None else float(self.memory_limit),
+            self.time_limit if len(partitions) > 1 else None,
+        )
+        if choosing:
+            local, m = self._choose(local, partitions, opened, held, engine, sampling)
+        else:
+            (m,) = partitions
+            self.__dict__.pop("path_", None)  # of an earlier fit
+        partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
+        if len(partitions) == 1:
+            self._warn_of_too_many(m, source.n_rows, local, sample)
+        fitted: list[Fitted] = engine.map_reduce(
+            rounds.fit,
+            partition.blocks(source, opened.unlabeled),
+            rounds.join,
+            args=(local,),
+            at_once=next(c.at_once for c in self.plan_ if c.n_blocks == m),
+            label="fitting blocks",
+            verbose=self.verbose,
+        )
+        self._keep(fitted, local, opened.one_target)
+
+    def _choose(
+        self,
+        local: Local,
+        partitions: dict[int, Partition],
+        opened: Opened,
+        held: np.ndarray,
+        engine: Engine,
+        rng: np.random.Generator,
+    ) -> tuple[Local, int]:
+        """Rules (13) and (14): the candidate, and the number of blocks, with the lowest score on held-out rows."""
+        source = opened.labeled
+        rows = np.flatnonzero(held)
+        if not len(rows):
+            raise ValueError(
+                f"choosing lam or n_blocks needs a block with at least 2 different rows, and X has n_samples = "
+                f"{source.n_rows}: give lam as a number, and n_blocks"
+            )
+        if len(rows) > self.max_validation:
+            rows = np.sort(rng.choice(rows, int(self.max_validation), replace=False))
+        V = self._read(source, rows, engine)
+        outcomes: dict[int, rules.Outcome] = {}
+        try_single = True
+        for candidate in self.plan_:
+            if candidate.left_out:
+                continue
+            m = candidate.n_blocks
+            outcomes[m] = rules.score(
+                engine,
+                partitions[m].restricted(~held).blocks(source, opened.unlabeled),
+                local,
+                rules.Validation(V, partitions[m].block_of(source.n_rows)[rows]),
+                sites_alike=self.score_by == "sites",
+                at_once=candidate.at_once,
+                try_single=try_single,
+                label=f"choosing, {m} blocks",
+                verbose=self.verbose,
+            )
+            # Larger blocks want smaller λ: where single precision was too coarse, it will be again.
+            try_single = local.single_serves(outcomes[m].table)
+            if self._pays_no_more([outcome.score for outcome in outcomes.values()]):
+                break
+        if not outcomes:
+            raise ValueError("no number of blocks fits into memory_limit: raise it, or give more blocks")
+        best = min(outcomes, key=lambda m: outcomes[m].score)
+        table = np.stack([outcome.table for outcome in outcomes.values()])
+        self.path_ = BlockPath(
+            np.asarray(list(outcomes)),
+            local.columns(),
+            table[:, :, 0] if opened.one_target else table,
+            list(outcomes).index(best),
+            outcomes[best].index,
+        )
+        return local.chosen(outcomes[best].index), best
+
+    def _pays_no_more(self, scores: list[float]) -> bool:
+        """Whether the last halving of the number of blocks has gained too little for the next to be worth its time."""
+        if not isinstance(self.n_blocks, str) or self.tolerance == 0 or len(scores) < 2:
+            return False
+        return scores[-1] > (1.0 - self.tolerance) * scores[-2]
+
+    def _partitions(self, opened: Opened, rng: np.random.Generator) -> dict[int, Partition]:
+        """Every number of blocks to consider, with its blocks."""
+        source, others = opened.labeled, opened.unlabeled
+        order = source.order(rng)
+        spread = None if others is None else others.order(rng)
+        if source.site_labels is not None:
+            names, rows = by_label(source.site_labels)
+            partition = Partition(names, rows)
+            if others is not None and others.site_labels is not None:
+                partition.unlabeled = _unlabeled_of(names, others.site_labels)
+            elif spread is not None:
+                partition.unlabeled = in_proportion(spread, np.asarray([len(r) for r in rows]))
+            return {len(rows): partition}
+        found = {}
+        for m in self._sizes(source.n_rows):
+            rows = even(order, m)
+            partition = Partition([str(j) for j in range(m)], rows)
+            if spread is not None:
+                partition.unlabeled = in_proportion(spread, np.asarray([len(r) for r in rows]))
+            found[m] = partition
+        return found
+
+    def _sizes(self, n_rows: int) -> list[int]:
+        if isinstance(self.n_blocks, str):
+            return plan.powers_of_two(n_rows)
+        sizes = [int(m) for m in np.atleast_1d(self.n_blocks)]
+        if max(sizes) > n_rows:
+            raise ValueError(
+                f"n_blocks is {max(sizes)}, and X has n_samples = {n_rows}: a block needs at least one row"
+            )
+        return sizes
+
+    def _seed(self) -> int | None:
+        state = self.random_state
+        return int(state.randint(2**31)) if isinstance(state, np.random.RandomState) else state
+
+    def _sample(self, source: Source, engine: Engine) -> Rows:
+        """Rows at even steps, from which the kernel's length scale and the like are learned; all rows if few."""
+        if isinstance(source, ArraySource) and source.n_rows <= SAMPLE_ROWS:
+            return source.rows
+        n = min(source.n_rows, SAMPLE_ROWS)
+        return self._read(source, np.linspace(0, source.n_rows - 1, n).astype(np.int64), engine)
+
+    def _read(self, source: Source, rows: np.ndarray, engine: Engine) -> Rows:
+        return engine.map_reduce(
+            rounds.read, _pieces(source, rows), rounds.join_rows, label="reading a sample", verbose=self.verbose
+        )
+
+    def _keys(self, source: Source, engine: Engine, rng: np.random.Generator) -> np.ndarray:
+        """By what rows are halved: the same from arrays and from files."""
+        constants = rng.integers(0, 2**63, source.n_features, dtype=np.uint64)
+        return keys(
+            *engine.map_reduce(
+                rounds.hashes,
+                _pieces(source, np.arange(source.n_rows)),
+                rounds.join_pairs,
+                args=(constants,),
+                label="reading",
+                verbose=self.verbose,
+            )
+        )
+
+    def _kappa(self, kernel: Any, partition: Partition, opened: Opened, engine: Engine) -> float:
+        return engine.map_reduce(
+            rounds.kappa,
+            partition.blocks(opened.labeled, opened.unlabeled),
+            max,
+            args=(kernel,),
+            label="kernel",
+            verbose=self.verbose,
+        )
+
+    def _keep(self, fitted: list[Fitted], local: Local, one_target: bool) -> None:
+        if not fitted:
+            raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
+        masses = np.asarray([f.mass for f in fitted])
+        weights = masses / masses.sum()
+        self.predictor_ = average([f.predictor for f in fitted], weights, local.kernel)
+        self.kernel_ = local.kernel
+        b = np.einsum("j,jt->t", weights, np.stack([to_numpy(f.b).astype(float) for f in fitted]))
+        self.intercept_ = float(b[0]) if one_target else b
+        self.one_target_ = one_target
+        self.n_blocks_ = len(fitted)
+        self.blocks_ = [
+            {"name": f.name, "rows": f.n_rows, "unlabeled": f.n_unlabeled, "weight": float(w)}
+            for f, w in zip(fitted, weights)
+        ]
+        self.__dict__.pop("compression_", None)
+        for name in ("lam_", "scale_", "n_iter_"):
+            self.__dict__.pop(name, None)
+        for name, value in local.settings(one_target).items():
+            setattr(self, name, value)
+
+    def _warn_of_too_many(self, m: int, n: int, local: Local, sample: Rows) -> None:
+        """Beyond the limit (9), with the capacity estimated from the data, no regularity of the target helps."""
+        if local.kernel is None or m < 2 or len(sample) < 100:
+            return
+        s = theory.dimension_exponent(local.kernel, sample.X, max_rows=500).s
+        limit = theory.largest_supported_blocks(n, min(max(s, 0.0), 1.0), filter=getattr(local, "filter", None))
+        if m > FAR_BEYOND * limit:
+            warnings.warn(
+                f"{m} blocks are far more than the {max(1, int(limit))} or so that {n} rows support with this kernel "
+                f"(effective dimension growing as λ^-{s:.2f}): expect a larger error than with fewer blocks",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.n_blocks, str):
+            if self.n_blocks != "auto":
+                raise ValueError(f"n_blocks must be 'auto', a positive number or a list; got {shown(self.n_blocks)}")
+        else:
+            for m in self.n_blocks if isinstance(self.n_blocks, (list, tuple, np.ndarray)) else [self.n_blocks]:
+                check_count("n_blocks", m)
+            if np.size(self.n_blocks) == 0:
+                raise ValueError("n_blocks is an empty list: give the numbers of blocks to try")
+        if self.score_by not in ("rows", "sites"):
+            raise ValueError(f"score_by must be 'rows' or 'sites', got {shown(self.score_by)}")
+        check_count("max_validation", self.max_validation)
+        if not (isinstance(self.tolerance, (int, float)) and 0 <= self.tolerance < 1):
+            raise ValueError(f"tolerance must be at least 0 and below 1, got {shown(self.tolerance)}")
+        if self.local is not None and not hasattr(self.local, "fit"):
+            raise ValueError(f"local must be a regressor, got {shown(self.local)}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """A positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {shown(value)}")
+
+
+def _pieces(source: Source, rows: np.ndarray) -> list[Block]:
+    """The rows as blocks of one piece each, in order: the way they are read fastest."""
+    return [Block(f"piece {i}", [piece], []) for i, piece in enumerate(source.slices(rows))]
+
+
+def _largest(partition: Partition) -> int:
+    extra = partition.unlabeled or [np.empty(0)] * len(partition)
+    return max(len(rows) + len(own) for rows, own in zip(partition.rows, extra))
+
+
+def _unlabeled_of(names: list[str], labels: np.ndarray) -> list[np.ndarray]:
+    own = dict(zip(*by_label(labels)))
+    unknown = sorted(set(own) - set(names))
+    if unknown:
+        raise ValueError(f"unlabeled_sites names the site {unknown[0]!r}, which has no labeled row")
+    return [own.get(name, np.empty(0, dtype=np.int64)) for name in names]

@@ -1,0 +1,342 @@
+"""CorrentropyRegressor: kernel gradient descent with a loss that gross outliers cannot move."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import KFold
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from .. import robust, threads
+from ..arrays import Array, eps, is_foreign, like, namespace, to_numpy
+from ..kernels import Precomputed, as_kernel
+from ..losses import Loss, as_loss
+from ..messages import shown
+from ..predictors import KernelExpansion
+from ..solvers.descent import JUMP, Task, operator_of, out_of_fold, run
+from . import correntropy_storage
+from .descent_path import DescentPath
+from .inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
+from .spectral import _kappa_squared, _rows
+
+# A search must tell candidates apart and needs no digits: long jumps, and eigencomponents that move f by 1e-4 or less
+# of the labels left out.
+SEARCH_JUMP, SEARCH_FIRST, SEARCH_CORRECTIONS, SEARCH_FOLLOWED = 0.1, 10, 2, 1e-4
+
+
+class CorrentropyRegressor(RegressorMixin, BaseEstimator):
+    """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
+
+    With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,
+
+        f ← f - η_t Σ w_i ψ(f(x_i) - y_i) K_{x_i},      η_t = (step/κ²)·t^{-decay},   t = 1 ... n_iter
+
+    (Xie, Hu, Wang and Wang 2022, (5); the step is divided by κ² so that any kernel will do). A label that is off by a
+    few σ has no pull. σ = ∞ is least squares, and then n_iter = t steps are ``SpectralRegressor(filter="landweber",
+    lam=κ²/t)``.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, scikit-learn kernel, callable or None
+        None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
+    scale : float, array of one a target, or "auto"
+        σ, in the unit of y; infinity is least squares. "auto" chooses it for each target, see Notes.
+    n_iter : int, array of one a target, or "auto"
+        The number of steps, which is the regularisation: 1/n_iter plays the part of λ/κ².
+    step : float in (0, 1], default 1
+    decay : float in [0, 1), default 0
+        θ of η_t = η t^{-θ}.
+    loss : {"correntropy", "huber", "squared"} or Loss
+        "huber" takes ``scale`` as the residual from which it is linear. "squared" has no scale. A Loss object has its
+        own, and ``scale`` is not looked at.
+    center : bool, default False
+        Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by it and changes
+        nothing else. Without it the descent starts at zero; labels far from zero need a large σ to be seen at all.
+    cv : int or splitter, default 5
+        The folds of the choice; a number is that many shuffled folds (fewer where there are fewer rows).
+    random_state : int, RandomState or None, default 0
+        Shuffles the folds; nothing else is random.
+    jump : float in [0, 0.5], default 0.02
+        After 500 single steps, this share of the steps done is taken at once, with an error of about its square:
+        n_iter = 10⁵ costs as much as a few thousand steps. 0 takes every step.
+
+    Attributes
+    ----------
+    scale_, n_iter_ : float and int, or arrays of one a target where they were chosen or given for each
+    predictor_ : KernelExpansion
+        The fitted function: kernel, points (unlabeled ones too), coefficients, intercept.
+    intercept_ : float or array
+        The b of the centred regression; 0 without ``center``.
+    path_ : DescentPath
+        The iterations kept and their predictions, the scales and iterations tried and their scores.
+    solver_ : str
+        "low-rank", "eigh", or "products" (every step a product with the kernel matrix).
+    kernel_, loss_ : the kernel with its length scale filled in, and the loss with its scale
+
+    Notes
+    -----
+    "auto" judges rows left out, and never by plain squares: see :mod:`unpooled.robust`. It holds up to 40 % of gross
+    outliers, all on one side if need be, and takes least squares where the labels give no reason not to.
+
+    ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, say where
+    x lies and nothing of y: see :mod:`unpooled.solvers.descent`.
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> X = np.linspace(0, 1, 90)[:, None]
+    >>> truth = np.sin(6 * X[:, 0])
+    >>> y = np.where(np.arange(90) % 3 == 0, 20.0, truth)  # every third label is wrong
+    >>> model = up.CorrentropyRegressor(up.kernels.Gaussian(0.2)).fit(X, y)
+    >>> bool(abs(model.predict(X) - truth).max() < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        scale: Any = "auto",
+        n_iter: Any = "auto",
+        step: float = 1.0,
+        decay: float = 0.0,
+        *,
+        loss: Any = "correntropy",
+        center: bool = False,
+        cv: Any = 5,
+        random_state: Any = 0,
+        jump: float = JUMP,
+    ) -> None:
+        self.kernel = kernel
+        self.scale = scale
+        self.n_iter = n_iter
+        self.step = step
+        self.decay = decay
+        self.loss = loss
+        self.center = center
+        self.cv = cv
+        self.random_state = random_state
+        self.jump = jump
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or (
+            isinstance(self.kernel, str) and self.kernel == "precomputed"
+        )
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, unlabeled: Any = None) -> CorrentropyRegressor:
+        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels where there are some."""
+        X = check_X(self, X, reset=True)
+        Y, one_target = check_Y(y, X)
+        weights = check_weights(sample_weight, X)
+        heaviest = 1.0 if sample_weight is None else float(np.max(to_numpy(sample_weight)))
+        kernel = as_kernel(self.kernel)
+        if isinstance(kernel, Precomputed):
+            check_kernel_matrix(X)
+        extra = self._check_unlabeled(unlabeled, X, kernel)
+        scale, n_iter = self._check_choices(Y)
+        # Rows of weight zero are as if they were not there.
+        least = float(namespace(X).finfo(X.dtype).smallest_normal)
+        kept = None if weights is None or np.all(weights > least) else np.flatnonzero(weights > least)
+        searching = scale is None or n_iter is None
+        folds = self._folds(X.shape[0], kept) if searching else []
+        if weights is not None and kept is not None:
+            X, Y, weights = _rows(X, kept), _rows(Y, kept), check_weights(weights[kept], kept)
+            kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
+        if not isinstance(kernel, Precomputed):
+            X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
+        task = Task(
+            kernel,
+            X,
+            Y,
+            None if weights is None else like(weights, X),
+            bool(self.center),
+            1.0,
+            as_loss(self.loss),
+            float(self.step),
+            float(self.decay),
+            extra,
+            1.0 / heaviest,
+            float(self.jump),
+        )
+        kernel = kernel.resolve(task.points(), task.weights_of_points())
+        task = replace(task, kernel=kernel, kappa_sq=_kappa_squared(kernel, task.points()))
+        with threads.suited_to(int(task.points().shape[0])):
+            found = self._search(task, weights, folds, scale, n_iter) if searching else None
+            if found is not None:
+                scale, n_iter = found[0], found[1]
+            assert scale is not None
+            assert n_iter is not None
+            self._descend(task, scale, n_iter, one_target, found)
+        self.loss_ = task.loss.at(self.scale_)
+        return self
+
+    def _descend(
+        self, task: Task, scale: np.ndarray, n_iter: np.ndarray, one_target: bool, found: tuple[Any, ...] | None
+    ) -> None:
+        """The descent at one scale and iteration a target, its stops kept."""
+        xp = namespace(task.X)
+        stops = sorted({*robust.stops_up_to(int(n_iter.max())), *n_iter.tolist()})
+        operator = operator_of(task, stops[-1])
+        reached = list(run(task, operator, scale[None, :], stops))
+        last = [stops.index(int(n)) for n in n_iter]
+        coef = xp.stack([reached[i].coef[:, 0, t] for t, i in enumerate(last)], axis=1)
+        intercept = xp.stack([reached[i].intercept[0, t] for t, i in enumerate(last)])
+        b = xp.stack([reached[i].b[0, t] for t, i in enumerate(last)])
+        kernel, points = task.kernel, task.kernel.anchors(task.points())
+        self.kernel_, self.solver_, self.one_target_ = kernel, operator.name, one_target
+        self.predictor_ = KernelExpansion(kernel, points, coef, intercept)
+        self.intercept_ = float(b[0]) if one_target else b
+        each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.scaled
+        each_n_iter = not one_target and (isinstance(self.n_iter, str) or np.ndim(self.n_iter) > 0)
+        self.scale_ = scale.copy() if each_scale else float(scale[0])
+        self.n_iter_ = n_iter.copy() if each_n_iter else int(n_iter[0])
+        scales, tried, score = (None, None, None) if found is None else found[2:]
+        self.path_ = DescentPath(
+            n_iter=np.asarray(stops),
+            one_target=one_target,
+            scales=scales,
+            tried=tried,
+            score=score[:, :, 0] if one_target and score is not None else score,
+            kernel=kernel,
+            points=points,
+            coefs=[stop.coef[:, 0, :] for stop in reached],
+            intercepts=[stop.intercept[0, :] for stop in reached],
+        )
+
+    def _search(
+        self,
+        task: Task,
+        weights: np.ndarray | None,
+        folds: list[tuple[np.ndarray, np.ndarray]],
+        scale: np.ndarray | None,
+        n_iter: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(scale (T,), n_iter (T,)), and what was tried: scales (S, T), iterations (I,), scores (S, I, T)."""
+        Y = to_numpy(task.Y).astype(float)
+        scales = robust.scale_grid(Y, weights, task.center, task.loss) if scale is None else scale[None, :]
+        most = robust.most_iterations(task.n, eps(task.X) > 1e-10)
+        stops = robust.stops_up_to(most) if n_iter is None else sorted(set(n_iter.tolist()))
+        if isinstance(task.kernel, Precomputed):
+            task = replace(task, X=task.kernel(task.X), kernel=Precomputed())
+        enough = robust.Risen(weights) if n_iter is None else lambda _: False
+        coarse = replace(task, jump=SEARCH_JUMP, first=SEARCH_FIRST, corrections=SEARCH_CORRECTIONS)
+        residuals, stops = out_of_fold(coarse, folds, scales, stops, SEARCH_FOLLOWED, enough)
+        known = ~np.isnan(residuals[:, 0, 0, 0])
+        candidates = robust.product(scales, stops)
+        flat = residuals[known].reshape(int(known.sum()), len(candidates.n_iter), -1)
+        w = None if weights is None else weights[known]
+        index, score = robust.scored(flat, w, candidates, task.loss)
+        if n_iter is not None:  # one a target: each may choose among its own only
+            own = [np.flatnonzero(candidates.n_iter == n) for n in n_iter]
+            parts = [robust.Candidates(candidates.scale[i, t : t + 1], candidates.n_iter[i]) for t, i in enumerate(own)]
+            chosen = [robust.choose(flat[:, i, t : t + 1], w, parts[t], task.loss)[0] for t, i in enumerate(own)]
+            index = np.asarray([i[j] for i, j in zip(own, chosen)])
+        targets = np.arange(Y.shape[1])
+        return (
+            candidates.scale[index, targets],
+            candidates.n_iter[index],
+            scales,
+            np.asarray(stops),
+            score.reshape(len(scales), len(stops), -1),
+        )
+
+    def predict(self, X: Any) -> Array:
+        """f(X), of shape (n,) or (n, T), in the array library and on the device of X."""
+        check_is_fitted(self, "predictor_")
+        X = check_X(self, X, reset=False)
+        # Single precision in gives single precision out only where the model is single too.
+        if eps(self.predictor_.coef) < eps(X):
+            X = namespace(X).astype(X, namespace(X).float64)
+        values = self.predictor_.predict(X)
+        return values[:, 0] if self.one_target_ else values
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_is_fitted(self, "predictor_")
+        return correntropy_storage.to_parts(self)
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> CorrentropyRegressor:
+        model: CorrentropyRegressor = correntropy_storage.from_parts(cls, header, arrays)
+        return model
+
+    def _check_unlabeled(self, unlabeled: Any, X: Array, kernel: Any) -> Array | None:
+        if unlabeled is None or (hasattr(unlabeled, "__len__") and len(unlabeled) == 0):
+            return None
+        if isinstance(kernel, Precomputed):
+            raise ValueError("unlabeled rows need a kernel to be compared with: a precomputed matrix has no rows")
+        try:
+            checked = check_X(self, unlabeled, reset=False)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"unlabeled cannot be used: {error}") from None
+        # The caller's array may change later, and the model keeps its rows.
+        return namespace(X).asarray(like(checked, X), copy=True)
+
+    def _check_choices(self, Y: Array) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """scale and n_iter as one number a target, None where they are to be chosen; the other numbers looked at."""
+        loss = as_loss(self.loss)
+        _number("step", self.step, "in (0, 1]", lambda v: 0 < v <= 1)
+        _number("decay", self.decay, "in [0, 1)", lambda v: 0 <= v < 1)
+        _number("jump", self.jump, "in [0, 0.5]", lambda v: 0 <= v <= 0.5)
+        n_targets = int(Y.shape[1])
+        scale: np.ndarray | None = None
+        if not loss.scaled:
+            scale = np.full(n_targets, math.inf)
+        elif isinstance(self.loss, Loss):
+            scale = _one_a_target("scale", loss.scale, n_targets, "a positive number")
+        elif not (isinstance(self.scale, str) and self.scale == "auto"):
+            scale = _one_a_target("scale", self.scale, n_targets, "'auto' or a positive number")
+        n_iter: np.ndarray | None = None
+        if not (isinstance(self.n_iter, str) and self.n_iter == "auto"):
+            what = "'auto' or a whole number of at least 1"
+            counts = _one_a_target("n_iter", self.n_iter, n_targets, what)
+            if not np.all((counts == np.floor(counts)) & (counts < 2**53)):
+                raise ValueError(f"n_iter must be {what}, or a list of one a target; got {shown(self.n_iter)}")
+            n_iter = counts.astype(int)
+        if (scale is None or n_iter is None) and Y.shape[0] < 2:
+            raise ValueError(
+                f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
+            )
+        return scale, n_iter
+
+    def _folds(self, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Those of a number over the rows that weigh something, those of a splitter over all rows given."""
+        if not isinstance(self.cv, (int, np.integer)) or isinstance(self.cv, bool):
+            return check_folds(self.cv, n, kept)
+        rows = n if kept is None else len(kept)
+        if self.cv < 2:
+            raise ValueError(f"cv must be at least 2, got {shown(self.cv)}")
+        if rows < 2:
+            raise ValueError(f"'auto' needs at least 2 rows of positive weight and there are n_samples = {rows}")
+        shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=self.random_state)
+        return list(shuffled.split(np.empty((rows, 0))))
+
+
+def _number(name: str, value: Any, where: str, holds: Any) -> None:
+    usable = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not (usable and holds(value)):
+        raise ValueError(f"{name} must be a number {where}, got {shown(value)}")
+
+
+def _one_a_target(name: str, value: Any, n_targets: int, what: str) -> np.ndarray:
+    """Positive numbers, one for each target; infinity is one."""
+    problem = f"{name} must be {what}, or a list of one a target; got {shown(value)}"
+    try:
+        numbers = np.asarray(to_numpy(value) if is_foreign(value) else value)
+    except (TypeError, ValueError):
+        raise ValueError(problem) from None
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    if numbers.dtype.kind not in "iuf" or numbers.ndim > 1 or any(isinstance(v, (bool, np.bool_)) for v in listed):
+        raise ValueError(problem)
+    if numbers.ndim == 1 and numbers.shape != (n_targets,):
+        raise ValueError(f"{name} must be {what}, or a list of one a target: y has {n_targets}, got {numbers.shape[0]}")
+    if not np.all(numbers > 0):
+        raise ValueError(problem)
+    return np.full(n_targets, numbers, dtype=float)

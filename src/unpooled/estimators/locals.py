@@ -1,0 +1,90 @@
+"""From a local learner as the user gives it to one that is ready for blocks: kernel, κ and candidates filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .. import selection
+from ..arrays import eps, is_numpy, like
+from ..averaging.local import Local, OpaqueLocal, SpectralLocal
+from ..blocks.base import Rows
+from ..filters import as_filter
+from ..kernels import Kernel, Precomputed, as_kernel
+from ..messages import shown
+from ..solvers.fit import SOLVERS
+from .spectral import SpectralRegressor, positive_numbers
+
+NORM_ROWS = 500  # rows from which the size of the kernel matrix is estimated
+
+
+@dataclass
+class Facts:
+    """What the whole sample knows: a sample of rows, and κ of a kernel over all blocks where it must be looked for."""
+
+    sample: Rows
+    kappa: Callable[[Kernel], float]
+    one_target: bool
+
+
+def prepare(estimator: Any, facts: Facts, lam: Any, grid: Any) -> Local:
+    """A learner with its candidates, or with one candidate where nothing is left to choose."""
+    if type(estimator) is SpectralRegressor:
+        return _spectral(estimator, facts, lam, grid)
+    if not (isinstance(lam, str) and lam in ("rule13", "local")) or grid is not None:
+        raise ValueError(
+            f"lam and grid belong to SpectralRegressor, and local is a {type(estimator).__name__}: "
+            "set its own parameters and leave lam='rule13'"
+        )
+    return OpaqueLocal(estimator, facts.one_target)
+
+
+def shared_kernel(kernel: Any, facts: Facts) -> tuple[Kernel, float]:
+    """The kernel that all blocks use, and its κ²."""
+    kernel = as_kernel(kernel)
+    if isinstance(kernel, Precomputed):
+        raise ValueError("a precomputed kernel cannot be cut into blocks: give the kernel as a function of two rows")
+    weights = facts.sample.weights
+    kernel = kernel.resolve(facts.sample.X, None if weights is None else like(weights / weights.max(), facts.sample.X))
+    kappa = kernel.kappa()
+    kappa_sq = (kappa if np.isfinite(kappa) else facts.kappa(kernel)) ** 2
+    if not np.isfinite(kappa_sq):
+        raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
+    return kernel, float(kappa_sq) or 1.0
+
+
+def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -> Local:
+    kernel, kappa_sq = shared_kernel(estimator.kernel, facts)
+    if isinstance(lam, str) and lam == "local":
+        return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
+    if isinstance(lam, str) and lam != "rule13":
+        raise ValueError(f"lam must be 'rule13', 'local', a positive number or an array of them; got {shown(lam)}")
+    if estimator.solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {shown(estimator.solver)}")
+    given = lam
+    if isinstance(lam, str):
+        own = estimator.lam if not isinstance(estimator.lam, str) else None
+        given = next((g for g in (grid, own, estimator.grid) if g is not None), None)
+    lams = selection.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else positive_numbers("lam", given)
+    return SpectralLocal(
+        kernel,
+        as_filter(estimator.filter),
+        bool(estimator.center),
+        kappa_sq,
+        np.atleast_1d(lams),
+        bool(estimator.per_target),
+        "auto" if estimator.solver in ("mixed", "banded") else estimator.solver,
+        _resolution(kernel, facts.sample),
+    )
+
+
+def _resolution(kernel: Kernel, sample: Rows) -> float:
+    """The λ below which single precision no longer tells K/n from its rounding: a few eps·‖K‖/n."""
+    if not is_numpy(sample.X):
+        return np.inf
+    few = sample.X[:: max(1, len(sample) // NORM_ROWS)]
+    return float(4 * np.finfo(np.float32).eps * np.linalg.norm(kernel(few)) / len(few))

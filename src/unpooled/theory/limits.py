@@ -1,0 +1,107 @@
+"""How many blocks the papers allow: the largest m for which averaging m fits keeps the rate of one machine.
+
+All limits are asymptotic. Their constants are dropped (they depend on κ, on the bound of the labels, on ‖h_ρ‖ and on
+the C of 𝒩(λ) ≤ C λ^{-s}, and nobody knows them), and logarithms are natural.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..messages import shown
+from .arguments import checked_qualification, checked_r, checked_rows, checked_s
+
+METHODS = ("spectral", "krr", "semi-supervised", "correntropy")
+
+
+def usable_regularity(r: float, method: str = "spectral", filter: Any = None, qualification: Any = None) -> float:
+    """min(r, ν): a method of qualification ν gains nothing from regularity beyond it.
+
+    f_ρ = L_K^r h with r > ν is also L_K^ν h' with h' = L_K^{r-ν} h, so the theorems hold with ν in place of r. Ridge
+    regression ("krr", "semi-supervised") has ν = 1, gradient descent ("correntropy") ν = ∞, and a spectral algorithm
+    the ν of its filter.
+    """
+    if method not in METHODS:
+        names = ", ".join(repr(name) for name in METHODS)
+        raise ValueError(f"method must be one of {names}, got {shown(method)}")
+    r, nu = checked_r(r), checked_qualification(filter, qualification)
+    if method != "spectral" and not (filter is None and qualification is None):
+        raise ValueError(f"filter and qualification belong to method='spectral'; method={method!r} has its own")
+    return min(r, 1.0 if method in ("krr", "semi-supervised") else nu)
+
+
+def partition_limit(
+    n: float,
+    r: float,
+    s: float,
+    method: str = "spectral",
+    n_total: float | None = None,
+    *,
+    filter: Any = None,
+    qualification: float | None = None,
+) -> float:
+    """The largest number of equal blocks for which the average is as good, in rate, as one machine with all N rows.
+
+    ======================  =============================================================================  ===========
+    method                  m ≤                                                                            paper
+    ======================  =============================================================================  ===========
+    ``"spectral"``          N^{min{2, 2r-1}/(2r+s)}, 1/2 ≤ r ≤ ν                                            001, (9)
+    ``"krr"``               N^{(r-1/2)/(2r+s)} / (log³N + 1), 1/2 < r ≤ 1                                   002, (3.2)
+    ``"semi-supervised"``   min{ N*^{1/2} N^{-(s+1)/(4r+2s)} / (log³N + 1),                                 002, (3.25)
+                            N*^{1/3} N^{(2r+s-2)/(6r+3s)} / (log³N + 1), N }, 1/2 < r ≤ 1
+    ``"correntropy"``       N^{(r-1/2)/(2r+s)} / log⁵N, r > 1/2                                             003, (8)
+    ======================  =============================================================================  ===========
+
+    In (3.25) N* = |D*| counts labeled and unlabeled rows; the sign of its second exponent is the one its proof gives
+    (the printed one is reversed), and with N* = N it is (3.2). Logarithms are natural, constants are dropped: read the
+    limits as orders of growth. The logarithms push (3.2), (3.25) and (8) below one for any N that exists, which says
+    that the proof gives nothing there, and not that averaging fails.
+
+    Parameters
+    ----------
+    n : N, the number of labeled rows of all blocks together, at least 2
+    r : regularity of the target, f_ρ = L_K^r h_ρ; what exceeds the qualification does not count
+    s : 0 ≤ s ≤ 1 with 𝒩(λ) ≤ C λ^{-s}; β in paper 001
+    method : one of the four above
+    n_total : N*, for "semi-supervised" only
+    filter, qualification : of a spectral algorithm, a filter (or its name) or its ν; no saturation if left out
+
+    Returns
+    -------
+    float
+        The bound itself, neither rounded down nor raised to one.
+    """
+    n, s = checked_rows("n", n, least=2), checked_s(s)
+    r = usable_regularity(r, method, filter, qualification)
+    if method != "spectral" and r == 0.5:
+        raise ValueError(f"r must be more than 1/2 with method={method!r}, got 0.5")
+    if (n_total is not None) != (method == "semi-supervised"):
+        raise ValueError(
+            "n_total, the number of labeled and unlabeled rows, is for method='semi-supervised', which needs it"
+        )
+    if method == "spectral":
+        return n ** (min(2.0, 2 * r - 1) / (2 * r + s))
+    if method == "correntropy":
+        return n ** ((r - 0.5) / (2 * r + s)) / math.log(n) ** 5
+    logs = math.log(n) ** 3 + 1
+    if method == "krr":
+        return n ** ((r - 0.5) / (2 * r + s)) / logs
+    total = checked_rows("n_total", n_total)
+    if total < n:
+        raise ValueError(f"n_total counts the labeled rows too: it must be at least n = {n:.0f}, got {total:.0f}")
+    first = total ** (1 / 2) * n ** (-(s + 1) / (4 * r + 2 * s)) / logs
+    second = total ** (1 / 3) * n ** ((2 * r + s - 2) / (6 * r + 3 * s)) / logs
+    return min(first, second, n)
+
+
+def largest_supported_blocks(
+    n: float, s: float = 0.0, *, filter: Any = None, qualification: float | None = None
+) -> float:
+    """The most blocks that (9) of paper 001 allows for ANY regularity: sup over r ≥ 1/2, N^{2/(3+s)}.
+
+    (2r-1)/(2r+s) grows in r and 2/(2r+s) falls; they meet at r = 3/2. A filter of qualification ν < 3/2 never gets
+    there: its supremum is at r = ν, N^{(2ν-1)/(2ν+s)}, which is N^{1/(2+s)} for Tikhonov. Beyond this many blocks no
+    assumption on the target makes (9) hold. ``s=0``, the default, is the most permissive of all kernels: N^{2/3}.
+    """
+    return partition_limit(n, min(1.5, checked_qualification(filter, qualification)), s)
