@@ -1,7 +1,8 @@
-"""The choice of scale and iteration is robust itself: from no outlier to 40 % on one side, and least squares when clean."""
+"""The choice of scale and iteration is robust itself: 40 % outliers do little harm, clean labels get least squares."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -135,13 +136,15 @@ def test_folds_are_the_users_if_given():
     by_list = CorrentropyRegressor(Gaussian(1.0), cv=list(KFold(3).split(X))).fit(X, y)
     assert_array_equal(by_splitter.path_.score, by_list.path_.score)
     shuffled = CorrentropyRegressor(Gaussian(1.0), random_state=1).fit(X, y)
-    assert shuffled.path_.score.shape != by_list.path_.score.shape or np.any(shuffled.path_.score != by_list.path_.score)
+    assert shuffled.path_.score.shape != by_list.path_.score.shape or np.any(
+        shuffled.path_.score != by_list.path_.score
+    )
     one = CorrentropyRegressor(Gaussian(1.0), cv=[(np.arange(40), np.arange(40, 60))]).fit(X, y)
     assert np.all(np.isfinite(one.path_.score))
 
 
 def test_rows_without_weight_take_no_part_in_the_choice():
-    rng, X, _, y = sine(10, n=80)
+    _, X, _, y = sine(10, n=80)
     w = (np.arange(80) % 4 > 0) * 1.0
     y = np.where(w == 0, 1e5, y)
     model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y, w)
@@ -179,7 +182,7 @@ def test_stops_rise_from_one_to_the_last(most, per_octave):
     stops = robust.stops_up_to(most, per_octave)
     assert (stops[0], stops[-1]) == (1, most)
     assert stops == sorted(set(stops))
-    assert all(b <= 2 * a + 1 for a, b in zip(stops, stops[1:]))
+    assert all(b <= 2 * a + 1 for a, b in itertools.pairwise(stops))
 
 
 def test_candidates_cover_the_labels_of_every_target():
@@ -223,5 +226,5 @@ def test_least_squares_is_chosen_where_residuals_are_normal_and_not_where_they_h
 def test_a_search_ends_once_errors_have_risen_and_not_before():
     rising = robust.Risen(None)
     r = np.ones((10, 2, 1))
-    assert [rising(factor * r) for factor in (3, 1, 1.02, 1.05, 1.06, 1.07)] == [False] * 6
+    assert [rising(factor * r) for factor in (3, 1, 1.01, 1.02, 1.03, 1.04)] == [False] * 6
     assert [rising(factor * r) for factor in (1.2, 1.3, 1.4, 1.5)] == [False, False, False, True]

@@ -66,7 +66,8 @@ def test_the_checks_on_other_arrays_hold():
     program = (
         "from sklearn.utils.estimator_checks import estimator_checks_generator\n"
         "from unpooled import CorrentropyRegressor, SpectralRegressor\n"
-        "given = [c for model in (CorrentropyRegressor(), SpectralRegressor()) for c in estimator_checks_generator(model)]\n"
+        "models = CorrentropyRegressor(), SpectralRegressor()\n"
+        "given = [check for model in models for check in estimator_checks_generator(model)]\n"
         "checks = [c for c in given if 'array_api' in c[1].func.__name__]\n"
         "assert checks\n"
         "for estimator, check in checks: check(estimator)\n"

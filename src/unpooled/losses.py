@@ -95,15 +95,17 @@ class Correntropy(_Scaled):
 
     def value(self, u: Array) -> Array:
         xp, s = namespace(u), self._s()
-        half = 0.5 * (u / s) ** 2
+        with np.errstate(over="ignore"):
+            half = 0.5 * (u / s) ** 2
         # u²/2 · (1 - e^{-h})/h with h = u²/(2σ²): no σ² that overflows, and u²/2 where h vanishes.
         return 0.5 * u * u * xp.where(half > 0, -xp.expm1(-half) / xp.where(half > 0, half, 1.0 + half), 1.0 + half)
 
     def derivative(self, u: Array) -> Array:
-        return u * namespace(u).exp(-0.5 * (u / self._s()) ** 2)
+        return u * self.weight(u)
 
     def weight(self, u: Array) -> Array:
-        return namespace(u).exp(-0.5 * (u / self._s()) ** 2)
+        with np.errstate(over="ignore"):  # a label may be any number of scales off
+            return namespace(u).exp(-0.5 * (u / self._s()) ** 2)
 
     @property
     def bound(self) -> float:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import files
-from .estimators import CorrentropyRegressor, SpectralRegressor
+from .estimators import AveragedRegressor, CorrentropyRegressor, SpectralRegressor
 
 
 class Savable(Protocol):
@@ -16,7 +16,7 @@ class Savable(Protocol):
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
 
 
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (CorrentropyRegressor, SpectralRegressor)}
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (AveragedRegressor, CorrentropyRegressor, SpectralRegressor)}
 
 
 def save(model: Savable, path: files.PathLike) -> None:

@@ -32,7 +32,7 @@ FACTORS = 1.5 ** np.arange(-6.0, 7.0)  # scales over the spread of the labels; i
 WINDOW, WIDEST = 2.0, 8.0  # of the score, in units of s
 Z = 2.0
 TIE = 0.05
-RISEN, STOPS = 1.1, 4  # by how much, and at how many stops in a row, errors have risen where a search ends
+RISEN, STOPS = 1.05, 4  # by how much, and at how many stops in a row, errors have risen where a search ends
 
 
 class Candidates(NamedTuple):
@@ -133,8 +133,10 @@ def _scored_one(R: np.ndarray, w: np.ndarray, scale: np.ndarray, loss: Loss) -> 
         error = math.sqrt(float(w @ (gap - mean) ** 2) / rows)
         if mean <= Z * error + 1e-12:
             variance[k] = _asymptotic_variance(R[:, best], w, loss.at(float(sigma)), s)
-    simple = variance[-1] <= (1.0 + TIE) * np.min(variance)
-    sigma = scales[-1] if simple else scales[np.argmin(variance)]
+    least = float(np.min(variance))
+    sigma = scales[np.argmin(variance)] if math.isfinite(least) else scale[best]
+    if math.isinf(scales[-1]) and variance[-1] <= (1.0 + TIE) * least < math.inf:
+        sigma = scales[-1]
     score = w @ window(R, min(max(sigma, WINDOW * s), WIDEST * s))
     members = np.flatnonzero(scale == sigma)
     return int(members[np.argmin(score[members])]), score
@@ -142,7 +144,14 @@ def _scored_one(R: np.ndarray, w: np.ndarray, scale: np.ndarray, loss: Loss) -> 
 
 def window(r: np.ndarray, width: float) -> np.ndarray:
     """1 - exp(-r²/(2·width²))."""
-    return -np.expm1(-0.5 * (r / width) ** 2)
+    with np.errstate(over="ignore"):
+        return -np.expm1(-0.5 * (r / width) ** 2)
+
+
+def residual_spread(r: np.ndarray, w: np.ndarray) -> float:
+    """The spread of residuals (n,) of which some may be wrong, on the scale of a standard deviation; Σ w = 1."""
+    start = float(weighted_median(np.abs(r), w)) / NORMAL
+    return _inner_spread(r, w, start) if start > 0 else 0.0
 
 
 def _inner_spread(r: np.ndarray, w: np.ndarray, start: float) -> float:

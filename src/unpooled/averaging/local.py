@@ -33,6 +33,25 @@ class Predictor(Protocol):
 
 
 @dataclass
+class Judgement:
+    """Scores (C, T), the candidate to take for each target, and what the choice is worth beside other partitions."""
+
+    table: Floats
+    index: np.ndarray
+    value: float
+
+    @classmethod
+    def of(cls, table: Floats, index: np.ndarray) -> Judgement:
+        """A judgement whose value is the chosen score, over all targets."""
+        return cls(table, index, float(np.mean(table[index, np.arange(table.shape[1])])))
+
+
+def mean_squares(residuals: Floats, weights: Floats) -> Floats:
+    """Σ_i w_i r_i² for every candidate and target."""
+    return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
+
+
+@dataclass
 class Fitted:
     """The function of one block, f_j, its intercept b_j, and the weight |D_j| (or |D*_j|) it has in the average."""
 
@@ -55,17 +74,18 @@ class Local(ABC):
     def n_candidates(self) -> int:
         """How many candidates there are to choose from."""
 
+    @property
+    def undecided(self) -> bool:
+        """Whether there is anything to choose."""
+        return self.n_candidates > 1
+
     @abstractmethod
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
         """A function with a column for each candidate and target, candidate by candidate."""
 
     @abstractmethod
-    def score(self, residuals: Floats, weights: Floats) -> Floats:
-        """(C, T): how bad the residuals (n, C, T) of the candidates are; ``weights`` (n,) sum to one."""
-
-    @abstractmethod
-    def best(self, table: Floats) -> np.ndarray:
-        """For every target the candidate to take, from the scores (C, T)."""
+    def judge(self, residuals: Floats, weights: Floats) -> Judgement:
+        """How bad the residuals (n, C, T) of the candidates are, and which to take; ``weights`` (n,) sum to one."""
 
     @abstractmethod
     def chosen(self, index: np.ndarray) -> Local:
@@ -83,7 +103,7 @@ class Local(ABC):
         """After the choice: the attributes of the fitted estimator that say what was chosen."""
         return {}
 
-    def single_serves(self, table: Floats | None) -> bool:
+    def single_serves(self, found: Judgement | None) -> bool:
         """Whether single precision can choose: before (None), and after its scores are known."""
         return False
 
@@ -131,12 +151,10 @@ class SpectralLocal(Local):
             points, columns = points.astype(np.float32), columns.astype(np.float32)
         return KernelExpansion(self.kernel, points, columns, xp.reshape(intercepts + b, (-1,)))
 
-    def score(self, residuals: Floats, weights: Floats) -> Floats:
-        """The weighted mean square."""
-        return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
-
-    def best(self, table: Floats) -> np.ndarray:
-        return selection.best_index(table, self.lams, self.per_target)
+    def judge(self, residuals: Floats, weights: Floats) -> Judgement:
+        """The weighted mean square; the lowest is taken."""
+        table = mean_squares(residuals, weights)
+        return Judgement.of(table, selection.best_index(table, self.lams, self.per_target))
 
     def chosen(self, index: np.ndarray) -> SpectralLocal:
         return replace(self, lams=self.lams[index])
@@ -163,13 +181,13 @@ class SpectralLocal(Local):
         several = self.per_target and not one_target and len(self.lams) > 1
         return {"lam_": self.lams.copy() if several else float(self.lams[0])}
 
-    def single_serves(self, table: Floats | None) -> bool:
+    def single_serves(self, found: Judgement | None) -> bool:
         """As on one machine (:mod:`unpooled.solvers.paths`): the scores must have risen before single gives out."""
         trusted = self.lams >= self.resolution
-        if table is None:
+        if found is None:
             return bool(np.sum(trusted) > 1)
-        trusted &= np.all(np.isfinite(table), axis=1)
-        return bool(np.any(trusted)) and (bool(np.all(trusted)) or risen(table, self.lams, self.best(table), trusted))
+        trusted &= np.all(np.isfinite(found.table), axis=1)
+        return bool(np.any(trusted)) and (bool(np.all(trusted)) or risen(found.table, self.lams, found.index, trusted))
 
     def operations(self, n: int) -> float:
         """A reduction of n rows and a Cholesky factorisation of 2n, at the speed they reach beside matrix products."""
@@ -200,12 +218,9 @@ class OpaqueLocal(Local):
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> Columns:
         return Columns(self._fitted(rows))
 
-    def score(self, residuals: Floats, weights: Floats) -> Floats:
-        """The weighted mean square."""
-        return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
-
-    def best(self, table: Floats) -> np.ndarray:
-        return np.zeros(table.shape[1], dtype=int)
+    def judge(self, residuals: Floats, weights: Floats) -> Judgement:
+        """The weighted mean square of the only candidate."""
+        return Judgement.of(mean_squares(residuals, weights), np.zeros(residuals.shape[2], dtype=int))
 
     def chosen(self, index: np.ndarray) -> OpaqueLocal:
         return self

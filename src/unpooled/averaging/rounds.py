@@ -31,11 +31,13 @@ class Sum:
 
 
 def add(a: Sum, b: Sum) -> Sum:
-    """The sum of two sums, in the memory of one of them; a block of no weight adds nothing."""
+    """The sum of two sums; a block of no weight adds nothing.
+
+    A new array: an engine that lost a worker may combine the same two once more.
+    """
     if a.mass == 0.0 or b.mass == 0.0:
         return a if b.mass == 0.0 else b
-    a.values += b.values
-    return Sum(a.values, a.mass + b.mass)
+    return Sum(a.values + b.values, a.mass + b.mass)
 
 
 def candidates_on(block: Block, local: Local, V: Array, single: bool) -> Sum:

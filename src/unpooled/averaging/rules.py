@@ -18,7 +18,7 @@ from ..blocks.base import Block, Rows
 from ..engines.base import Engine
 from ..filters import Floats
 from . import rounds
-from .local import Local
+from .local import Judgement, Local
 
 SINGLE_FROM = 1000  # training rows of a block from which single precision pays
 
@@ -38,20 +38,6 @@ class Validation:
         return w / w.sum()
 
 
-@dataclass
-class Outcome:
-    """The scores of one partition, (C, T), and the candidate to take for each target."""
-
-    table: Floats
-    index: np.ndarray
-    single: bool = False
-
-    @property
-    def score(self) -> float:
-        """The score of the choice, over all targets."""
-        return float(np.mean(self.table[self.index, np.arange(self.table.shape[1])]))
-
-
 def score(
     engine: Engine,
     training: list[Block],
@@ -63,12 +49,12 @@ def score(
     try_single: bool = True,
     label: str = "",
     verbose: int = 0,
-) -> Outcome:
+) -> Judgement:
     """Every candidate on every block's training half, and the score of their averages."""
     V, Y = validation.rows.X, to_numpy(validation.rows.Y)
     weights = validation.weights(sites_alike)
 
-    def run(single: bool) -> Floats:
+    def run(single: bool) -> Judgement:
         total: rounds.Sum = engine.map_reduce(
             rounds.candidates_on,
             training,
@@ -78,14 +64,13 @@ def score(
             label=label,
             verbose=verbose,
         )
-        return local.score(total.mean - Y[:, None, :], weights)
+        return local.judge(total.mean - Y[:, None, :], weights)
 
     if try_single and _single_pays(training, V) and local.single_serves(None):
-        table = run(True)
-        if local.single_serves(table):
-            return Outcome(table, local.best(table), True)
-    table = run(False)
-    return Outcome(table, local.best(table))
+        found = run(True)
+        if local.single_serves(found):
+            return found
+    return run(False)
 
 
 def _single_pays(training: list[Block], V: Array) -> bool:

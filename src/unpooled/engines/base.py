@@ -1,7 +1,8 @@
 """The seam: ``map_reduce(fn, parts, combine)``, one canonical order of combination on every engine.
 
 An engine only decides where a part is worked on. ``fn`` is importable, ``parts`` are references to data and never the
-data, ``combine`` is associative up to rounding. Results are folded along one binary tree, neighbours first, whatever
+data, ``combine`` is associative up to rounding and leaves its arguments as they are: what a lost worker did is done
+again from them. Results are folded along one binary tree, neighbours first, whatever
 the order in which parts finish: so every engine gives the same bits.
 """
 

@@ -15,7 +15,7 @@ from .. import theory
 from ..arrays import Array, eps, namespace, to_numpy
 from ..averaging import plan, rounds, rules
 from ..averaging.compress import compress
-from ..averaging.local import Fitted, Local
+from ..averaging.local import Fitted, Judgement, Local
 from ..averaging.path import BlockPath
 from ..blocks.arrays import ArraySource
 from ..blocks.base import Block, Rows, Source
@@ -24,6 +24,7 @@ from ..engines import as_engine
 from ..engines.base import Engine
 from ..messages import shown
 from ..predictors import KernelExpansion, average
+from . import averaged_storage
 from .inputs import check_X
 from .locals import Facts, prepare
 from .sources import Opened, is_stream, open_all, stream_rows
@@ -199,6 +200,15 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         smaller.predictor_, smaller.compression_ = compress(self.predictor_, n_points, random_state)
         return smaller
 
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_is_fitted(self, "predictor_")
+        return averaged_storage.to_parts(self)
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> AveragedRegressor:
+        model: AveragedRegressor = averaged_storage.from_parts(cls, header, arrays)
+        return model
+
     def _fit(self, opened: Opened, engine: Engine) -> None:
         # One stream of random numbers for each use: none depends on how much another has drawn.
         dealing, halving, sampling = (np.random.default_rng(s) for s in np.random.SeedSequence(self._seed()).spawn(3))
@@ -206,14 +216,20 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         partitions = self._partitions(opened, dealing)
         finest = partitions[max(partitions)]
         sample = self._sample(source, engine)
-        facts = Facts(sample, lambda kernel: self._kappa(kernel, finest, opened, engine), opened.one_target)
+        coarsest = partitions[min(partitions)]
+        facts = Facts(
+            sample,
+            lambda kernel: self._kappa(kernel, finest, opened, engine),
+            opened.one_target,
+            _largest(coarsest),
+        )
         local = prepare(SpectralRegressor() if self.local is None else self.local, facts, self.lam, self.grid)
         if opened.unlabeled is not None and not local.semisupervised:
             raise ValueError(
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
             )
         n_targets = 1 if sample.Y is None else int(sample.Y.shape[1])
-        choosing = local.n_candidates > 1 or len(partitions) > 1
+        choosing = local.undecided or len(partitions) > 1
         held = np.zeros(source.n_rows, dtype=bool)
         if choosing:
             held = held_out(finest.block_of(source.n_rows), self._keys(source, engine, halving))
@@ -265,7 +281,7 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         if len(rows) > self.max_validation:
             rows = np.sort(rng.choice(rows, int(self.max_validation), replace=False))
         V = self._read(source, rows, engine)
-        outcomes: dict[int, rules.Outcome] = {}
+        outcomes: dict[int, Judgement] = {}
         try_single = True
         for candidate in self.plan_:
             if candidate.left_out:
@@ -283,12 +299,12 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
                 verbose=self.verbose,
             )
             # Larger blocks want smaller λ: where single precision was too coarse, it will be again.
-            try_single = local.single_serves(outcomes[m].table)
-            if self._pays_no_more([outcome.score for outcome in outcomes.values()]):
+            try_single = local.single_serves(outcomes[m])
+            if self._pays_no_more([outcome.value for outcome in outcomes.values()]):
                 break
         if not outcomes:
             raise ValueError("no number of blocks fits into memory_limit: raise it, or give more blocks")
-        best = min(outcomes, key=lambda m: outcomes[m].score)
+        best = min(outcomes, key=lambda m: outcomes[m].value)
         table = np.stack([outcome.table for outcome in outcomes.values()])
         self.path_ = BlockPath(
             np.asarray(list(outcomes)),

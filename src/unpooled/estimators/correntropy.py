@@ -24,10 +24,6 @@ from .descent_path import DescentPath
 from .inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from .spectral import _kappa_squared, _rows
 
-# A search must tell candidates apart and needs no digits: long jumps, and eigencomponents that move f by 1e-4 or less
-# of the labels left out.
-SEARCH_JUMP, SEARCH_FIRST, SEARCH_CORRECTIONS, SEARCH_FOLLOWED = 0.1, 10, 2, 1e-4
-
 
 class CorrentropyRegressor(RegressorMixin, BaseEstimator):
     """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
@@ -227,8 +223,7 @@ class CorrentropyRegressor(RegressorMixin, BaseEstimator):
         if isinstance(task.kernel, Precomputed):
             task = replace(task, X=task.kernel(task.X), kernel=Precomputed())
         enough = robust.Risen(weights) if n_iter is None else lambda _: False
-        coarse = replace(task, jump=SEARCH_JUMP, first=SEARCH_FIRST, corrections=SEARCH_CORRECTIONS)
-        residuals, stops = out_of_fold(coarse, folds, scales, stops, SEARCH_FOLLOWED, enough)
+        residuals, stops = out_of_fold(task, folds, scales, stops, enough)
         known = ~np.isnan(residuals[:, 0, 0, 0])
         candidates = robust.product(scales, stops)
         flat = residuals[known].reshape(int(known.sum()), len(candidates.n_iter), -1)

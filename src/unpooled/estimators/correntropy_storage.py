@@ -9,19 +9,35 @@ import numpy as np
 
 from ..losses import Loss, as_loss, from_spec, to_spec
 from .descent_path import DescentPath
-from .storage import restore_shared, shared_params, shared_parts
+from .storage import common_params, restore_shared, restored_params, shared_parts
 
 _INFINITE = -1.0  # JSON has no infinity
+
+
+def params_of(model: Any) -> dict[str, Any]:
+    """The constructor's arguments, as a header holds them."""
+    return common_params(model) | {
+        "loss": to_spec(model.loss) if isinstance(model.loss, Loss) else model.loss,
+        "scale": model.scale if isinstance(model.scale, str) else _finite(model.scale),
+        "n_iter": model.n_iter if isinstance(model.n_iter, str) else np.asarray(model.n_iter).tolist(),
+        "step": float(model.step),
+        "decay": float(model.decay),
+        "jump": float(model.jump),
+    }
+
+
+def with_params(cls: Any, written: dict[str, Any]) -> Any:
+    """The estimator that was given these, not fitted."""
+    params = restored_params(written)
+    params["loss"] = from_spec(params["loss"]) if isinstance(params["loss"], dict) else params["loss"]
+    params["scale"] = params["scale"] if isinstance(params["scale"], str) else _infinite(params["scale"])
+    return cls(**params)
 
 
 def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays; only scalars, lists and strings in the header."""
     header, arrays = shared_parts(model)
-    params = header["params"]
-    params["loss"] = to_spec(model.loss) if isinstance(model.loss, Loss) else model.loss
-    params["scale"] = model.scale if isinstance(model.scale, str) else _finite(model.scale)
-    params["n_iter"] = model.n_iter if isinstance(model.n_iter, str) else np.asarray(model.n_iter).tolist()
-    params["step"], params["decay"], params["jump"] = float(model.step), float(model.decay), float(model.jump)
+    header["params"] = params_of(model)
     header |= {"one_scale": isinstance(model.scale_, float), "one_n_iter": isinstance(model.n_iter_, int)}
     arrays |= {"scale": np.atleast_1d(model.scale_), "n_iter": np.atleast_1d(model.n_iter_)}
     path: DescentPath = model.path_
@@ -33,15 +49,12 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The model; a ValueError, KeyError or TypeError where the parts are not one."""
-    params = shared_params(header)
-    params["loss"] = from_spec(params["loss"]) if isinstance(params["loss"], dict) else params["loss"]
-    params["scale"] = params["scale"] if isinstance(params["scale"], str) else _infinite(params["scale"])
-    model = cls(**params)
+    model = with_params(cls, header["params"])
     restore_shared(model, header, arrays)
     scale, n_iter = arrays["scale"], arrays["n_iter"]
     model.scale_ = float(scale[0]) if header["one_scale"] else scale
     model.n_iter_ = int(n_iter[0]) if header["one_n_iter"] else n_iter
-    model.loss_ = as_loss(params["loss"]).at(model.scale_)
+    model.loss_ = as_loss(model.loss).at(model.scale_)
     model.path_ = DescentPath(
         n_iter=arrays["path.n_iter"],
         one_target=model.one_target_,

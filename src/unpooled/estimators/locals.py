@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .. import selection
-from ..arrays import eps, is_numpy, like
+from .. import robust, selection
+from ..arrays import eps, is_numpy, like, to_numpy
+from ..averaging.descent import DescentLocal
 from ..averaging.local import Local, OpaqueLocal, SpectralLocal
 from ..blocks.base import Rows
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..losses import as_loss
 from ..messages import shown
 from ..solvers.fit import SOLVERS
+from .correntropy import CorrentropyRegressor
 from .spectral import SpectralRegressor, positive_numbers
 
 NORM_ROWS = 500  # rows from which the size of the kernel matrix is estimated
@@ -29,18 +32,25 @@ class Facts:
     sample: Rows
     kappa: Callable[[Kernel], float]
     one_target: bool
+    n_rows: int  #: of the largest block
 
 
 def prepare(estimator: Any, facts: Facts, lam: Any, grid: Any) -> Local:
     """A learner with its candidates, or with one candidate where nothing is left to choose."""
     if type(estimator) is SpectralRegressor:
         return _spectral(estimator, facts, lam, grid)
+    if type(estimator) is CorrentropyRegressor:
+        return _descent(estimator, facts, lam, grid)
+    _refuse_lam(estimator, lam, grid)
+    return OpaqueLocal(estimator, facts.one_target)
+
+
+def _refuse_lam(estimator: Any, lam: Any, grid: Any) -> None:
     if not (isinstance(lam, str) and lam in ("rule13", "local")) or grid is not None:
         raise ValueError(
             f"lam and grid belong to SpectralRegressor, and local is a {type(estimator).__name__}: "
             "set its own parameters and leave lam='rule13'"
         )
-    return OpaqueLocal(estimator, facts.one_target)
 
 
 def shared_kernel(kernel: Any, facts: Facts) -> tuple[Kernel, float]:
@@ -79,6 +89,36 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
         bool(estimator.per_target),
         "auto" if estimator.solver in ("mixed", "banded") else estimator.solver,
         _resolution(kernel, facts.sample),
+    )
+
+
+def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any) -> Local:
+    _refuse_lam(estimator, lam, grid)
+    kernel, kappa_sq = shared_kernel(estimator.kernel, facts)
+    if lam == "local":
+        return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
+    Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.center)
+    scale, n_iter = estimator._check_choices(Y)
+    scales = robust.scale_grid(Y, facts.sample.weights, center, loss) if scale is None else scale[None, :]
+    if n_iter is None:
+        single = eps(facts.sample.X) > 1e-10
+        options = robust.product(scales, robust.stops_up_to(robust.most_iterations(facts.n_rows, single), 1))
+    elif scale is None:
+        if len(set(n_iter.tolist())) > 1:
+            raise ValueError("with scale='auto' in blocks n_iter must be one number for all targets, or 'auto'")
+        options = robust.product(scales, [int(n_iter[0])])
+    else:  # nothing to choose: one option a target, as after a choice
+        options = robust.Candidates(np.tile(scale, (len(n_iter), 1)), n_iter)
+    return DescentLocal(
+        kernel,
+        center,
+        kappa_sq,
+        loss,
+        float(estimator.step),
+        float(estimator.decay),
+        float(estimator.jump),
+        options,
+        scale is not None and n_iter is not None,
     )
 
 

@@ -16,28 +16,37 @@ from ..predictors import KernelExpansion
 
 
 def shared_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The predictor, what is known of the columns, and the parameters that every estimator has."""
+    """The predictor, and what is known of the columns."""
     header, arrays = model.predictor_.to_parts()
     header |= {
-        "params": {
-            "kernel": None if model.kernel is None else kernel_spec(as_kernel(model.kernel)),
-            "center": bool(model.center),
-            "cv": int(model.cv) if isinstance(model.cv, (int, np.integer)) else 5,
-            "random_state": int(model.random_state) if isinstance(model.random_state, (int, np.integer)) else None,
-        },
         "n_features_in": int(model.n_features_in_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "one_target": bool(model.one_target_),
-        "solver": model.solver_,
+        "solver": getattr(model, "solver_", ""),
     }
     b = model.intercept_ if isinstance(model.intercept_, float) else to_numpy(model.intercept_)
     arrays["b"] = np.atleast_1d(b)
     return header, arrays
 
 
-def shared_params(header: dict[str, Any]) -> dict[str, Any]:
+def common_params(model: Any) -> dict[str, Any]:
+    """The parameters that estimators with one kernel share."""
+    return {
+        "kernel": None if model.kernel is None else kernel_spec(as_kernel(model.kernel)),
+        "center": bool(model.center),
+        "cv": int(model.cv) if isinstance(model.cv, (int, np.integer)) else 5,
+        "random_state": whole_or_none(model.random_state),
+    }
+
+
+def whole_or_none(value: Any) -> int | None:
+    """A seed that a file can hold; a generator is not one."""
+    return int(value) if isinstance(value, (int, np.integer)) else None
+
+
+def restored_params(written: dict[str, Any]) -> dict[str, Any]:
     """The parameters in a header, the kernel made of its description."""
-    params = dict(header["params"])
+    params = dict(written)
     params["kernel"] = None if params["kernel"] is None else kernel_from_spec(params["kernel"])
     return params
 
@@ -54,14 +63,32 @@ def restore_shared(model: Any, header: dict[str, Any], arrays: dict[str, np.ndar
     model.intercept_ = float(b[0]) if model.one_target_ else b
 
 
+def params_of(model: Any) -> dict[str, Any]:
+    """The constructor's arguments, as a header holds them."""
+    return common_params(model) | {
+        "solver": model.solver,
+        "per_target": bool(model.per_target),
+        "filter": to_spec(as_filter(model.filter)),
+        "lam": numbers(model.lam),
+        "grid": numbers(model.grid),
+    }
+
+
+def numbers(value: Any) -> Any:
+    """A number or an array as JSON has them; a name or None as it is."""
+    return value if value is None or isinstance(value, str) else np.asarray(value, dtype=float).tolist()
+
+
+def with_params(cls: Any, written: dict[str, Any]) -> Any:
+    """The estimator that was given these, not fitted."""
+    params = restored_params(written)
+    return cls(**params | {"filter": from_spec(params["filter"])})
+
+
 def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays; only scalars, lists and strings in the header."""
     header, arrays = shared_parts(model)
-    params = header["params"]
-    params["solver"], params["per_target"] = model.solver, bool(model.per_target)
-    params["filter"] = to_spec(as_filter(model.filter))
-    params["lam"] = model.lam if isinstance(model.lam, str) else np.asarray(model.lam, dtype=float).tolist()
-    params["grid"] = None if model.grid is None else np.asarray(model.grid, dtype=float).tolist()
+    header["params"] = params_of(model)
     header["one_lam"] = isinstance(model.lam_, float)
     arrays["lam"] = np.atleast_1d(model.lam_)
     path: Path | None = getattr(model, "path_", None)
@@ -80,11 +107,9 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The model; a ValueError, KeyError or TypeError where the parts are not one."""
-    params = shared_params(header)
-    params["filter"] = from_spec(params["filter"])
-    model = cls(**params)
+    model = with_params(cls, header["params"])
     restore_shared(model, header, arrays)
-    model.filter_ = params["filter"]
+    model.filter_ = model.filter
     lam = arrays["lam"]
     model.lam_ = float(lam[0]) if header["one_lam"] else lam
     if "path" in header:

@@ -9,12 +9,12 @@ least squares on ỹ. Three things follow.
 
 - *Jumps.* While ỹ stands still, m steps are one: in the eigenbasis of L_D, with q = 1 - ησ,
   a ← q^m a + ((1-q^m)/σ) ỹ. f moves with log t (component σ at t ≈ 1/(ησ)), so after the first few hundred steps
-  ``jump``·t of them are taken at once, with ỹ linear over them: a predictor, then corrections with h_m below until they
-  settle. Exact for least squares, and stable for any m since ψ' ≤ 1 makes least squares on ỹ a majorant of the
-  loss; for other losses the error is of order jump². T steps cost (1/jump)·log T products, a few times. ``jump=0`` takes
-  every step.
-- *Unlabeled rows* U (left open in paper 003). Paper 002, (3.22), takes L over D* = D ∪ U, which knows the distribution of
-  x better, and inflates the labels by |D*|/|D|. With ω_i = ψ(u_i)/u_i, the weight that the loss leaves row i, w* the
+  ``jump``·t of them are taken at once, with ỹ linear over them: a predictor, then corrections with h_m below until
+  they settle. Exact for least squares, and stable for any m since ψ' ≤ 1 makes least squares on ỹ a majorant of
+  the loss; for other losses the error is of order jump². T steps cost (1/jump)·log T products, a few times.
+  ``jump=0`` takes every step.
+- *Unlabeled rows* U (left open in paper 003). Paper 002, (3.22), takes L over D* = D ∪ U, which knows the distribution
+  of x better, and inflates the labels by |D*|/|D|. With ω_i = ψ(u_i)/u_i, the weight that the loss leaves row i, w* the
   weights of D*, and the mean ω̄ = Σ_D w_i ω_i for rows whose residual nobody knows:
 
       f ← f - η_t [Σ_D ω_i (w*_i f(x_i) - w_i y_i) K_{x_i} + ω̄ Σ_U w*_j f(x_j) K_{x_j}]
@@ -33,7 +33,6 @@ labels: until then it is not followed, and its coefficient is the sum of what it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -46,13 +45,14 @@ from ..losses import Loss
 from ..robust import Candidates, location
 from . import lowrank
 from .decomposition import eigh
+from .descent_steps import Operator, Products, Spectrum
 from .fit import LARGE, PASSES_PER_ROW
-from .operator import Coordinates, dense
+from .operator import dense
 
 JUMP = 0.02  # the share of the steps done that are taken at once
 FIRST = 500  # steps that are taken one by one before
-SETTLED = 1e-6  # of a column's largest value: corrections that move every column by less are the last
 FOLLOWED = {8: 1e-10, 4: 1e-5}  # ε above, by the size of a number in bytes
+COARSE = 1e-4  # ε of a search
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,10 @@ class Task:
         xp, X = namespace(self.X), self.X
         w = xp.ones(self.n, dtype=X.dtype, device=X.device) if self.weights is None else self.weights
         return w / xp.sum(w)
+
+    def coarse(self) -> Task:
+        """The same task for a search, which tells candidates apart and needs no digits: long jumps, one correction."""
+        return replace(self, jump=0.1, first=10, corrections=1)
 
     def part(self, rows: np.ndarray) -> Task:
         """The task on some of the labeled rows; a precomputed kernel is cut by the caller."""
@@ -197,35 +201,6 @@ def _length(task: Task, operator: Operator, t: int) -> int:
     return max(1, int(task.jump * t)) if operator.jumps and t >= task.first else 1
 
 
-@dataclass
-class State:
-    """After ``t`` steps: coordinates a, what the rows have been given in all, and √(Nw)·f on D*."""
-
-    t: int
-    a: Array
-    given: Array
-    values: Array
-    intercept: Array
-
-
-class Operator:
-    """L_{D*}/κ² and the descent in it. a stands for κ² times coefficients in the coordinates of :mod:`.operator`."""
-
-    name: str
-    jumps: bool
-    coordinates: Coordinates
-
-    def start(self, n_columns: int) -> State:
-        raise NotImplementedError
-
-    def advance(self, state: State, m: int, task: Task, pseudo_labels: Any) -> State:
-        raise NotImplementedError
-
-    def solution(self, state: State) -> tuple[Array, Array]:
-        """a on all rows (N*, columns) and the intercept (columns,)."""
-        raise NotImplementedError
-
-
 def operator_of(task: Task, most: int, followed: float | None = None) -> Operator:
     """The cheapest way to ``most`` steps: low rank where it is certified, products where they are few, else eigh."""
     X, weights = task.points(), task.weights_of_points()
@@ -244,115 +219,6 @@ def operator_of(task: Task, most: int, followed: float | None = None) -> Operato
     return Spectrum("eigh", U, sigma, coordinates, task, followed)
 
 
-def sum_of_steps(task: Task, t: int, m: int) -> float:
-    """Σ_{s=t+1}^{t+m} step·s^{-decay}: κ² times the sum of η."""
-    if task.decay == 0.0:
-        return task.step * m
-    return task.step * float(np.sum(np.arange(t + 1.0, t + m + 1.0) ** -task.decay))
-
-
-class Products(Operator):
-    """a ← a + η(v - A a), one product with the matrix a step."""
-
-    name, jumps = "products", False
-
-    def __init__(self, M: Array, coordinates: Coordinates, task: Task) -> None:
-        self.M, self.coordinates = M, coordinates
-        self.unit = 1.0 / (task.kappa_sq * coordinates.n)
-        self.mean = unit_mean(coordinates, M) if coordinates.center else None
-
-    def start(self, n_columns: int) -> State:
-        zeros = namespace(self.M).zeros((self.M.shape[0], n_columns), dtype=self.M.dtype, device=self.M.device)
-        return State(0, zeros, zeros, zeros, zeros[0, :])
-
-    def advance(self, state: State, m: int, task: Task, pseudo_labels: Any) -> State:
-        for _ in range(m):
-            e = sum_of_steps(task, state.t, 1)
-            v = pseudo_labels(state.values)
-            a, b = state.a, state.intercept
-            if self.mean is None:
-                a = a + e * (v - state.values)
-                values = self.unit * (self.M @ a)
-            else:
-                # v has a mean, and only the intercept hears of it; values hold the intercept too.
-                inside = self.mean @ v
-                v = v - self.mean[:, None] * inside
-                a = a + e * (v - (state.values - self.mean[:, None] * b))
-                b = b + e * (inside - b)
-                values = self.unit * (self.M @ a) + self.mean[:, None] * b
-            state = State(state.t + 1, a, state.given, values, b)
-        return state
-
-    def solution(self, state: State) -> tuple[Array, Array]:
-        return state.a, state.intercept / math.sqrt(self.coordinates.n)
-
-
-class Spectrum(Operator):
-    """The descent in eigenvectors U (N*, r) with x = σ/κ² falling: a row of ``state.a`` for each one followed."""
-
-    jumps = True
-
-    def __init__(
-        self, name: str, U: Array, sigma: np.ndarray, coordinates: Coordinates, task: Task, followed: float
-    ) -> None:
-        x = np.clip(np.asarray(sigma, dtype=float) / task.kappa_sq, 0.0, 1.0)
-        rank = int(np.sum(x > 4 * eps(U)))  # below that, rounding; there also lies √w where centred
-        self.name, self.coordinates, self.followed = name, coordinates, followed
-        U, self.x = U[:, :rank], x[:rank]
-        if coordinates.center:
-            U = namespace(U).concat([unit_mean(coordinates, U)[:, None], U], axis=1)
-            self.x = np.append(1.0, self.x)
-        self.U = np.asfortranarray(U) if is_numpy(U) else U
-
-    def start(self, n_columns: int) -> State:
-        xp, U = namespace(self.U), self.U
-        zeros = xp.zeros((U.shape[0], n_columns), dtype=U.dtype, device=U.device)
-        return State(0, zeros[:0, :], zeros, zeros, zeros[0, :])
-
-    def advance(self, state: State, m: int, task: Task, pseudo_labels: Any) -> State:
-        xp = namespace(self.U)
-        total = sum_of_steps(task, state.t, m)
-        done = sum_of_steps(task, 0, state.t + m) if task.decay else task.step * (state.t + m)
-        r = max(int(np.searchsorted(-self.x * done, -self.followed)), state.a.shape[0], int(self.coordinates.center))
-        U, x = self.U[:, :r], self.x[:r]
-        new = U[:, state.a.shape[0] :].T @ state.given  # those not followed so far
-        e = total / m
-        # q^m, (1-q^m)/x and h_m = (1/m) Σ_s s·e·q^{m-1-s} = (m - (1-q^m)/(ex))/(mx), q = 1 - ex.
-        with np.errstate(divide="ignore", under="ignore"):
-            decayed = m * np.log1p(-e * x)
-        q, g = np.exp(decayed), -np.expm1(decayed) / x
-        v = pseudo_labels(state.values)
-        a = like(q, U)[:, None] * xp.concat([state.a, new]) + like(g, U)[:, None] * (U.T @ v)
-        given = state.given + total * v
-        values = U @ (like(x, U)[:, None] * a)
-        if m > 1:
-            z = m * e * x
-            series = e * (m - 1) / 2 * (1 - e * x * (m - 2) / 3 * (1 - e * x * (m - 3) / 4 * (1 - e * x * (m - 4) / 5)))
-            h = np.where(z < 1e-2, series, (m - g / e) / (m * x))
-            predicted, reach = a, xp.max(xp.abs(values), axis=0)
-            for _ in range(task.corrections):
-                change, before = pseudo_labels(values) - v, values
-                a = predicted + like(h, U)[:, None] * (U.T @ change)
-                values = U @ (like(x, U)[:, None] * a)
-                moved = xp.max(xp.abs(values - before), axis=0)
-                if task.corrections > 2 and bool(xp.all(moved <= SETTLED * reach)):
-                    break
-            given = given + (total * (m - 1) / (2 * m)) * change
-        return State(state.t + m, a, given, values, state.intercept)
-
-    def solution(self, state: State) -> tuple[Array, Array]:
-        first = int(self.coordinates.center)
-        U = self.U[:, : state.a.shape[0]]
-        outside = state.given - U @ (U.T @ state.given)
-        b = state.a[0, :] / math.sqrt(self.coordinates.n) if first else state.intercept
-        return U[:, first:] @ state.a[first:, :] + outside, b
-
-
-def unit_mean(coordinates: Coordinates, reference: Array) -> Array:
-    """√w, the unit vector along which a constant lies."""
-    return coordinates.weights(reference) ** 0.5
-
-
 def _taker(A: Array, rows: np.ndarray) -> Any:
     xp = namespace(A)
     index = like(rows, A, dtype=xp.int64)
@@ -364,7 +230,6 @@ def out_of_fold(
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     scales: np.ndarray,
     stops: Sequence[int],
-    followed: float,
     enough: Any,
 ) -> tuple[np.ndarray, list[int]]:
     """Residuals f(x_i) - y_i of rows left out (n, S, L, T), NaN for rows in no test part, and the L stops gone to.
@@ -373,7 +238,7 @@ def out_of_fold(
     more will not help.
     """
     n, n_targets = task.Y.shape
-    flows = [(test, *_fold(task, train, test, scales, stops, followed)) for train, test in folds]
+    flows = [(test, *_fold(task.coarse(), train, test, scales, stops)) for train, test in folds]
     blocks: list[np.ndarray] = []
     for _ in stops:
         block = np.full((n, len(scales), n_targets), np.nan)
@@ -389,7 +254,7 @@ def out_of_fold(
 
 
 def _fold(
-    task: Task, train: np.ndarray, test: np.ndarray, scales: np.ndarray, stops: Sequence[int], followed: float
+    task: Task, train: np.ndarray, test: np.ndarray, scales: np.ndarray, stops: Sequence[int]
 ) -> tuple[Array, Array, Iterator[Stop]]:
     """The kernel between the rows left out and D* of the rest, the labels left out, and the descent on the rest."""
     part, held = task.part(train), _taker(task.X, test)
@@ -400,4 +265,4 @@ def _fold(
         K = cut(X_test.T).T
     else:
         K = task.kernel(X_test, part.points())
-    return K, held(task.Y), run(part, operator_of(part, int(stops[-1]), followed), scales, stops)
+    return K, held(task.Y), run(part, operator_of(part, int(stops[-1]), COARSE), scales, stops)
