@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference
 import unpooled as up
 
 KERNEL = up.kernels.Gaussian(0.6)

@@ -23,12 +23,23 @@ def shown(tmp_path_factory):
 
 def test_the_demo_compares_five_filters_with_kernel_ridge(shown):
     rows, text, _ = shown
-    assert [row.name for row in rows] == [*demo.FILTERS.values(), "KernelRidge + GridSearchCV"]
     for row in rows:
         assert row.name in text
         assert f"{row.rmse:.3f}" in text
+    pooled = rows[:6]
+    assert [row.name for row in pooled] == [*demo.FILTERS.values(), "KernelRidge + GridSearchCV"]
+    for row in pooled:
         assert 1.0 < row.rmse < 4.0  # dB; the labels' standard deviation is 6.9
-    assert rows[0].rmse < 1.1 * rows[-1].rmse
+    assert pooled[0].rmse < 1.1 * pooled[-1].rmse
+
+
+def test_the_demo_averages_blocks_and_survives_wrong_labels(shown):
+    rows, _, _ = shown
+    by_name = {row.name: row.rmse for row in rows}
+    assert by_name["average of 4 blocks"] < 1.5 * by_name["Tikhonov (ridge)"]
+    spoiled = by_name["wrong labels: KernelRidge + GridSearchCV"]
+    assert by_name["wrong labels: correntropy"] < 0.5 * spoiled
+    assert by_name["wrong labels: average of 4"] < 0.5 * spoiled
 
 
 def test_the_demo_writes_a_page_with_its_plot(shown):

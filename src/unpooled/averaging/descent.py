@@ -1,7 +1,7 @@
-"""Distributed correntropy (Xie, Hu, Wang and Wang 2022, section 1): every block descends on the loss, one σ and T for all.
+"""Distributed correntropy (Xie, Hu, Wang and Wang 2022, section 1): every block descends on the loss, σ and T are shared.
 
-f̄ = Σ_j (|D_j|/|D|) f_{T,D_j}, each f_{T,D_j} by (5). The scale and the iteration are chosen for the average, and robustly: rule (13) with the
-criterion of :mod:`unpooled.robust` in place of squares.
+f̄ = Σ_j (|D_j|/|D|) f_{T,D_j}, each f_{T,D_j} by (5). The scale and the iteration are chosen for the average, and
+robustly: rule (13) with the criterion of :mod:`unpooled.robust` in place of squares.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class DescentLocal(Local):
         )
 
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> KernelExpansion:
-        # Candidates must be told apart, and that needs no digits: long jumps.
-        task = replace(self._task(rows, U), jump=0.1, first=10, corrections=2)
+        task = self._task(rows, U).coarse()
         with threads.suited_to(int(task.points().shape[0])):
             found = descend(task, self.options)
         xp = namespace(rows.X)

@@ -31,6 +31,7 @@ from .sources import Opened, is_stream, open_all, stream_rows
 from .spectral import SpectralRegressor
 
 SAMPLE_ROWS = 20_000  # rows from which a length scale and the like are learned
+QUICK = 1.0  # planned seconds up to which rule (14) tries a number of blocks in any case
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
@@ -49,7 +50,8 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
     n_blocks : "auto", int or list of int
         Rows are split evenly at random into that many blocks. "auto" is rule (14): …, 4, 2, 1 blocks, as far as
         memory and time allow, are tried on halves of the data and the best is taken. It starts with the many, which
-        are quick, and stops where halving their number no longer pays (``tolerance``). A list is tried to its end.
+        are quick, and does not go on to slow ones where halving no longer pays (``tolerance``). A list is tried to
+        its end.
         With ``sites`` the sites are the blocks.
     lam : "rule13", "local", float or array
         "rule13" chooses from ``grid`` by halving every block (an array is the same with that grid), unless the local
@@ -69,8 +71,9 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
     time_limit : float or None, default 300
         Seconds that rule (14) may plan for, a candidate that would go beyond is left out; None has no limit.
     tolerance : float, default 0.02
-        With n_blocks="auto", half as many blocks must lower the score by this fraction (2 % of a squared error is 1 %
-        of its root) for the search to go on; 0 is rule (14) to the letter, over all that is feasible.
+        With n_blocks="auto", the last halving must have lowered the score by this fraction (2 % of a squared error is
+        1 % of its root) for a candidate planned to take longer than a second to be tried; 0 is rule (14) to the
+        letter, over all that is feasible.
     random_state : int or None, default 0
         Deals rows to blocks and halves them.
     verbose : int, default 1
@@ -286,6 +289,9 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         for candidate in self.plan_:
             if candidate.left_out:
                 continue
+            if candidate.seconds > QUICK and self._pays_no_more([outcome.value for outcome in outcomes.values()]):
+                candidate.left_out = "tolerance"
+                continue
             m = candidate.n_blocks
             outcomes[m] = rules.score(
                 engine,
@@ -300,8 +306,6 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
             )
             # Larger blocks want smaller λ: where single precision was too coarse, it will be again.
             try_single = local.single_serves(outcomes[m])
-            if self._pays_no_more([outcome.value for outcome in outcomes.values()]):
-                break
         if not outcomes:
             raise ValueError("no number of blocks fits into memory_limit: raise it, or give more blocks")
         best = min(outcomes, key=lambda m: outcomes[m].value)

@@ -80,7 +80,8 @@ class CorrentropyRegressor(RegressorMixin, BaseEstimator):
     outliers, all on one side if need be, and takes least squares where the labels give no reason not to.
 
     ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, say where
-    x lies and nothing of y: see :mod:`unpooled.solvers.descent`.
+    x lies and nothing of y: see :mod:`unpooled.solvers.descent`. They are there for averages over many small blocks,
+    where they lower the bias (paper 002); for one fit by itself inflated labels cost more variance than they save.
 
     Examples
     --------
