@@ -160,7 +160,7 @@ def test_a_dask_collection_is_worked_on_by_its_cluster():
     X = da.from_array(data[["a", "b", "c"]].to_numpy(), chunks=(40, 3))
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):

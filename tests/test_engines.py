@@ -82,7 +82,7 @@ def parts(n):
 def client():
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True, silence_logs=50
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=True, silence_logs=50
     )
     client = distributed.Client(cluster, set_as_default=False)
     yield client

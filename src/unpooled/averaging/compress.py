@@ -51,9 +51,11 @@ def compress(f: KernelExpansion, n_points: int, random_state: int | None = 0) ->
     at_z = without.predict(Z)
     half = scipy.linalg.solve_triangular(L, at_z, lower=True)  # ‖g‖² = aᵀK_zz a = |L⁻¹ f(z)|²
     a = scipy.linalg.solve_triangular(L, half, lower=True, trans=1)
-    g = KernelExpansion(f.kernel, Z, a, to_numpy(f.intercept).astype(float))
+    # In the precision of the model, float32 or float64.
+    dtype = to_numpy(f.coef).dtype
+    g = KernelExpansion(f.kernel, Z.astype(dtype), a.astype(dtype), to_numpy(f.intercept))
     checked = X[rng.permutation(len(X))[:CHECKED_ROWS]]
-    before, after = f.predict(checked), g.predict(checked)
+    before, after = KernelExpansion(f.kernel, X, c, to_numpy(f.intercept)).predict(checked), g.predict(checked)
     rms = float(np.sqrt(np.mean((before - after) ** 2)))
     spread = float(np.sqrt(np.mean((before - before.mean(axis=0)) ** 2)))
     norm_sq = np.einsum("nt,nt->t", c, without.predict(X))
@@ -69,11 +71,13 @@ def pivoted_cholesky(kernel: Kernel, X: np.ndarray, rank: int) -> tuple[np.ndarr
     pivots: list[int] = []
     for k in range(rank):
         pivot = int(np.argmax(left))
-        if left[pivot] <= stop:
+        if left[pivot] <= stop and pivots:
             break
         column = kernel.block(X, X[pivot : pivot + 1])[:, 0] - rows[:k].T @ rows[:k, pivot]
+        if left[pivot] <= 0.0:  # a kernel that is zero everywhere: one point, with a coefficient of zero
+            left[pivot] = column[pivot] = 1.0
         rows[k] = column / np.sqrt(left[pivot])
         left -= rows[k] ** 2
         left[pivot] = 0.0
         pivots.append(pivot)
-    return np.asarray(pivots), np.tril(rows[: len(pivots), pivots].T)
+    return np.asarray(pivots, dtype=int), np.tril(rows[: len(pivots), pivots].T)

@@ -1,4 +1,4 @@
-"""Distributed correntropy (Xie, Hu, Wang and Wang 2022, section 1): every block descends on the loss, σ and T are shared.
+"""Distributed correntropy (Xie, Hu, Wang and Wang 2022, section 1): blocks descend on the loss, sharing σ and T.
 
 f̄ = Σ_j (|D_j|/|D|) f_{T,D_j}, each f_{T,D_j} by (5). The scale and the iteration are chosen for the average, and
 robustly: rule (13) with the criterion of :mod:`unpooled.robust` in place of squares.
@@ -91,7 +91,8 @@ class DescentLocal(Local):
         targets = range(len(n_iter))
         coef = xp.stack([found.coef[:, t, t] for t in targets], axis=1)
         intercept = xp.stack([found.intercept[t, t] for t in targets])
-        return KernelExpansion(self.kernel, task.points(), coef, intercept), xp.stack([found.b[t, t] for t in targets])
+        points = xp.asarray(task.points(), copy=True)  # the model keeps its rows
+        return KernelExpansion(self.kernel, points, coef, intercept), xp.stack([found.b[t, t] for t in targets])
 
     def _settled(self, n_targets: int) -> tuple[np.ndarray, np.ndarray]:
         """One scale and one number of steps for each target."""

@@ -128,6 +128,7 @@ class SpectralLocal(Local):
     per_target: bool
     solver: str
     resolution: float = np.inf  #: the smallest λ that single precision can tell from zero
+    origin: np.ndarray | float = 0.0  #: from where rows are measured in single precision
 
     @property
     def n_candidates(self) -> int:
@@ -140,16 +141,17 @@ class SpectralLocal(Local):
         weights_ = None if weights is None or np.all(weights == weights[0]) else like(weights / weights.max(), X)
         return Problem(self.kernel, X, Y, weights_, self.center, self.filter, self.kappa_sq), b
 
-    def candidates(self, rows: Rows, U: Array | None, single: bool) -> KernelExpansion:
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
         problem, b = self._problem(rows, U)
         with threads.suited_to(problem.n):
             coefs, intercepts = unscored.coefficients(problem, self.lams, single)
         xp = namespace(coefs)
         columns = xp.reshape(xp.permute_dims(coefs, (1, 0, 2)), (problem.n, -1))
         points = problem.X
+        intercepts = xp.reshape(intercepts + b, (-1,))
         if single:
-            points, columns = points.astype(np.float32), columns.astype(np.float32)
-        return KernelExpansion(self.kernel, points, columns, xp.reshape(intercepts + b, (-1,)))
+            return RoughExpansion(self.kernel, points, columns, intercepts, self.origin)
+        return KernelExpansion(self.kernel, points, columns, intercepts)
 
     def judge(self, residuals: Floats, weights: Floats) -> Judgement:
         """The weighted mean square; the lowest is taken."""
@@ -172,7 +174,8 @@ class SpectralLocal(Local):
             coef = xp.stack([s.coef[:, t] for t, s in enumerate(by_target)], axis=1)
             intercept = xp.stack([s.intercept[t] for t, s in enumerate(by_target)])
             own = first.b
-        return KernelExpansion(self.kernel, problem.X, coef, intercept + b), own + b
+        # The model keeps its rows, whatever becomes of the caller's.
+        return KernelExpansion(self.kernel, xp.asarray(problem.X, copy=True), coef, intercept + b), own + b
 
     def columns(self) -> dict[str, np.ndarray]:
         return {"lam": self.lams}
@@ -195,6 +198,30 @@ class SpectralLocal(Local):
 
     def memory(self, n: int) -> float:
         return 8.0 * max(2.5 * n**2, 1.1 * (2 * n) ** 2)
+
+
+class RoughExpansion:
+    """Σ_i c_i K(·, x_i) + b with kernel values in single precision; offsets and scales, of x and of y, in double."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: np.ndarray,
+        columns: np.ndarray,
+        intercepts: np.ndarray,
+        origin: np.ndarray | float,
+    ) -> None:
+        tiny = float(np.finfo(np.float64).tiny)
+        self.origin, self.intercepts = origin, intercepts
+        self.size = np.maximum(np.nan_to_num(np.abs(columns), nan=0.0).max(axis=0), tiny)
+        zeros = np.zeros(columns.shape[1], dtype=np.float32)
+        near = (points - origin).astype(np.float32)
+        self.scaled = KernelExpansion(kernel, near, (columns / self.size).astype(np.float32), zeros)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """In double precision, as good as single."""
+        rough = self.scaled.predict((X - self.origin).astype(np.float32))
+        return rough.astype(np.float64) * self.size + self.intercepts
 
 
 @dataclass

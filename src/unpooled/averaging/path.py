@@ -35,6 +35,10 @@ class BlockPath:
     @property
     def lam(self) -> Floats:
         """The grid of λ."""
+        if "lam" not in self.candidates:
+            raise AttributeError(
+                f"there is no lam on this path: its candidates are {', '.join(self.candidates) or 'none'}"
+            )
         return self.candidates["lam"]
 
     def as_dict(self) -> dict[str, Any]:
@@ -51,4 +55,6 @@ class BlockPath:
         """The score against λ, a curve for each number of blocks, the choice marked. Needs matplotlib."""
         from ..reports.plots import plot_block_path
 
+        if not self.candidates:
+            raise ValueError("there is nothing to draw: the local learner has no candidates")
         return plot_block_path(self, ax, **line)

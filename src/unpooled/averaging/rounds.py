@@ -31,23 +31,17 @@ class Sum:
 
 
 def add(a: Sum, b: Sum) -> Sum:
-    """The sum of two sums; a block of no weight adds nothing.
+    """The sum of two sums.
 
     A new array: an engine that lost a worker may combine the same two once more.
     """
-    if a.mass == 0.0 or b.mass == 0.0:
-        return a if b.mass == 0.0 else b
     return Sum(a.values + b.values, a.mass + b.mass)
 
 
 def candidates_on(block: Block, local: Local, V: Array, single: bool) -> Sum:
     """Every candidate fitted to the block, and its values on the validation rows V."""
     rows, U = block.read()
-    if not len(rows):  # every weight is zero
-        return Sum(np.zeros((1, 1, 1)), 0.0)
     mass = rows.mass + (0 if U is None else U.shape[0])
-    if single:
-        V = V.astype(np.float32)
     values = to_numpy(local.candidates(rows, U, single).predict(V)).astype(np.float64)
     return Sum(mass * values.reshape(len(values), local.n_candidates, -1), mass)
 
@@ -55,8 +49,6 @@ def candidates_on(block: Block, local: Local, V: Array, single: bool) -> Sum:
 def fit(block: Block, local: Local) -> list[Fitted]:
     """The block's function at the choice."""
     rows, U = block.read()
-    if not len(rows):
-        return []
     predictor, b = local.fit(rows, U)
     n_unlabeled = 0 if U is None else int(U.shape[0])
     return [Fitted(block.name, predictor, b, rows.mass + n_unlabeled, len(rows), n_unlabeled)]
@@ -77,6 +69,16 @@ def hashes(block: Block, constants: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """A number that stands for each row x, and its labels: by these the rows are halved."""
     rows = read(block)
     return row_hash(to_numpy(rows.X), constants), to_numpy(rows.Y)
+
+
+def weights(block: Block) -> np.ndarray:
+    """The weights of the rows: those that weigh nothing are as if they were not there."""
+    return np.asarray(read(block).weights)
+
+
+def join_arrays(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """One after the other."""
+    return np.concatenate([a, b])
 
 
 def join_pairs(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -157,6 +157,7 @@ class Source:
     """Pieces with rows numbered through, labels of sites where there are any, and names of the features."""
 
     streamed = False  #: True where reading a row costs reading its piece
+    weighted = False  #: True where a stream has weights, which only reading tells
 
     def __init__(
         self, pieces: Sequence[Any], n_features: int, names: Sequence[str] | None, site_labels: np.ndarray | None
@@ -183,8 +184,8 @@ class Source:
         return found
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
-        """All rows in a random order: row by row in memory, piece by piece where rows are streamed."""
+        """All rows in a random order; where rows are streamed those of a piece stay together, shuffled."""
         if not self.streamed:
             return rng.permutation(self.n_rows)
         pieces = rng.permutation(len(self.pieces))
-        return np.concatenate([np.arange(self.starts[p], self.starts[p + 1]) for p in pieces])
+        return np.concatenate([self.starts[p] + rng.permutation(int(self.counts[p])) for p in pieces])

@@ -65,9 +65,9 @@ class DaskSource(Source):
 
         names = None
         if hasattr(X, "partitions") and hasattr(X, "columns"):
-            y, sample_weight, sites = (_column(X, v) for v in (y, sample_weight, sites))
-            named = {v.name for v in (y, sample_weight, sites) if getattr(v, "name", None) in X.columns}
-            named |= set(y.columns) if hasattr(y, "columns") else set()
+            given = [(argument, v) for argument, v in (("y", y), ("sample_weight", sample_weight), ("sites", sites))]
+            named = {name for argument, v in given for name in _column_names(argument, v, X)}
+            y, sample_weight, sites = (X[v] if _column_names(argument, v, X) else v for argument, v in given)
             X = X[[c for c in X.columns if c not in named]]
             strange = [str(c) for c, kind in X.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
             if strange:
@@ -80,8 +80,12 @@ class DaskSource(Source):
             X = X.compute_chunk_sizes()
         X = X.rechunk({1: -1})
         n, rows = X.shape[0], X.chunks[0]
-        blocks = [_split(name, v, n, rows) for name, v in (("y", y), ("sample_weight", sample_weight))]
-        self.one_target = y is not None and getattr(y, "ndim", 1) == 1
+        (labels_of, n_dims), (weights_of, _) = (
+            _split("y", y, n, rows),
+            _split("sample_weight", sample_weight, n, rows),
+        )
+        blocks = [labels_of, weights_of]
+        self.one_target, self.weighted = n_dims == 1, sample_weight is not None
         lazy_X = list(X.to_delayed()[:, 0])
         triple = delayed(_triple, pure=True)
         pieces = [
@@ -89,9 +93,9 @@ class DaskSource(Source):
             for i, (x, k) in enumerate(zip(lazy_X, rows))
             if k
         ]
-        if not pieces:
+        if not pieces and y is not None:
             raise ValueError("X has no rows")
-        labels = None if sites is None else np.asarray(sites.compute() if is_dask(sites) else sites)
+        labels = None if sites is None else sites.compute() if is_dask(sites) else sites
         super().__init__(pieces, int(X.shape[1]), names, labels)
 
 
@@ -99,17 +103,26 @@ def _triple(X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
     return X, Y, weights
 
 
-def _column(frame: Any, value: Any) -> Any:
-    is_name = isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value))
-    return frame[value] if is_name else value
+def _column_names(argument: str, value: Any, frame: Any) -> list[str]:
+    """The columns of X that an argument names; none where it is data."""
+    several = isinstance(value, list) and argument == "y"  # a list of sites or weights is data
+    names = [value] if isinstance(value, str) else value if several else []
+    if not names or not all(isinstance(name, str) for name in names):
+        return []
+    for name in names:
+        if name not in frame.columns:
+            raise ValueError(f"{argument} names the column {name!r}, and X has: {', '.join(map(str, frame.columns))}")
+    return names
 
 
-def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> list[Any]:
-    """The parts of y or the weights that go with the partitions of X."""
+def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> tuple[list[Any], int]:
+    """The parts of y or the weights that go with the partitions of X, and how many dimensions they have."""
     import dask.array as da
 
     if value is None:
-        return [None] * len(rows)
+        return [None] * len(rows), 0
+    if isinstance(value, str):
+        raise ValueError(f"{name} names a column, and X is a Dask array: give {name} as an array")
     if is_dask(value) and not isinstance(value, da.Array):
         value = value.to_dask_array(lengths=True)
     value = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
@@ -118,4 +131,4 @@ def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> list[Any]:
     if value.shape[0] != n:
         raise ValueError(f"X has {n} rows and {name} has {value.shape[0]}: they must have the same number")
     value = value.rechunk({0: rows, **({1: -1} if value.ndim == 2 else {})})
-    return list(value.to_delayed().reshape(len(rows)))
+    return list(value.to_delayed().reshape(len(rows))), int(value.ndim)

@@ -1,4 +1,4 @@
-"""Parquet files: a piece is a row group, and no more than a block is ever in memory."""
+"""Parquet files: a piece is a row group, and no more than a block and a row group is ever in memory."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ class ParquetSource(Source):
 
     def __init__(self, given: Parquet, y: Any, sample_weight: Any, sites: Any) -> None:
         files = _files(given.path)
-        schema = pq.read_schema(files[0])
+        schema = _schema(files[0])
         targets = _names("y", y, schema) if y is not None else ()
-        weight = _names("sample_weight", sample_weight, schema)[0] if sample_weight is not None else None
-        site = _names("sites", sites, schema)[0] if sites is not None else None
-        kept = {*targets, weight, site}
+        weight = _name("sample_weight", sample_weight, schema)
+        site = _name("sites", sites, schema)
+        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
+        kept = {*targets, weight, site, *index}
         features = (
             tuple(name for name in schema.names if name not in kept)
             if given.features is None
@@ -88,30 +89,48 @@ class ParquetSource(Source):
                     f"column {name!r} of {given.path} holds {kind} and not numbers: leave it out with "
                     "X=up.blocks.Parquet(path, features=[...])"
                 )
-        single = all(schema.field(name).type == pa.float32() for name in features)
+        used = [*features, *targets, *(name for name in (weight, site) if name is not None)]
+        schemas = [_schema(path) for path in files]
+        for path, own in zip(files, schemas):
+            missing = [name for name in used if name not in own.names]
+            if missing:
+                raise ValueError(f"{path} lacks the columns {', '.join(missing)} that {files[0]} has")
+        single = all(own.field(name).type == pa.float32() for own in schemas for name in features)
         pieces, labels = [], []
         for path in files:
             with pq.ParquetFile(path) as file:
-                missing = [name for name in (*features, *targets) if name not in file.schema_arrow.names]
-                if missing:
-                    raise ValueError(f"{path} lacks the columns {', '.join(missing)} that {files[0]} has")
                 for group in range(file.num_row_groups):
                     n = file.metadata.row_group(group).num_rows
                     if n:
                         pieces.append(RowGroup(str(path), group, n, features, targets, weight, single))
                         if site is not None:
                             labels.append(file.read_row_group(group, columns=[site]).column(site).to_numpy())
-        if not pieces:
+        if not pieces and targets:
             raise ValueError(f"{given.path} has no rows")
         super().__init__(pieces, len(features), features, np.concatenate(labels) if labels else None)
         self.n_targets = len(targets)
         self.one_target = isinstance(y, str)
+        self.weighted = weight is not None
+
+
+def _schema(path: Path) -> Any:
+    try:
+        return pq.read_schema(path)
+    except pa.ArrowInvalid:
+        raise ValueError(f"{path} is not a Parquet file") from None
+
+
+def _name(argument: str, value: Any, schema: Any) -> str | None:
+    names = () if value is None else _names(argument, value, schema)
+    if len(names) > 1:
+        raise ValueError(f"{argument} must name one column, got {', '.join(names)}")
+    return names[0] if names else None
 
 
 def _files(path: str | Path) -> list[Path]:
     path = Path(path)
     if path.is_dir():
-        files = sorted(path.rglob("*.parquet"))
+        files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
         if not files:
             raise ValueError(f"the folder {path} holds no .parquet file")
         return files

@@ -62,6 +62,10 @@ class Engine(ABC):
     def close(self) -> None:  # noqa: B027 - most engines hold nothing open
         """Give back what the engine holds open."""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+        """Itself: a clone of an estimator works where the original does."""
+        return self
+
     def session(self) -> AbstractContextManager[object]:
         """A context in which the same parts are mapped several times; an engine may keep them near the workers."""
         return nullcontext()
@@ -104,9 +108,9 @@ class Tree:
         return self._waiting[root]
 
 
-def blas_share(n_parts: int, at_once: int) -> int:
-    """BLAS threads for each part, so that the parts in work together use every core and none twice."""
-    return max(1, threads.cores() // min(n_parts, at_once))
+def blas_share(n_parts: int) -> int:
+    """BLAS threads for a part: one, so that parts do not fight and all engines round alike; all for a lone part."""
+    return 1 if n_parts > 1 else threads.allowed_threads()
 
 
 def run_part(fn: Function, part: Part, args: tuple[Any, ...], blas_threads: int) -> Any:

@@ -19,7 +19,8 @@ from .progress import Progress
 class Dask(Engine):
     """Blocks on the workers of a ``dask.distributed`` cluster, given as a client, an address or a cluster.
 
-    Without an argument it is the client that is current, or a local cluster of one process a core.
+    Without an argument it is the client that is current, or a local cluster of one process a core. Every thread of a
+    worker takes one part at a time, on one BLAS thread; give a worker memory for as many.
     """
 
     def __init__(self, client: Any = None) -> None:
@@ -33,7 +34,7 @@ class Dask(Engine):
             try:
                 self.client, self._own = distributed.get_client(), False
             except ValueError:
-                self.client = distributed.Client(threads_per_worker=1, set_as_default=False, dashboard_address=None)
+                self.client = distributed.Client(threads_per_worker=1, set_as_default=False, dashboard_address=":0")
         self._kept: dict[int, tuple[Part, Any]] | None = None
 
     @property
@@ -50,7 +51,7 @@ class Dask(Engine):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Blocks read in a session stay on the workers until it ends."""
+        """Blocks read in a session stay on the workers while the same ones are mapped again."""
         self._kept = {}
         try:
             yield
@@ -72,6 +73,7 @@ class Dask(Engine):
 
         if not parts:
             raise ValueError("there is nothing to combine: at least one part is needed")
+        self._forget_others(parts)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             shared = self._submit(_tuple, *args)
@@ -112,6 +114,12 @@ class Dask(Engine):
             self._kept[id(part)] = (part, self._load(part))  # the part is held so that its id stays its own
         return self._kept[id(part)][1]
 
+    def _forget_others(self, parts: Sequence[Part]) -> None:
+        """Rows stay on the workers as long as the same parts are mapped again, and no longer."""
+        if self._kept is not None:
+            wanted = {id(part) for part in parts}
+            self._kept = {key: kept for key, kept in self._kept.items() if key in wanted}
+
     def _load(self, part: Any) -> Any:
         lazy = part.lazy() if hasattr(part, "lazy") else None
         if lazy is not None:  # pieces of a Dask collection are computed by the cluster, next to where they are
@@ -137,7 +145,7 @@ def _loaded(part: Any) -> Any:
 
 
 def _assemble(part: Any, *pieces: Any) -> Any:
-    return part.with_data(pieces).loaded()
+    return _load(part.with_data(pieces))
 
 
 def _distributed() -> Any:

@@ -42,7 +42,7 @@ class Threads(Engine):
         tree = Tree(len(parts), combine)
         workers = min(self._n_workers, at_once or self._n_workers, len(parts))
         # The limit belongs to the process: it is set once around all parts and not by each of them.
-        with threads.blas_limit(blas_share(len(parts), workers)), Progress(len(parts), label, verbose) as progress:
+        with threads.blas_limit(blas_share(len(parts))), Progress(len(parts), label, verbose) as progress:
             if workers == 1:
                 for index, part in enumerate(parts):
                     tree.add(index, named(fn, part, args))
@@ -101,17 +101,27 @@ class Processes(Engine):
     ) -> Any:
         tree = Tree(len(parts), combine)
         workers = min(self.n_workers, at_once or self.n_workers, len(parts))
-        share = blas_share(len(parts), workers)
+        share = blas_share(len(parts))
+        backend, _ = joblib.parallel.get_active_backend()
+        # Most backends yield results as they come; those of Ray and Spark give lists, so they get a list at a time.
+        streams = bool(getattr(backend, "supports_return_generator", False))
+        # loky maps large arrays into memory for all; others would send every part the whole of them.
+        local = type(backend).__name__ in ("LokyBackend", "ThreadingBackend", "SequentialBackend")
         with Progress(len(parts), label, verbose) as progress:
             done = 0
             for attempt in range(self.retries + 1):
                 try:
-                    parallel = joblib.Parallel(n_jobs=workers, return_as="generator", pre_dispatch=workers)
-                    jobs = (joblib.delayed(run_part)(fn, part, args, share) for part in parts[done:])
-                    for value in parallel(jobs):
-                        tree.add(done, value)
-                        done += 1
-                        progress.advance()
+                    while done < len(parts):
+                        batch = parts[done:] if streams else parts[done : done + 4 * workers]
+                        jobs = (
+                            joblib.delayed(run_part)(fn, part if local else part.shipped(), args, share)
+                            for part in batch
+                        )
+                        how = {"return_as": "generator", "pre_dispatch": workers} if streams else {}
+                        for value in joblib.Parallel(n_jobs=workers, **how)(jobs):
+                            tree.add(done, value)
+                            done += 1
+                            progress.advance()
                     return tree.result
                 except BrokenProcessPool as error:
                     if attempt == self.retries:

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +20,7 @@ from ..averaging.path import BlockPath
 from ..blocks.arrays import ArraySource
 from ..blocks.base import Block, Rows, Source
 from ..blocks.partition import Partition, by_label, even, held_out, in_proportion, keys
-from ..engines import as_engine
+from ..engines import Processes, Threads, as_engine
 from ..engines.base import Engine
 from ..messages import shown
 from ..predictors import KernelExpansion, average
@@ -54,9 +54,9 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         its end.
         With ``sites`` the sites are the blocks.
     lam : "rule13", "local", float or array
-        "rule13" chooses from ``grid`` by halving every block (an array is the same with that grid), unless the local
-        learner is given a number as its own ``lam``. "local" leaves the choice to each block, which is
-        over-regularised once averaged: for comparison. A number is used as it is, in every block.
+        "rule13" chooses from ``grid`` by halving every block (an array is the same with that grid), unless there is no
+        ``grid`` and the local learner is given a number as its own ``lam``. "local" leaves the choice to each block,
+        which is over-regularised once averaged: for comparison. A number is used as it is, in every block.
     engine : None, "threads", "processes", "dask", a Dask client or its address, or an Engine
     grid : array or None
         The λ to choose from; None takes the local learner's own.
@@ -141,6 +141,20 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_clone__(self) -> AveragedRegressor:
+        """A clone works on the same engine: a client of a cluster cannot be copied, and need not be."""
+        params = {
+            name: clone(value, safe=False) for name, value in self.get_params(deep=False).items() if name != "engine"
+        }
+        return type(self)(**params, engine=self.engine)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: a connection to a cluster stays behind."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        if not (state["engine"] is None or isinstance(state["engine"], (str, Threads, Processes))):
+            state["engine"] = None
+        return state
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -162,15 +176,24 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         they are dealt to the blocks in proportion to their rows.
         """
         self._check_parameters()
+        self._forget()
         opened = open_all(self, X, y, sample_weight, sites, unlabeled, unlabeled_sites)
         engine = as_engine(self.engine)
         try:
             with engine.session():
                 self._fit(opened, engine)
+        except BaseException:
+            self._forget()
+            raise
         finally:
             if engine is not self.engine:
                 engine.close()
         return self
+
+    def _forget(self) -> None:
+        """No half of a model stays behind, of an earlier fit or of one that failed."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
 
     def predict(self, X: Any) -> Array:
         """f̄(X), of shape (n,) or (n, T). X may be a Parquet file or a Dask collection here as well."""
@@ -214,11 +237,14 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
 
     def _fit(self, opened: Opened, engine: Engine) -> None:
         # One stream of random numbers for each use: none depends on how much another has drawn.
-        dealing, halving, sampling = (np.random.default_rng(s) for s in np.random.SeedSequence(self._seed()).spawn(3))
+        seeds = np.random.SeedSequence(self._seed()).spawn(4)
+        dealing, spreading, halving, sampling = (np.random.default_rng(seed) for seed in seeds)
         source = opened.labeled
-        partitions = self._partitions(opened, dealing)
+        weights = self._weights(source, engine)
+        alive = np.arange(source.n_rows) if weights is None else np.flatnonzero(weights > 0)
+        partitions = self._partitions(opened, dealing, spreading, alive, weights)
         finest = partitions[max(partitions)]
-        sample = self._sample(source, engine)
+        sample = self._sample(source, alive, engine)
         coarsest = partitions[min(partitions)]
         facts = Facts(
             sample,
@@ -235,10 +261,11 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         choosing = local.undecided or len(partitions) > 1
         held = np.zeros(source.n_rows, dtype=bool)
         if choosing:
-            held = held_out(finest.block_of(source.n_rows), self._keys(source, engine, halving))
+            ranks = self._keys(source, engine, halving)
+            held[alive] = held_out(finest.block_of(source.n_rows)[alive], ranks[alive])
         self.plan_ = plan.plan(
             {m: _largest(p) for m, p in partitions.items()},
-            min(int(self.max_validation), source.n_rows // 2) if choosing else 0,
+            min(int(self.max_validation), len(alive) // 2) if choosing else 0,
             local,
             n_targets,
             engine.n_workers,
@@ -249,10 +276,9 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
             local, m = self._choose(local, partitions, opened, held, engine, sampling)
         else:
             (m,) = partitions
-            self.__dict__.pop("path_", None)  # of an earlier fit
         partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
         if len(partitions) == 1:
-            self._warn_of_too_many(m, source.n_rows, local, sample)
+            self._warn_of_too_many(m, len(alive), local, sample)
         fitted: list[Fitted] = engine.map_reduce(
             rounds.fit,
             partition.blocks(source, opened.unlabeled),
@@ -307,7 +333,7 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
             # Larger blocks want smaller λ: where single precision was too coarse, it will be again.
             try_single = local.single_serves(outcomes[m])
         if not outcomes:
-            raise ValueError("no number of blocks fits into memory_limit: raise it, or give more blocks")
+            raise ValueError("no block fits into memory_limit: raise it, or use smaller blocks")
         best = min(outcomes, key=lambda m: outcomes[m].value)
         table = np.stack([outcome.table for outcome in outcomes.values()])
         self.path_ = BlockPath(
@@ -325,26 +351,32 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
             return False
         return scores[-1] > (1.0 - self.tolerance) * scores[-2]
 
-    def _partitions(self, opened: Opened, rng: np.random.Generator) -> dict[int, Partition]:
-        """Every number of blocks to consider, with its blocks."""
+    def _partitions(
+        self,
+        opened: Opened,
+        dealing: np.random.Generator,
+        spreading: np.random.Generator,
+        alive: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> dict[int, Partition]:
+        """Every number of blocks to consider, with its blocks. Rows of weight zero belong to none."""
         source, others = opened.labeled, opened.unlabeled
-        order = source.order(rng)
-        spread = None if others is None else others.order(rng)
+        order = source.order(dealing)
+        order = order if len(alive) == source.n_rows else order[np.isin(order, alive)]
+        spread = None if others is None else others.order(spreading)
         if source.site_labels is not None:
-            names, rows = by_label(source.site_labels)
-            partition = Partition(names, rows)
-            if others is not None and others.site_labels is not None:
-                partition.unlabeled = _unlabeled_of(names, others.site_labels)
-            elif spread is not None:
-                partition.unlabeled = in_proportion(spread, np.asarray([len(r) for r in rows]))
-            return {len(rows): partition}
-        found = {}
-        for m in self._sizes(source.n_rows):
-            rows = even(order, m)
-            partition = Partition([str(j) for j in range(m)], rows)
-            if spread is not None:
-                partition.unlabeled = in_proportion(spread, np.asarray([len(r) for r in rows]))
-            found[m] = partition
+            names, positions = by_label(source.site_labels[alive])
+            found = {len(names): Partition(names, [alive[p] for p in positions])}
+        else:
+            found = {m: Partition([str(j) for j in range(m)], even(order, m)) for m in self._sizes(len(alive))}
+        if others is None or spread is None:
+            return found
+        for partition in found.values():
+            if others.site_labels is not None:
+                partition.unlabeled = _unlabeled_of(partition.names, others.site_labels)
+            else:
+                masses = [len(rows) if weights is None else weights[rows].sum() for rows in partition.rows]
+                partition.unlabeled = in_proportion(spread, np.asarray(masses))
         return found
 
     def _sizes(self, n_rows: int) -> list[int]:
@@ -359,14 +391,31 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
 
     def _seed(self) -> int | None:
         state = self.random_state
-        return int(state.randint(2**31)) if isinstance(state, np.random.RandomState) else state
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31))
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**63))
+        if state is not None and not (isinstance(state, (int, np.integer)) and state >= 0):
+            raise ValueError(f"random_state must be None, a whole number or a random generator, got {shown(state)}")
+        return state if state is None else int(state)
 
-    def _sample(self, source: Source, engine: Engine) -> Rows:
+    def _weights(self, source: Source, engine: Engine) -> np.ndarray | None:
+        if isinstance(source, ArraySource):
+            return source.rows.weights
+        if not source.weighted:
+            return None
+        parts = _pieces(source, np.arange(source.n_rows))
+        found = engine.map_reduce(rounds.weights, parts, rounds.join_arrays, label="weights", verbose=self.verbose)
+        if not np.any(found > 0):
+            raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
+        return np.asarray(found)
+
+    def _sample(self, source: Source, alive: np.ndarray, engine: Engine) -> Rows:
         """Rows at even steps, from which the kernel's length scale and the like are learned; all rows if few."""
         if isinstance(source, ArraySource) and source.n_rows <= SAMPLE_ROWS:
             return source.rows
-        n = min(source.n_rows, SAMPLE_ROWS)
-        return self._read(source, np.linspace(0, source.n_rows - 1, n).astype(np.int64), engine)
+        n = min(len(alive), SAMPLE_ROWS)
+        return self._read(source, alive[np.linspace(0, len(alive) - 1, n).astype(np.int64)], engine)
 
     def _read(self, source: Source, rows: np.ndarray, engine: Engine) -> Rows:
         return engine.map_reduce(
@@ -398,8 +447,6 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         )
 
     def _keep(self, fitted: list[Fitted], local: Local, one_target: bool) -> None:
-        if not fitted:
-            raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
         masses = np.asarray([f.mass for f in fitted])
         weights = masses / masses.sum()
         self.predictor_ = average([f.predictor for f in fitted], weights, local.kernel)
@@ -412,9 +459,6 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
             {"name": f.name, "rows": f.n_rows, "unlabeled": f.n_unlabeled, "weight": float(w)}
             for f, w in zip(fitted, weights)
         ]
-        self.__dict__.pop("compression_", None)
-        for name in ("lam_", "scale_", "n_iter_"):
-            self.__dict__.pop(name, None)
         for name, value in local.settings(one_target).items():
             setattr(self, name, value)
 
@@ -422,7 +466,10 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         """Beyond the limit (9), with the capacity estimated from the data, no regularity of the target helps."""
         if local.kernel is None or m < 2 or len(sample) < 100:
             return
-        s = theory.dimension_exponent(local.kernel, sample.X, max_rows=500).s
+        try:
+            s = theory.dimension_exponent(local.kernel, sample.X, max_rows=500).s
+        except ValueError:  # too few different rows to tell
+            return
         limit = theory.largest_supported_blocks(n, min(max(s, 0.0), 1.0), filter=getattr(local, "filter", None))
         if m > FAR_BEYOND * limit:
             warnings.warn(
@@ -437,17 +484,28 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
             if self.n_blocks != "auto":
                 raise ValueError(f"n_blocks must be 'auto', a positive number or a list; got {shown(self.n_blocks)}")
         else:
-            for m in self.n_blocks if isinstance(self.n_blocks, (list, tuple, np.ndarray)) else [self.n_blocks]:
+            for m in np.atleast_1d(self.n_blocks).tolist():
                 check_count("n_blocks", m)
             if np.size(self.n_blocks) == 0:
                 raise ValueError("n_blocks is an empty list: give the numbers of blocks to try")
         if self.score_by not in ("rows", "sites"):
             raise ValueError(f"score_by must be 'rows' or 'sites', got {shown(self.score_by)}")
         check_count("max_validation", self.max_validation)
-        if not (isinstance(self.tolerance, (int, float)) and 0 <= self.tolerance < 1):
+        if not (is_number(self.tolerance) and 0 <= self.tolerance < 1):
             raise ValueError(f"tolerance must be at least 0 and below 1, got {shown(self.tolerance)}")
-        if self.local is not None and not hasattr(self.local, "fit"):
+        for name in ("memory_limit", "time_limit"):
+            limit = getattr(self, name)
+            if limit is not None and not (is_number(limit) and limit > 0):
+                raise ValueError(f"{name} must be a positive number or None, got {shown(limit)}")
+        if not is_number(self.verbose):
+            raise ValueError(f"verbose must be a number, got {shown(self.verbose)}")
+        if self.local is not None and (isinstance(self.local, type) or not hasattr(self.local, "fit")):
             raise ValueError(f"local must be a regressor, got {shown(self.local)}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, NaN included."""
+    return isinstance(value, (int, float, np.integer, np.floating))
 
 
 def check_count(name: str, value: Any) -> None:

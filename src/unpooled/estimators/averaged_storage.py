@@ -29,7 +29,7 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             "use a SpectralRegressor or a CorrentropyRegressor, or that library's own way of saving"
         )
     header, arrays = storage.shared_parts(model)
-    header["params"] = {name: getattr(model, name) for name in _PLAIN} | {
+    header["params"] = {name: _plain(getattr(model, name)) for name in _PLAIN} | {
         "local": _local_spec(model.local),
         "n_blocks": model.n_blocks if isinstance(model.n_blocks, str) else np.asarray(model.n_blocks).tolist(),
         "lam": storage.numbers(model.lam),
@@ -75,6 +75,12 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
             arrays["path.index"],
         )
     return model
+
+
+def _plain(value: Any) -> Any:
+    """A scalar as JSON has it; no limit is None."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _local_spec(local: Any) -> dict[str, Any] | None:

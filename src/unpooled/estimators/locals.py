@@ -16,9 +16,11 @@ from ..averaging.local import Local, OpaqueLocal, SpectralLocal
 from ..blocks.base import Rows
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import sample_frequencies
 from ..losses import as_loss
 from ..messages import shown
-from ..solvers.fit import SOLVERS
+from ..solvers.fit import SOLVERS, Problem
+from ..solvers.paths import serves
 from .correntropy import CorrentropyRegressor
 from .spectral import SpectralRegressor, positive_numbers
 
@@ -75,20 +77,24 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
         raise ValueError(f"lam must be 'rule13', 'local', a positive number or an array of them; got {shown(lam)}")
     if estimator.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {shown(estimator.solver)}")
+    if lam is None:
+        raise ValueError("lam must be 'rule13', 'local', a positive number or an array of them; got None")
+    filter_, center = as_filter(estimator.filter), bool(estimator.center)
+    solver = "auto" if estimator.solver in ("mixed", "banded") else estimator.solver  # those are for paths
+    few = Problem(kernel, facts.sample.X, facts.sample.Y, None, center, filter_, kappa_sq)
+    if not serves(solver, few, None):
+        raise ValueError(
+            f"solver={solver!r} does not serve filter={shown(estimator.filter, 40)} in blocks: use solver='auto'"
+        )
     given = lam
     if isinstance(lam, str):
         own = estimator.lam if not isinstance(estimator.lam, str) else None
         given = next((g for g in (grid, own, estimator.grid) if g is not None), None)
-    lams = selection.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else positive_numbers("lam", given)
+    named = "lam" if grid is None else "grid"
+    lams = selection.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else positive_numbers(named, given)
+    resolution, origin = _single_precision(kernel, facts.sample)
     return SpectralLocal(
-        kernel,
-        as_filter(estimator.filter),
-        bool(estimator.center),
-        kappa_sq,
-        np.atleast_1d(lams),
-        bool(estimator.per_target),
-        "auto" if estimator.solver in ("mixed", "banded") else estimator.solver,
-        _resolution(kernel, facts.sample),
+        kernel, filter_, center, kappa_sq, np.atleast_1d(lams), bool(estimator.per_target), solver, resolution, origin
     )
 
 
@@ -122,9 +128,29 @@ def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any)
     )
 
 
-def _resolution(kernel: Kernel, sample: Rows) -> float:
-    """The λ below which single precision no longer tells K/n from its rounding: a few eps·‖K‖/n."""
-    if not is_numpy(sample.X):
-        return np.inf
-    few = sample.X[:: max(1, len(sample) // NORM_ROWS)]
-    return float(4 * np.finfo(np.float32).eps * np.linalg.norm(kernel(few)) / len(few))
+def _single_precision(kernel: Kernel, sample: Rows) -> tuple[float, np.ndarray | float]:
+    """The λ below which single precision no longer tells K/n from its rounding, and the origin rows are measured from.
+
+    The rounding is that of the factorisation, eps·‖K‖/n, and that of the kernel values, which is measured: rows far
+    from each other on the scale of the kernel, or from the origin of a kernel that has one, lose more digits.
+    """
+    if not is_numpy(sample.X) or eps(sample.X) > 1e-10:
+        return np.inf, 0.0
+    few = sample.X[np.sort(np.random.default_rng(0).permutation(len(sample))[:NORM_ROWS])]
+    origin = np.mean(few, axis=0) if _has_no_origin(kernel, few.shape[1]) else 0.0
+    K = kernel(few)
+    with np.errstate(all="ignore"):
+        gap = np.linalg.norm(kernel((few - origin).astype(np.float32)) - K)
+    # Where values are off by more than a hundred roundings, rows themselves have lost their digits: no λ is safe then.
+    lost = not gap <= 1e-5 * len(few) * float(np.max(np.abs(K)))
+    rounding = float(np.finfo(np.float32).eps * np.linalg.norm(K) + gap)
+    return (np.inf if lost else rounding / len(few)), origin
+
+
+def _has_no_origin(kernel: Kernel, d: int) -> bool:
+    """Whether K(x, z) depends on x - z alone: then it has random frequencies."""
+    try:
+        sample_frequencies(kernel, 1, d, np.random.default_rng(0))
+    except ValueError:
+        return False
+    return True

@@ -32,7 +32,7 @@ def open_all(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, unlabeled: Any, unlabeled_sites: Any
 ) -> Opened:
     """Sources of everything ``fit`` was given; the number and names of the features are remembered."""
-    labeled, one_target = _labeled(estimator, X, y, sample_weight, sites)
+    labeled, one_target = _labeled(estimator, X, y, sample_weight, sites, unlabeled is not None)
     if unlabeled is None:
         if unlabeled_sites is not None:
             raise ValueError("unlabeled_sites was given without unlabeled: give the rows as well")
@@ -45,18 +45,27 @@ def open_all(
     return Opened(labeled, others if others.n_rows else None, one_target)
 
 
-def _labeled(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any) -> tuple[Source, bool]:
+def _labeled(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, beside_unlabeled: bool
+) -> tuple[Source, bool]:
     if is_stream(X):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         source = _stream(X, y, sample_weight, sites)
+        source.site_labels = _labels("sites", source.site_labels, source.n_rows)
         _remember(estimator, source)
         return source, source.one_target
+    estimator.__dict__.pop("feature_names_in_", None)
     X = check_X(estimator, X, reset=True)
     Y, one_target = check_Y(y, X)
-    weights = None
-    if check_weights(sample_weight, X) is not None:
-        weights = np.broadcast_to(np.asarray(to_numpy(sample_weight), dtype=float), (X.shape[0],))
+    weights = check_weights(sample_weight, X)
+    if weights is not None or (sample_weight is not None and beside_unlabeled):
+        # As they are given: beside unlabeled rows, which weigh 1, more than their ratios counts.
+        given = np.broadcast_to(np.asarray(to_numpy(sample_weight), dtype=float), (X.shape[0],))
+        if np.max(given) <= 1e100:
+            weights = given
+        elif beside_unlabeled:
+            raise ValueError("sample_weight has values beyond 1e100 beside unlabeled rows, which weigh 1: rescale it")
     labels = _labels("sites", sites, X.shape[0])
     rows = Rows(X, Y, weights)
     if weights is not None and not np.all(weights > 0):
@@ -67,9 +76,11 @@ def _labeled(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites
 
 def _unlabeled(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
     if is_stream(U):
-        return _stream(U, None, None, sites)
-    if getattr(U, "ndim", 0) == 2 and U.shape[0] == 0:
-        if U.shape[1] not in (0, estimator.n_features_in_):
+        source = _stream(_by_name(estimator, U, "unlabeled"), None, None, sites)
+        source.site_labels = _labels("unlabeled_sites", source.site_labels, source.n_rows)
+        return source
+    if hasattr(U, "__len__") and len(U) == 0:
+        if getattr(U, "ndim", 0) == 2 and U.shape[1] not in (0, estimator.n_features_in_):
             raise ValueError(f"unlabeled has {U.shape[1]} features and X has {estimator.n_features_in_}")
         return ArraySource(Rows(np.empty((0, estimator.n_features_in_))), None, None)
     try:
@@ -86,12 +97,7 @@ def is_stream(X: Any) -> bool:
 
 def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
     """Rows to predict, a piece after the other."""
-    if not is_dask(X) and not (isinstance(X, Parquet) and X.features is not None):
-        names = getattr(estimator, "feature_names_in_", None)
-        X = Parquet(X.path if isinstance(X, Parquet) else X, None if names is None else [str(n) for n in names])
-    elif hasattr(estimator, "feature_names_in_") and hasattr(X, "columns"):
-        X = X[list(estimator.feature_names_in_)]
-    source = _stream(X, None, None, None)
+    source = _stream(_by_name(estimator, X, "X"), None, None, None)
     if source.n_features != estimator.n_features_in_:
         raise ValueError(
             f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
@@ -99,6 +105,23 @@ def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
         )
     for piece in source.pieces:
         yield piece.read()
+
+
+def _by_name(estimator: BaseEstimator, X: Any, argument: str) -> Any:
+    """A stream with the features that the model knows, in their order; an error where it has others."""
+    known = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
+    if is_dask(X):
+        if not known or not hasattr(X, "columns"):
+            return X
+        columns = {str(column): column for column in X.columns}
+        missing = [name for name in known if name not in columns]
+        if missing:
+            raise ValueError(f"{argument} lacks the columns {', '.join(missing)}")
+        return X[[columns[name] for name in known]]
+    given = X if isinstance(X, Parquet) else Parquet(X)
+    if known and given.features is not None and list(given.features) != known:
+        raise ValueError(f"{argument} has the features {', '.join(given.features)}; the model has {', '.join(known)}")
+    return Parquet(given.path, known) if known else given
 
 
 def _stream(X: Any, y: Any, sample_weight: Any, sites: Any) -> Any:
@@ -121,10 +144,19 @@ def _labels(name: str, sites: Any, n: int) -> np.ndarray | None:
     labels = np.asarray(to_numpy(sites))
     if labels.shape != (n,):
         raise ValueError(f"{name} must hold one label per row: there are {n} rows, got {shown(sites, 40)}")
-    if labels.dtype == object:
-        if any(label is None or label != label for label in labels):
-            raise ValueError(f"{name} has rows without a label: give every row its site")
-        labels = np.asarray([str(label) for label in labels])
-    elif labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
+    unlabeled = (
+        any(_is_missing(label) for label in labels)
+        if labels.dtype == object
+        else labels.dtype.kind in "fmM" and bool(np.any(labels != labels))
+    )
+    if unlabeled:
         raise ValueError(f"{name} has rows without a label: give every row its site")
-    return labels
+    return np.asarray([str(label) for label in labels]) if labels.dtype == object else labels
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, NaT, pandas' NA."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # NA has no truth value
+        return True

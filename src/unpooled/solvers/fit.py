@@ -113,6 +113,8 @@ def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float, n:
 
     That is ridge regression on the residual, a ← a + (A+λ)⁻¹(v - Aa), written without a product with A.
     """
+    if times < 1:
+        raise ValueError("the filter is not made of ridge solves")
     a = n * solve(v)
     for _ in range(times - 1):
         a = n * solve(v + lam * a)
