@@ -70,10 +70,10 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         Bytes that the blocks in work may take together; None is half of what is free.
     time_limit : float or None, default 300
         Seconds that rule (14) may plan for, a candidate that would go beyond is left out; None has no limit.
-    tolerance : float, default 0.02
-        With n_blocks="auto", the last halving must have lowered the score by this fraction (2 % of a squared error is
-        1 % of its root) for a candidate planned to take longer than a second to be tried; 0 is rule (14) to the
-        letter, over all that is feasible.
+    tolerance : float, default 0.03
+        With n_blocks="auto", the last halving must have lowered the score by this fraction for a candidate planned to
+        take longer than a second to be tried: 3 % of a squared error is 1.5 % of its root, and less once the blocks
+        are refitted with twice the rows. 0 is rule (14) to the letter, over all that is feasible.
     random_state : int or None, default 0
         Deals rows to blocks and halves them.
     verbose : int, default 1
@@ -123,7 +123,7 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         max_validation: int = 20_000,
         memory_limit: float | None = None,
         time_limit: float | None = 300.0,
-        tolerance: float = 0.02,
+        tolerance: float = 0.03,
         random_state: int | None = 0,
         verbose: int = 1,
     ) -> None:
