@@ -201,13 +201,13 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> np.ndarra
     return (0.5 * (sorted_[low, columns] + sorted_[high, columns])).reshape(values.shape[1:])
 
 
-def location(Y: Array, w: Array, loss: Loss, most: int = 1000) -> Array:
-    """The M-estimate of location of each column: b ← Σ w_i ω_i y_i/Σ w_i ω_i, ω_i = ψ(b-y_i)/(b-y_i), from the median.
+def location(Y: Array, w: Array, loss: Loss, start: Array | None = None, most: int = 1000) -> Array:
+    """The M-estimate of location of each column: b ← Σ w_i ω_i y_i/Σ w_i ω_i, ω_i = ψ(b-y_i)/(b-y_i), from ``start``.
 
-    For least squares one step is the mean.
+    That is the median where it is not given. For least squares one step is the mean.
     """
     xp = namespace(Y)
-    start = like(weighted_median(to_numpy(Y), to_numpy(w)), Y)
+    start = like(weighted_median(to_numpy(Y), to_numpy(w)), Y) if start is None else start
     Y = Y - start
     b = 0.0 * start
     size = 4 * eps(Y) * xp.max(xp.abs(Y), axis=0)

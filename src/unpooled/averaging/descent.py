@@ -34,6 +34,7 @@ class DescentLocal(Local):
     step: float
     decay: float
     jump: float
+    start: np.ndarray  #: (T,) the median of all labels: a block of which more than half is wrong still starts right
     options: Candidates
     settled: bool = False  #: then there is one option, or one a target: target t takes scale[t, t] and n_iter[t]
 
@@ -59,6 +60,7 @@ class DescentLocal(Local):
             None if U is None else like(U, rows.X),
             1.0,
             self.jump,
+            start=self.start,
         )
 
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> KernelExpansion:

@@ -20,6 +20,12 @@ class Partition:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def largest(self) -> int:
+        """The rows of the largest block, labeled and unlabeled."""
+        unlabeled = self.unlabeled or [np.empty(0)] * len(self)
+        return max(len(rows) + len(own) for rows, own in zip(self.rows, unlabeled))
+
     def restricted(self, kept: np.ndarray) -> Partition:
         """The same blocks with only those labeled rows that the mask ``kept`` has."""
         return Partition(self.names, [rows[kept[rows]] for rows in self.rows], self.unlabeled)
@@ -39,6 +45,59 @@ class Partition:
                 own = [] if unlabeled is None or self.unlabeled is None else unlabeled.slices(self.unlabeled[j])
                 found.append(Block(name, source.slices(rows), own))
         return found
+
+
+@dataclass
+class Deal:
+    """How rows are dealt to blocks: by site or evenly. Rows of weight zero belong to no block."""
+
+    source: Source
+    unlabeled: Source | None
+    weights: np.ndarray | None
+    dealing: np.random.Generator
+    spreading: np.random.Generator
+
+    @property
+    def alive(self) -> np.ndarray:
+        """The rows that weigh something."""
+        return np.arange(self.source.n_rows) if self.weights is None else np.flatnonzero(self.weights > 0)
+
+    def by_site(self) -> dict[int, Partition]:
+        """One partition: the sites."""
+        alive, labels = self.alive, self.source.site_labels
+        assert labels is not None
+        names, positions = by_label(labels[alive])
+        return self._with_unlabeled([Partition(names, [alive[p] for p in positions])])
+
+    def evenly(self, sizes: list[int]) -> dict[int, Partition]:
+        """A partition for every number of blocks, all cut from the same random order."""
+        order = self.source.order(self.dealing)
+        if self.weights is not None:
+            order = order[self.weights[order] > 0]
+        return self._with_unlabeled([Partition([str(j) for j in range(m)], even(order, m)) for m in sizes])
+
+    def _with_unlabeled(self, partitions: list[Partition]) -> dict[int, Partition]:
+        found = {len(partition): partition for partition in partitions}
+        if self.unlabeled is None:
+            return found
+        order = self.unlabeled.order(self.spreading)
+        for partition in found.values():
+            if self.unlabeled.site_labels is not None:
+                partition.unlabeled = of_sites(partition.names, self.unlabeled.site_labels)
+            else:
+                w = self.weights
+                masses = [float(len(rows)) if w is None else float(w[rows].sum()) for rows in partition.rows]
+                partition.unlabeled = in_proportion(order, np.asarray(masses))
+        return found
+
+
+def of_sites(names: list[str], labels: np.ndarray) -> list[np.ndarray]:
+    """The unlabeled rows of every site; a site that has no labeled row is an error."""
+    own = dict(zip(*by_label(labels)))
+    unknown = sorted(set(own) - set(names))
+    if unknown:
+        raise ValueError(f"unlabeled_sites names the site {unknown[0]!r}, which has no labeled row")
+    return [own.get(name, np.empty(0, dtype=np.int64)) for name in names]
 
 
 def even(order: np.ndarray, m: int) -> list[np.ndarray]:

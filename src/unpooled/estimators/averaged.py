@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import theory
 from ..arrays import Array, eps, namespace, to_numpy
-from ..averaging import plan, rounds, rules
+from ..averaging import plan, rounds
 from ..averaging.compress import compress
-from ..averaging.local import Fitted, Judgement, Local
-from ..averaging.path import BlockPath
-from ..blocks.arrays import ArraySource
-from ..blocks.base import Block, Rows, Source
-from ..blocks.partition import Partition, by_label, even, held_out, in_proportion, keys
+from ..averaging.gathering import Gathering
+from ..averaging.local import Fitted, Local
+from ..averaging.search import Search
+from ..blocks.base import Rows
+from ..blocks.partition import Deal, held_out
 from ..engines import Processes, Threads, as_engine
 from ..engines.base import Engine
 from ..messages import shown
@@ -30,8 +30,6 @@ from .locals import Facts, prepare
 from .sources import Opened, is_stream, open_all, stream_rows
 from .spectral import SpectralRegressor
 
-SAMPLE_ROWS = 20_000  # rows from which a length scale and the like are learned
-QUICK = 1.0  # planned seconds up to which rule (14) tries a number of blocks in any case
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
@@ -240,45 +238,52 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         seeds = np.random.SeedSequence(self._seed()).spawn(4)
         dealing, spreading, halving, sampling = (np.random.default_rng(seed) for seed in seeds)
         source = opened.labeled
-        weights = self._weights(source, engine)
-        alive = np.arange(source.n_rows) if weights is None else np.flatnonzero(weights > 0)
-        partitions = self._partitions(opened, dealing, spreading, alive, weights)
-        finest = partitions[max(partitions)]
-        sample = self._sample(source, alive, engine)
-        coarsest = partitions[min(partitions)]
+        gather = Gathering(source, engine, self.verbose)
+        weights = gather.weights()
+        deal = Deal(source, opened.unlabeled, weights, dealing, spreading)
+        partitions = deal.by_site() if source.site_labels is not None else deal.evenly(self._sizes(len(deal.alive)))
+        finest, coarsest = partitions[max(partitions)], partitions[min(partitions)]
+        sample = gather.sample(deal.alive)
         facts = Facts(
             sample,
-            lambda kernel: self._kappa(kernel, finest, opened, engine),
+            lambda kernel: gather.kappa(kernel, finest.blocks(source, opened.unlabeled)),
             opened.one_target,
-            _largest(coarsest),
+            coarsest.largest,
         )
         local = prepare(SpectralRegressor() if self.local is None else self.local, facts, self.lam, self.grid)
         if opened.unlabeled is not None and not local.semisupervised:
             raise ValueError(
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
             )
-        n_targets = 1 if sample.Y is None else int(sample.Y.shape[1])
         choosing = local.undecided or len(partitions) > 1
-        held = np.zeros(source.n_rows, dtype=bool)
-        if choosing:
-            ranks = self._keys(source, engine, halving)
-            held[alive] = held_out(finest.block_of(source.n_rows)[alive], ranks[alive])
         self.plan_ = plan.plan(
-            {m: _largest(p) for m, p in partitions.items()},
-            min(int(self.max_validation), len(alive) // 2) if choosing else 0,
+            {m: p.largest for m, p in partitions.items()},
+            min(int(self.max_validation), len(deal.alive) // 2) if choosing else 0,
             local,
-            n_targets,
+            1 if sample.Y is None else int(sample.Y.shape[1]),
             engine.n_workers,
             plan.available_memory() / 2 if self.memory_limit is None else float(self.memory_limit),
             self.time_limit if len(partitions) > 1 else None,
         )
+        held = np.zeros(source.n_rows, dtype=bool)
+        (m, *_) = partitions
         if choosing:
-            local, m = self._choose(local, partitions, opened, held, engine, sampling)
-        else:
-            (m,) = partitions
-        partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
+            held[deal.alive] = held_out(finest.block_of(source.n_rows)[deal.alive], gather.keys(halving)[deal.alive])
+            search = Search(
+                gather,
+                opened.unlabeled,
+                partitions,
+                held,
+                self.plan_,
+                sites_alike=self.score_by == "sites",
+                tolerance=float(self.tolerance) if isinstance(self.n_blocks, str) else 0.0,
+                max_validation=int(self.max_validation),
+                rng=sampling,
+            )
+            local, m, self.path_ = search.run(local, opened.one_target)
         if len(partitions) == 1:
-            self._warn_of_too_many(m, len(alive), local, sample)
+            self._warn_of_too_many(m, len(deal.alive), local, sample)
+        partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
         fitted: list[Fitted] = engine.map_reduce(
             rounds.fit,
             partition.blocks(source, opened.unlabeled),
@@ -289,95 +294,6 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
             verbose=self.verbose,
         )
         self._keep(fitted, local, opened.one_target)
-
-    def _choose(
-        self,
-        local: Local,
-        partitions: dict[int, Partition],
-        opened: Opened,
-        held: np.ndarray,
-        engine: Engine,
-        rng: np.random.Generator,
-    ) -> tuple[Local, int]:
-        """Rules (13) and (14): the candidate, and the number of blocks, with the lowest score on held-out rows."""
-        source = opened.labeled
-        rows = np.flatnonzero(held)
-        if not len(rows):
-            raise ValueError(
-                f"choosing lam or n_blocks needs a block with at least 2 different rows, and X has n_samples = "
-                f"{source.n_rows}: give lam as a number, and n_blocks"
-            )
-        if len(rows) > self.max_validation:
-            rows = np.sort(rng.choice(rows, int(self.max_validation), replace=False))
-        V = self._read(source, rows, engine)
-        outcomes: dict[int, Judgement] = {}
-        try_single = True
-        for candidate in self.plan_:
-            if candidate.left_out:
-                continue
-            if candidate.seconds > QUICK and self._pays_no_more([outcome.value for outcome in outcomes.values()]):
-                candidate.left_out = "tolerance"
-                continue
-            m = candidate.n_blocks
-            outcomes[m] = rules.score(
-                engine,
-                partitions[m].restricted(~held).blocks(source, opened.unlabeled),
-                local,
-                rules.Validation(V, partitions[m].block_of(source.n_rows)[rows]),
-                sites_alike=self.score_by == "sites",
-                at_once=candidate.at_once,
-                try_single=try_single,
-                label=f"choosing, {m} blocks",
-                verbose=self.verbose,
-            )
-            # Larger blocks want smaller λ: where single precision was too coarse, it will be again.
-            try_single = local.single_serves(outcomes[m])
-        if not outcomes:
-            raise ValueError("no block fits into memory_limit: raise it, or use smaller blocks")
-        best = min(outcomes, key=lambda m: outcomes[m].value)
-        table = np.stack([outcome.table for outcome in outcomes.values()])
-        self.path_ = BlockPath(
-            np.asarray(list(outcomes)),
-            local.columns(),
-            table[:, :, 0] if opened.one_target else table,
-            list(outcomes).index(best),
-            outcomes[best].index,
-        )
-        return local.chosen(outcomes[best].index), best
-
-    def _pays_no_more(self, scores: list[float]) -> bool:
-        """Whether the last halving of the number of blocks has gained too little for the next to be worth its time."""
-        if not isinstance(self.n_blocks, str) or self.tolerance == 0 or len(scores) < 2:
-            return False
-        return scores[-1] > (1.0 - self.tolerance) * scores[-2]
-
-    def _partitions(
-        self,
-        opened: Opened,
-        dealing: np.random.Generator,
-        spreading: np.random.Generator,
-        alive: np.ndarray,
-        weights: np.ndarray | None,
-    ) -> dict[int, Partition]:
-        """Every number of blocks to consider, with its blocks. Rows of weight zero belong to none."""
-        source, others = opened.labeled, opened.unlabeled
-        order = source.order(dealing)
-        order = order if len(alive) == source.n_rows else order[np.isin(order, alive)]
-        spread = None if others is None else others.order(spreading)
-        if source.site_labels is not None:
-            names, positions = by_label(source.site_labels[alive])
-            found = {len(names): Partition(names, [alive[p] for p in positions])}
-        else:
-            found = {m: Partition([str(j) for j in range(m)], even(order, m)) for m in self._sizes(len(alive))}
-        if others is None or spread is None:
-            return found
-        for partition in found.values():
-            if others.site_labels is not None:
-                partition.unlabeled = _unlabeled_of(partition.names, others.site_labels)
-            else:
-                masses = [len(rows) if weights is None else weights[rows].sum() for rows in partition.rows]
-                partition.unlabeled = in_proportion(spread, np.asarray(masses))
-        return found
 
     def _sizes(self, n_rows: int) -> list[int]:
         if isinstance(self.n_blocks, str):
@@ -398,53 +314,6 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         if state is not None and not (isinstance(state, (int, np.integer)) and state >= 0):
             raise ValueError(f"random_state must be None, a whole number or a random generator, got {shown(state)}")
         return state if state is None else int(state)
-
-    def _weights(self, source: Source, engine: Engine) -> np.ndarray | None:
-        if isinstance(source, ArraySource):
-            return source.rows.weights
-        if not source.weighted:
-            return None
-        parts = _pieces(source, np.arange(source.n_rows))
-        found = engine.map_reduce(rounds.weights, parts, rounds.join_arrays, label="weights", verbose=self.verbose)
-        if not np.any(found > 0):
-            raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
-        return np.asarray(found)
-
-    def _sample(self, source: Source, alive: np.ndarray, engine: Engine) -> Rows:
-        """Rows at even steps, from which the kernel's length scale and the like are learned; all rows if few."""
-        if isinstance(source, ArraySource) and source.n_rows <= SAMPLE_ROWS:
-            return source.rows
-        n = min(len(alive), SAMPLE_ROWS)
-        return self._read(source, alive[np.linspace(0, len(alive) - 1, n).astype(np.int64)], engine)
-
-    def _read(self, source: Source, rows: np.ndarray, engine: Engine) -> Rows:
-        return engine.map_reduce(
-            rounds.read, _pieces(source, rows), rounds.join_rows, label="reading a sample", verbose=self.verbose
-        )
-
-    def _keys(self, source: Source, engine: Engine, rng: np.random.Generator) -> np.ndarray:
-        """By what rows are halved: the same from arrays and from files."""
-        constants = rng.integers(0, 2**63, source.n_features, dtype=np.uint64)
-        return keys(
-            *engine.map_reduce(
-                rounds.hashes,
-                _pieces(source, np.arange(source.n_rows)),
-                rounds.join_pairs,
-                args=(constants,),
-                label="reading",
-                verbose=self.verbose,
-            )
-        )
-
-    def _kappa(self, kernel: Any, partition: Partition, opened: Opened, engine: Engine) -> float:
-        return engine.map_reduce(
-            rounds.kappa,
-            partition.blocks(opened.labeled, opened.unlabeled),
-            max,
-            args=(kernel,),
-            label="kernel",
-            verbose=self.verbose,
-        )
 
     def _keep(self, fitted: list[Fitted], local: Local, one_target: bool) -> None:
         masses = np.asarray([f.mass for f in fitted])
@@ -512,21 +381,3 @@ def check_count(name: str, value: Any) -> None:
     """A positive whole number."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"{name} must be a positive whole number, got {shown(value)}")
-
-
-def _pieces(source: Source, rows: np.ndarray) -> list[Block]:
-    """The rows as blocks of one piece each, in order: the way they are read fastest."""
-    return [Block(f"piece {i}", [piece], []) for i, piece in enumerate(source.slices(rows))]
-
-
-def _largest(partition: Partition) -> int:
-    extra = partition.unlabeled or [np.empty(0)] * len(partition)
-    return max(len(rows) + len(own) for rows, own in zip(partition.rows, extra))
-
-
-def _unlabeled_of(names: list[str], labels: np.ndarray) -> list[np.ndarray]:
-    own = dict(zip(*by_label(labels)))
-    unknown = sorted(set(own) - set(names))
-    if unknown:
-        raise ValueError(f"unlabeled_sites names the site {unknown[0]!r}, which has no labeled row")
-    return [own.get(name, np.empty(0, dtype=np.int64)) for name in names]

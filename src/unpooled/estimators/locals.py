@@ -123,6 +123,7 @@ def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any)
         float(estimator.step),
         float(estimator.decay),
         float(estimator.jump),
+        robust.weighted_median(Y, facts.sample.weights),
         options,
         scale is not None and n_iter is not None,
     )

@@ -77,6 +77,7 @@ class Task:
     jump: float = JUMP
     first: int = FIRST  #: steps taken one by one before the first jump
     corrections: int = 8  #: of a jump, at most
+    start: np.ndarray | None = None  #: (T,) from where the intercept is looked for; None is the median of the labels
 
     @property
     def n(self) -> int:
@@ -162,7 +163,8 @@ def run(task: Task, operator: Operator, scales: np.ndarray, stops: Sequence[int]
     loss = task.loss.at(like(scales.reshape(-1), task.Y))
     b = xp.zeros(n_columns, dtype=Y.dtype, device=Y.device)
     if task.center:
-        b = location(Y, xp.astype(w, Y.dtype), loss)
+        start = None if task.start is None else like(np.tile(task.start, len(scales)), Y)
+        b = location(Y, xp.astype(w, Y.dtype), loss, start)
     Y = xp.astype(Y - b, task.X.dtype)
     loss = task.loss.at(like(scales.reshape(-1), task.X))
     root = operator.coordinates.root
