@@ -1,6 +1,7 @@
 """Averaging on a Dask cluster over loopback: 1 and 2 workers in processes of their own, rows from Parquet.
 
-    python benchmarks/dask_scaling.py              # 1,000,000 rows, 500 blocks, rule (13)
+    python benchmarks/dask_scaling.py              # 1,000,000 rows, 500 blocks, λ given
+    python benchmarks/dask_scaling.py --rule13     # λ chosen on the cluster as well: three times as long
     python benchmarks/dask_scaling.py --quick      # 50,000 rows
 
 Scheduler, workers and client are separate processes that talk TCP. Reported are the time, the efficiency of two
@@ -89,18 +90,18 @@ class Watch(threading.Thread):
                         self.peak[role] = max(self.peak[role], largest / 2**20)
 
 
-def model(engine: Any, n_blocks: int, lam: Any = "rule13") -> up.AveragedRegressor:
+def model(engine: Any, n_blocks: int, lam: Any = 1e-5) -> up.AveragedRegressor:
     local = up.SpectralRegressor(up.kernels.Gaussian(np.sqrt(D)), center=True)
     return up.AveragedRegressor(local, n_blocks=n_blocks, lam=lam, engine=engine, verbose=0)
 
 
-def run(folder: Path, n_blocks: int, n_workers: int, kill_after: float | None) -> dict[str, Any]:
+def run(folder: Path, n_blocks: int, lam: Any, n_workers: int, kill_after: float | None) -> dict[str, Any]:
     """One fit; a worker may be killed on the way."""
     from distributed import Client
 
     with cluster(n_workers) as (address, scheduler, nannies), Client(address, set_as_default=False) as client:
         client.wait_for_workers(n_workers)
-        model(client, 2, 0.1).fit(str(folder / "part-00.parquet"), "y")  # imports on every worker
+        model(client, n_blocks // FILES, 0.1).fit(str(folder / "part-00.parquet"), "y")  # imports on every worker
         watch = Watch({"scheduler": [scheduler], "client": [os.getpid()], "worker": nannies})
         watch.start()
         killed: list[int] = []
@@ -108,7 +109,7 @@ def run(folder: Path, n_blocks: int, n_workers: int, kill_after: float | None) -
             killer = threading.Timer(kill_after, kill_worker, (nannies[0], killed))
             killer.start()
         start = time.perf_counter()
-        fitted = model(client, n_blocks).fit(str(folder), "y")
+        fitted = model(client, n_blocks, lam).fit(str(folder), "y")
         seconds = time.perf_counter() - start
         watch.over.set()
         watch.join()
@@ -131,22 +132,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--blocks", type=int, default=500)
+    parser.add_argument("--rule13", action="store_true", help="choose λ, too")
     parser.add_argument("--quick", action="store_true", help="50,000 rows, 50 blocks")
     arguments = parser.parse_args()
     n, n_blocks = (50_000, 50) if arguments.quick else (arguments.rows, arguments.blocks)
+    lam = "rule13" if arguments.rule13 else 1e-5
     console = Console(width=120)
     console.print(machine())
-    table = Table(title=f"{n:,} rows, {n_blocks} blocks, rule (13) over 28 λ, from Parquet")
+    table = Table(
+        title=f"{n:,} rows, {n_blocks} blocks, λ {'by rule (13)' if arguments.rule13 else 'given'}, from Parquet"
+    )
     for heading in ("run", "seconds", "efficiency", "scheduler MiB", "client MiB", "a worker MiB", "same model"):
         table.add_column(heading, justify="right")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, n, max(1000, n // FILES // 10))
-        one = run(folder, n_blocks, 1, None)
-        two = run(folder, n_blocks, 2, None)
-        broken = run(folder, n_blocks, 2, two["seconds"] / 2)
+        one = run(folder, n_blocks, lam, 1, None)
+        two = run(folder, n_blocks, lam, 2, None)
+        broken = run(folder, n_blocks, lam, 2, two["seconds"] / 2)
         start = time.perf_counter()
-        here = model("threads", n_blocks).fit(str(folder), "y")
+        here = model("threads", n_blocks, lam).fit(str(folder), "y")
         alone = time.perf_counter() - start
     for label, r in (("1 worker", one), ("2 workers", two), ("2 workers, one killed", broken)):
         speedup = one["seconds"] / r["seconds"]
