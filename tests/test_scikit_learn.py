@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from unpooled import CorrentropyRegressor, SpectralRegressor
+from unpooled import AveragedRegressor, CorrentropyRegressor, SpectralRegressor
 from unpooled.filters import IteratedTikhonov
 from unpooled.kernels import Gaussian, Linear, Polynomial
 
@@ -44,6 +44,7 @@ ESTIMATORS = {
     "a fixed lam": SpectralRegressor(Linear(), lam=0.1),
     "gcv": SpectralRegressor("rbf", lam="gcv", center=True),
     "folds": SpectralRegressor(gp.RBF(), lam="cv", per_target=True, cv=3),
+    "averaged": AveragedRegressor(),
     "correntropy": CorrentropyRegressor(),
     "correntropy, fixed": CorrentropyRegressor(scale=2.0, n_iter=1000, center=True),
     "huber": CorrentropyRegressor(loss="huber", cv=3, center=True),
@@ -65,7 +66,7 @@ def test_the_checks_on_other_arrays_hold():
     """They run only where SCIPY_ARRAY_API was set before SciPy was imported: in an interpreter of its own."""
     program = (
         "from sklearn.utils.estimator_checks import estimator_checks_generator\n"
-        "from unpooled import CorrentropyRegressor, SpectralRegressor\n"
+        "from unpooled import AveragedRegressor, CorrentropyRegressor, SpectralRegressor\n"
         "models = CorrentropyRegressor(), SpectralRegressor()\n"
         "given = [check for model in models for check in estimator_checks_generator(model)]\n"
         "checks = [c for c in given if 'array_api' in c[1].func.__name__]\n"

@@ -108,7 +108,6 @@ class ParquetSource(Source):
         if not pieces and targets:
             raise ValueError(f"{given.path} has no rows")
         super().__init__(pieces, len(features), features, np.concatenate(labels) if labels else None)
-        self.n_targets = len(targets)
         self.one_target = isinstance(y, str)
         self.weighted = weight is not None
 
