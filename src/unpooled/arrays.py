@@ -64,6 +64,12 @@ def as_floating(array: Array) -> Array:
     return array if xp.isdtype(array.dtype, "real floating") else xp.astype(array, xp.float64)
 
 
+def take_rows(array: Array, rows: np.ndarray) -> Array:
+    """The rows of the given numbers."""
+    xp = namespace(array)
+    return xp.take(array, like(rows, array, dtype=xp.int64), axis=0)
+
+
 def eps(array: Array) -> float:
     """The rounding unit of an array's floating dtype."""
     return float(namespace(array).finfo(array.dtype).eps)

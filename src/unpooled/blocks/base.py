@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays import Array, like, namespace
+from ..arrays import Array, namespace, take_rows
 
 
 @dataclass
@@ -34,8 +34,8 @@ class Rows:
     def take(self, rows: np.ndarray) -> Rows:
         """The rows of the given numbers."""
         return Rows(
-            take(self.X, rows),
-            None if self.Y is None else take(self.Y, rows),
+            take_rows(self.X, rows),
+            None if self.Y is None else take_rows(self.Y, rows),
             None if self.weights is None else self.weights[rows],
         )
 
@@ -44,12 +44,6 @@ class Rows:
         if self.weights is None or np.all(self.weights > 0):
             return self
         return self.take(np.flatnonzero(self.weights > 0))
-
-
-def take(A: Array, rows: np.ndarray) -> Array:
-    """Rows of an array of any library."""
-    xp = namespace(A)
-    return xp.take(A, like(rows, A, dtype=xp.int64), axis=0)
 
 
 def concatenate(parts: Sequence[Rows]) -> Rows:

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import robust, threads
-from ..arrays import Array, eps, is_foreign, like, namespace, to_numpy
+from ..arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from ..kernels import Precomputed, as_kernel
 from ..losses import Loss, as_loss
 from ..messages import shown
@@ -22,7 +22,7 @@ from ..solvers.descent import JUMP, Task, operator_of, out_of_fold, run
 from . import correntropy_storage
 from .descent_path import DescentPath
 from .inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
-from .spectral import _kappa_squared, _rows
+from .spectral import _kappa_squared
 
 
 class CorrentropyRegressor(RegressorMixin, BaseEstimator):
@@ -145,7 +145,7 @@ class CorrentropyRegressor(RegressorMixin, BaseEstimator):
         searching = scale is None or n_iter is None
         folds = self._folds(X.shape[0], kept) if searching else []
         if weights is not None and kept is not None:
-            X, Y, weights = _rows(X, kept), _rows(Y, kept), check_weights(weights[kept], kept)
+            X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's

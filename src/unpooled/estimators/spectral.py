@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import selection, threads
-from ..arrays import Array, eps, like, namespace
+from ..arrays import Array, eps, like, namespace, take_rows
 from ..filters import Floats, as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..messages import shown
@@ -129,7 +129,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         kept = None if weights is None or np.all(weights > least) else np.flatnonzero(weights > least)
         folds = self._user_folds(X.shape[0], kept)
         if weights is not None and kept is not None:
-            X, Y, weights = _rows(X, kept), _rows(Y, kept), check_weights(weights[kept], kept)
+            X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
         kernel = kernel.resolve(X, weights)
         if not isinstance(kernel, Precomputed):
@@ -261,11 +261,6 @@ def positive_numbers(name: str, value: Any) -> Floats:
     if not np.all(np.isfinite(numbers) & (numbers > 0)):
         raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {shown(value)}")
     return numbers
-
-
-def _rows(A: Array, rows: np.ndarray) -> Array:
-    xp = namespace(A)
-    return xp.take(A, like(rows, A, dtype=xp.int64), axis=0)
 
 
 def _kappa_squared(kernel: Kernel, X: Array) -> float:
