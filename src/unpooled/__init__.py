@@ -10,25 +10,33 @@ try:
 except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
 
-from . import blocks, datasets, engines, filters, kernels, losses, theory
+from . import bases, blocks, datasets, engines, filters, kernels, losses, theory
 from .engines import BlockError
-from .estimators import AveragedRegressor, CorrentropyRegressor, SpectralRegressor
+from .estimators import AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor
 from .estimators.descent_path import DescentPath
 from .files import FileError
 from .models import load, save
 from .path import Path
-from .predictors import KernelExpansion
+from .predictors import BasisPredictor, KernelExpansion
+from .summaries import Candidates, Scores, Summary
 
 __all__ = [
     "AveragedRegressor",
+    "BasisPredictor",
     "BlockError",
+    "Candidates",
     "CorrentropyRegressor",
     "DescentPath",
     "FileError",
     "KernelExpansion",
+    "LESSRegressor",
     "Path",
+    "Scores",
     "SpectralRegressor",
+    "Summary",
+    "SummaryRegressor",
     "__version__",
+    "bases",
     "blocks",
     "datasets",
     "engines",

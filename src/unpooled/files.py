@@ -33,7 +33,7 @@ def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, n
     full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
-    metadata = {"unpooled": _canonical({"header": full, "sha256": _digest(full, arrays)})}
+    metadata = {"unpooled": _canonical({"header": full, "sha256": digest(full, arrays)})}
     target = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -66,8 +66,8 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
         raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
     try:
         content = json.loads(metadata["unpooled"])
-        header, digest = content["header"], content["sha256"]
-        intact = digest == _digest(header, arrays)
+        header, expected = content["header"], content["sha256"]
+        intact = expected == digest(header, arrays)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileError(f"{name} is damaged: its header cannot be read; fetch or write it again") from None
     if not intact:
@@ -87,9 +87,10 @@ def _canonical(content: Any) -> str:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def _digest(header: Any, arrays: dict[str, np.ndarray]) -> str:
+def digest(header: Any, arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 over a header and arrays."""
     sha = hashlib.sha256(_canonical(header).encode())
-    for name, array in arrays.items():
+    for name, array in sorted(arrays.items()):
         sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         sha.update(np.ascontiguousarray(array).tobytes())
     return sha.hexdigest()

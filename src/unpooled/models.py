@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import files
-from .estimators import AveragedRegressor, CorrentropyRegressor, SpectralRegressor
+from .estimators import AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor
 
 
 class Savable(Protocol):
@@ -16,7 +16,10 @@ class Savable(Protocol):
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
 
 
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (AveragedRegressor, CorrentropyRegressor, SpectralRegressor)}
+_CLASSES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor)
+}
 
 
 def save(model: Savable, path: files.PathLike) -> None:
@@ -25,12 +28,21 @@ def save(model: Savable, path: files.PathLike) -> None:
     What predicting needs is kept, with the choice of λ and its scores; the coefficients of the other λ are not,
     nor a splitter given as ``cv``.
     """
+    header, arrays = _parts(model, "saved")
+    files.write(path, "model", header, arrays)
+
+
+def digest_of(model: Savable) -> str:
+    """SHA-256 over a fitted model: what a summary of its residuals names it by. A file keeps it."""
+    return files.digest(*_parts(model, "named"))
+
+
+def _parts(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     name = type(model).__name__
     if _CLASSES.get(name) is not type(model):
-        known = ", ".join(_CLASSES)
-        raise ValueError(f"{name} is not a model that can be saved: use one of {known}")
+        raise ValueError(f"{name} is not a model that can be {done}: use one of {', '.join(_CLASSES)}")
     header, arrays = model._to_parts()
-    files.write(path, "model", {"class": name, **header}, arrays)
+    return {"class": name, **header}, arrays
 
 
 def load(path: files.PathLike) -> Any:

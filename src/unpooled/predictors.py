@@ -9,6 +9,8 @@ import numpy as np
 
 from . import threads
 from .arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
+from .bases.maps import RowMap, finite
+from .bases.maps import from_parts as map_from_parts
 from .kernels.base import Kernel
 from .kernels.specs import from_spec, to_spec
 
@@ -94,6 +96,51 @@ class KernelExpansion:
             raise ValueError("the arrays must hold finite floating-point numbers")
         kernel = from_spec(header.get("kernel"))
         return cls(kernel.resolve(points) if points.shape[1] else kernel, points, coef, intercept)
+
+
+@dataclass
+class BasisPredictor:
+    """f(x) = cᵀr(x) + b with the map r of a basis: kernel functions at its points, or its waves.
+
+    A function aᵀφ + b in the span of φ = Aᵀr has c = A a, so predicting costs no product with A.
+    """
+
+    map: RowMap
+    coef: np.ndarray = field(repr=False)  #: (m, T)
+    intercept: np.ndarray = field(repr=False)  #: (T,)
+
+    def predict(self, X: Array) -> Array:
+        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``."""
+        X = as_floating(X)
+        if X.ndim != 2 or X.shape[1] != self.map.n_features_in:
+            raise ValueError(f"X must have {self.map.n_features_in} features, got an array of shape {tuple(X.shape)}")
+        coef, intercept = like(self.coef, X), like(self.intercept, X)
+        blocks = threads.row_blocks(X.shape[0], self.map.size)
+        if not is_numpy(X):
+            parts = [self.map.block(X[rows, :]) @ coef + intercept for rows in blocks]
+            return namespace(X).concat(parts) if parts else X[:, :0] @ coef[:0, :] + intercept
+        out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = self.map.block(X[rows]) @ coef + intercept
+
+        with threads.suited_to(max(X.shape[0], self.map.size)):
+            threads.for_each(fill, blocks)
+        return out
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The header and the arrays of a file."""
+        header, arrays = self.map.to_parts()
+        return header, arrays | {"predictor.coef": self.coef, "predictor.intercept": self.intercept}
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BasisPredictor:
+        """The inverse of :meth:`to_parts`; a ValueError says what does not fit together."""
+        map_ = map_from_parts(header, arrays)
+        coef, intercept = finite("predictor.coef", arrays, ndim=2), finite("predictor.intercept", arrays, ndim=1)
+        if coef.shape != (map_.size, len(intercept)):
+            raise ValueError(f"its coefficients have shape {coef.shape}, and its map has {map_.size} functions")
+        return cls(map_, coef, intercept)
 
 
 @dataclass

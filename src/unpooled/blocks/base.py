@@ -6,7 +6,7 @@ are numbered through all pieces, so that a partition is a set of row numbers wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,6 +37,14 @@ class Rows:
             take_rows(self.X, rows),
             None if self.Y is None else take_rows(self.Y, rows),
             None if self.weights is None else self.weights[rows],
+        )
+
+    def part(self, stretch: slice) -> Rows:
+        """A stretch of the rows, as views."""
+        return Rows(
+            self.X[stretch, :],
+            None if self.Y is None else self.Y[stretch, :],
+            None if self.weights is None else self.weights[stretch],
         )
 
     def positive(self) -> Rows:
@@ -96,6 +104,13 @@ class Slice:
         """The rows."""
         return self.piece.read(self.rows)
 
+    def chunks(self, size: int) -> Iterator[Rows]:
+        """The rows, about ``size`` at a time where the piece can be read in parts."""
+        if self.rows is None and hasattr(self.piece, "chunks"):
+            yield from self.piece.chunks(size)
+        else:
+            yield self.read()
+
 
 @dataclass
 class Block:
@@ -152,6 +167,9 @@ class Source:
 
     streamed = False  #: True where reading a row costs reading its piece
     weighted = False  #: True where a stream has weights, which only reading tells
+    one_target = True  #: labels are a vector
+    n_outputs = 1  #: columns of labels
+    target_names: tuple[str, ...] = ()
 
     def __init__(
         self, pieces: Sequence[Any], n_features: int, names: Sequence[str] | None, site_labels: np.ndarray | None

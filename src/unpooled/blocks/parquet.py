@@ -70,15 +70,15 @@ class ParquetSource(Source):
     def __init__(self, given: Parquet, y: Any, sample_weight: Any, sites: Any) -> None:
         files = _files(given.path)
         schema = _schema(files[0])
-        targets = _names("y", y, schema) if y is not None else ()
-        weight = _name("sample_weight", sample_weight, schema)
-        site = _name("sites", sites, schema)
+        targets = _names("y", y, schema.names) if y is not None else ()
+        weight = _name("sample_weight", sample_weight, schema.names)
+        site = _name("sites", sites, schema.names)
         index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
         kept = {*targets, weight, site, *index}
         features = (
             tuple(name for name in schema.names if name not in kept)
             if given.features is None
-            else _names("features", given.features, schema)
+            else _names("features", given.features, schema.names)
         )
         if not features:
             raise ValueError(f"{given.path} has no column left for X")
@@ -119,8 +119,8 @@ def _schema(path: Path) -> Any:
         raise ValueError(f"{path} is not a Parquet file") from None
 
 
-def _name(argument: str, value: Any, schema: Any) -> str | None:
-    names = () if value is None else _names(argument, value, schema)
+def _name(argument: str, value: Any, columns: Sequence[str], kind: str = "Parquet") -> str | None:
+    names = () if value is None else _names(argument, value, columns, kind)
     if len(names) > 1:
         raise ValueError(f"{argument} must name one column, got {', '.join(names)}")
     return names[0] if names else None
@@ -138,11 +138,11 @@ def _files(path: str | Path) -> list[Path]:
     return [path]
 
 
-def _names(argument: str, value: Any, schema: Any) -> tuple[str, ...]:
+def _names(argument: str, value: Any, columns: Sequence[str], kind: str = "Parquet") -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else None
     if names is None or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"with a Parquet file {argument} must be the name of a column (or a list of names)")
+        raise ValueError(f"with a {kind} file {argument} must be the name of a column (or a list of names)")
     for name in names:
-        if name not in schema.names:
-            raise ValueError(f"{argument} names the column {name!r}, and the file has: {', '.join(schema.names)}")
+        if name not in columns:
+            raise ValueError(f"{argument} names the column {name!r}, and the file has: {', '.join(columns)}")
     return names

@@ -1,7 +1,9 @@
-"""The scikit-learn face of the library, one family a file."""
+"""Estimators with scikit-learn's manners, one family a file."""
 
 from .averaged import AveragedRegressor
 from .correntropy import CorrentropyRegressor
+from .less import LESSRegressor
 from .spectral import SpectralRegressor
+from .summary import SummaryRegressor
 
-__all__ = ["AveragedRegressor", "CorrentropyRegressor", "SpectralRegressor"]
+__all__ = ["AveragedRegressor", "CorrentropyRegressor", "LESSRegressor", "SpectralRegressor", "SummaryRegressor"]

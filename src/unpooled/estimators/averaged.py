@@ -22,12 +22,12 @@ from ..blocks.base import Rows
 from ..blocks.partition import Deal, held_out
 from ..engines import Processes, Threads, as_engine
 from ..engines.base import Engine
+from ..inputs import check_X
 from ..messages import shown
 from ..predictors import KernelExpansion, average
+from ..sources import Opened, is_stream, open_all, stream_rows
 from . import averaged_storage
-from .inputs import check_X
 from .locals import Facts, prepare
-from .sources import Opened, is_stream, open_all, stream_rows
 from .spectral import SpectralRegressor
 
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning

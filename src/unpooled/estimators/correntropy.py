@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import robust, threads
 from ..arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
+from ..inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from ..kernels import Precomputed, as_kernel
 from ..losses import Loss, as_loss
 from ..messages import shown
@@ -21,7 +22,6 @@ from ..predictors import KernelExpansion
 from ..solvers.descent import JUMP, Task, operator_of, out_of_fold, run
 from . import correntropy_storage
 from .descent_path import DescentPath
-from .inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from .spectral import _kappa_squared
 
 

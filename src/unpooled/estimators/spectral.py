@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import selection, threads
 from ..arrays import Array, eps, like, namespace, take_rows
 from ..filters import Floats, as_filter
+from ..inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..messages import shown
 from ..path import Path
@@ -20,7 +21,6 @@ from ..predictors import KernelExpansion
 from ..solvers.fit import SOLVERS, Problem, fit_one
 from ..solvers.paths import Folds, PathSolution, fit_path, serves
 from . import storage
-from .inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 
 
 class SpectralRegressor(RegressorMixin, BaseEstimator):

@@ -150,7 +150,8 @@ def squared_distance(X: Array, Z: Array, tolerance: float, factor: float = 1.0) 
     """``factor``·‖x_i - z_j‖² as one matrix product, factor and norms folded in: f·[-2x, |x|², 1]·[z, 1, |z|²]ᵀ.
 
     The product rounds on the scale of the norms, so where that would cost more than ``tolerance`` (rows in groups far
-    apart, say) the differences are squared and summed instead: slower, and exact.
+    apart, say) the differences are squared and summed instead: slower, and exact. In NumPy each row of X is judged by
+    itself: its values are the same whatever rows come with it.
     """
     xp = namespace(X, Z)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -160,12 +161,19 @@ def squared_distance(X: Array, Z: Array, tolerance: float, factor: float = 1.0) 
             return X @ Z.T
         if X.dtype == xp.float32:
             tolerance = max(tolerance, 1e-5)  # single precision does not ask for more
-        worst = max(float(xp.max(x2)), float(xp.max(z2)))
-        if not eps(X) * worst <= tolerance:
+        largest = tolerance / eps(X)
+        if not float(xp.max(z2)) <= largest:
+            return factor * _summed_differences(X, Z)
+        near = x2[:, 0] <= largest
+        some_far = not bool(xp.all(near))
+        if some_far and not (is_numpy(X) and np.any(near)):
             return factor * _summed_differences(X, Z)
         left = factor * xp.concat([-2.0 * X, x2, xp.ones_like(x2)], axis=1)
         right = xp.concat([Z, xp.ones_like(z2), z2], axis=1)
-        return clip_(left @ right.T, *((0.0, None) if factor > 0 else (None, 0.0)))
+        product = clip_(left @ right.T, *((0.0, None) if factor > 0 else (None, 0.0)))
+        if some_far:
+            product[~near] = factor * _summed_differences(X[~near], Z)
+        return product
 
 
 def _summed_differences(X: Array, Z: Array) -> Array:

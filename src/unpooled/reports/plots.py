@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..averaging.path import BlockPath
+    from ..estimators.summary_path import SummaryPath
     from ..path import Path
 
-_NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold"}
+_NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold", "risk": "risk estimated from sums"}
 
 
 def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
@@ -26,7 +27,7 @@ def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def plot_path(path: Path, ax: Axes | None = None, **line: Any) -> Axes:
+def plot_path(path: Path | SummaryPath, ax: Axes | None = None, **line: Any) -> Axes:
     """Root of the criterion against λ on logarithmic axes, a dot on the chosen λ, one line a target."""
     if ax is None:
         _, ax = new_figure()

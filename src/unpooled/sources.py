@@ -1,22 +1,23 @@
-"""What ``AveragedRegressor.fit`` is given (arrays, frames, Parquet, Dask) as sources of rows, all checked."""
+"""What users give as rows (arrays, frames, Parquet, CSV, Dask) as sources, all checked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import to_numpy
-from ..blocks.arrays import ArraySource
-from ..blocks.base import Rows, Source
-from ..blocks.dask import DaskSource, is_dask
-from ..blocks.parquet import Parquet, ParquetSource
-from ..messages import shown
+from .arrays import to_numpy
+from .blocks.arrays import ArraySource
+from .blocks.base import Rows, Source
+from .blocks.csv import Csv, CsvSource
+from .blocks.dask import DaskSource, is_dask
+from .blocks.parquet import Parquet, ParquetSource
 from .inputs import check_weights, check_X, check_Y
+from .messages import shown
 
 
 @dataclass
@@ -52,7 +53,7 @@ def _labeled(
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         source = _stream(X, y, sample_weight, sites)
-        source.site_labels = _labels("sites", source.site_labels, source.n_rows)
+        source.site_labels = site_labels("sites", source.site_labels, source.n_rows)
         _remember(estimator, source)
         return source, source.one_target
     estimator.__dict__.pop("feature_names_in_", None)
@@ -66,7 +67,7 @@ def _labeled(
             weights = given
         elif beside_unlabeled:
             raise ValueError("sample_weight has values beyond 1e100 beside unlabeled rows, which weigh 1: rescale it")
-    labels = _labels("sites", sites, X.shape[0])
+    labels = site_labels("sites", sites, X.shape[0])
     rows = Rows(X, Y, weights)
     if weights is not None and not np.all(weights > 0):
         kept = np.flatnonzero(weights > 0)
@@ -74,10 +75,74 @@ def _labeled(
     return ArraySource(rows, getattr(estimator, "feature_names_in_", None), labels), one_target
 
 
+def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> Source:
+    """Labeled rows for something that knows its features already; weights as they are given."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if is_stream(X):
+        names = [y] if isinstance(y, str) else list(y) if isinstance(y, (list, tuple)) else []
+        source: Source = _stream(_by_name(owner, X, "X", beside=(*names, sample_weight)), y, sample_weight, None)
+        _check_width(owner, source)
+        source.target_names = tuple(str(name) for name in names)
+        source.n_outputs = len(names) or (1 if source.one_target else int(y.shape[1]))
+        return source
+    X, y, weights = _columns(owner, X, y, sample_weight)
+    named = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
+    X = check_X(owner, X, reset=False)
+    Y, one_target = check_Y(y, X)
+    found = ArraySource(Rows(X, Y, _given_weights(weights, X)))
+    found.one_target, found.n_outputs = one_target, int(Y.shape[1])
+    found.target_names = tuple(named) if all(isinstance(name, str) for name in named) else ()
+    return found
+
+
+def open_unlabeled(X: Any, y: Any, sample_weight: Any) -> Source:
+    """The inputs of a stream, without the columns that are named labels or weights."""
+    source: Source = _stream(X, y, sample_weight, None)
+    return source
+
+
+def _columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Labels and weights that are named as columns of a data frame, and the frame without them."""
+    if not hasattr(X, "columns") or not any(isinstance(value, str) for value in (y, sample_weight)):
+        if isinstance(y, str) or isinstance(sample_weight, str):
+            raise ValueError("y or sample_weight names a column, and X is not a data frame: give numbers")
+        return X, y, sample_weight
+    named = [value for value in (y, sample_weight) if isinstance(value, str)]
+    for name in named:
+        if name not in X.columns:
+            raise ValueError(f"the column {name!r} is not in X, which has: {', '.join(map(str, X.columns))}")
+    known = [str(name) for name in getattr(owner, "feature_names_in_", [])]
+    missing = [name for name in known if name not in X.columns]
+    if missing:
+        raise ValueError(f"X lacks the columns {', '.join(missing)}")
+    features = X[known or [name for name in X.columns if name not in named]]
+    return (features, *(X[value] if isinstance(value, str) else value for value in (y, sample_weight)))
+
+
+def _given_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Weights as they are given, not brought to a largest one of 1: they count as repeated rows."""
+    if sample_weight is None:
+        return None
+    check_weights(sample_weight, X)
+    weights = np.broadcast_to(np.asarray(to_numpy(sample_weight), dtype=float), (X.shape[0],))
+    if np.max(weights) > 1e100:
+        raise ValueError("sample_weight has values beyond 1e100: rescale it")
+    return None if np.all(weights == 1.0) else np.array(weights)
+
+
+def _check_width(owner: BaseEstimator, source: Source) -> None:
+    if source.n_features != owner.n_features_in_:
+        raise ValueError(
+            f"X has {source.n_features} features, but {type(owner).__name__} is expecting "
+            f"{owner.n_features_in_} features as input"
+        )
+
+
 def _unlabeled(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
     if is_stream(U):
         source = _stream(_by_name(estimator, U, "unlabeled"), None, None, sites)
-        source.site_labels = _labels("unlabeled_sites", source.site_labels, source.n_rows)
+        source.site_labels = site_labels("unlabeled_sites", source.site_labels, source.n_rows)
         return source
     if hasattr(U, "__len__") and len(U) == 0:
         if getattr(U, "ndim", 0) == 2 and U.shape[1] not in (0, estimator.n_features_in_):
@@ -87,28 +152,26 @@ def _unlabeled(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
         U = check_X(estimator, U, reset=False)
     except (TypeError, ValueError) as error:
         raise type(error)(f"unlabeled: {error}") from None
-    return ArraySource(Rows(U), None, _labels("unlabeled_sites", sites, U.shape[0]))
+    return ArraySource(Rows(U), None, site_labels("unlabeled_sites", sites, U.shape[0]))
 
 
 def is_stream(X: Any) -> bool:
     """Whether rows come from a file or a cluster."""
-    return isinstance(X, (str, Path, Parquet)) or is_dask(X)
+    return isinstance(X, (str, Path, Parquet, Csv)) or is_dask(X)
 
 
 def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
     """Rows to predict, a piece after the other."""
     source = _stream(_by_name(estimator, X, "X"), None, None, None)
-    if source.n_features != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {source.n_features} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input"
-        )
+    _check_width(estimator, source)
     for piece in source.pieces:
         yield piece.read()
 
 
-def _by_name(estimator: BaseEstimator, X: Any, argument: str) -> Any:
-    """A stream with the features that the model knows, in their order; an error where it has others."""
+def _by_name(estimator: BaseEstimator, X: Any, argument: str, beside: tuple[Any, ...] = ()) -> Any:
+    """A stream with the features that the model knows, in their order, and columns ``beside`` them that are named.
+
+    An error where it has others."""
     known = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
     if is_dask(X):
         if not known or not hasattr(X, "columns"):
@@ -117,17 +180,28 @@ def _by_name(estimator: BaseEstimator, X: Any, argument: str) -> Any:
         missing = [name for name in known if name not in columns]
         if missing:
             raise ValueError(f"{argument} lacks the columns {', '.join(missing)}")
-        return X[[columns[name] for name in known]]
-    given = X if isinstance(X, Parquet) else Parquet(X)
+        others = [columns[name] for name in beside if isinstance(name, str) and name in columns]
+        return X[[columns[name] for name in known] + others]
+    given = _file(X)
     if known and given.features is not None and list(given.features) != known:
         raise ValueError(f"{argument} has the features {', '.join(given.features)}; the model has {', '.join(known)}")
-    return Parquet(given.path, known) if known else given
+    return replace(given, features=known) if known else given
+
+
+def _file(X: Any) -> Parquet | Csv:
+    """A file by its name: .csv and .csv.gz are read as CSV, everything else as Parquet."""
+    if isinstance(X, (Parquet, Csv)):
+        return X
+    return Csv(X) if str(X).lower().endswith((".csv", ".csv.gz")) else Parquet(X)
 
 
 def _stream(X: Any, y: Any, sample_weight: Any, sites: Any) -> Any:
     if is_dask(X):
         return DaskSource(X, y, sample_weight, sites)
-    return ParquetSource(X if isinstance(X, Parquet) else Parquet(X), y, sample_weight, sites)
+    file = _file(X)
+    if isinstance(file, Csv):
+        return CsvSource(file, y, sample_weight, sites)
+    return ParquetSource(file, y, sample_weight, sites)
 
 
 def _remember(estimator: BaseEstimator, source: Source) -> None:
@@ -138,7 +212,8 @@ def _remember(estimator: BaseEstimator, source: Source) -> None:
         estimator.__dict__.pop("feature_names_in_", None)
 
 
-def _labels(name: str, sites: Any, n: int) -> np.ndarray | None:
+def site_labels(name: str, sites: Any, n: int) -> np.ndarray | None:
+    """A label for every row, none missing."""
     if sites is None:
         return None
     labels = np.asarray(to_numpy(sites))

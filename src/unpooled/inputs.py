@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_array, validate_data
 
-from ..arrays import Array, eps, is_foreign, like, namespace, to_numpy
-from ..messages import shown
+from .arrays import Array, eps, is_foreign, like, namespace, to_numpy
+from .messages import shown
 
 
 def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:

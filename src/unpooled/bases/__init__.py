@@ -1,0 +1,25 @@
+"""Bases: the features that all sites share, learned from a public sample and never from private rows."""
+
+from __future__ import annotations
+
+from .. import files
+from .base import Basis, find
+from .empirical import EmpiricalFeatures
+from .random import RandomFeatures
+
+__all__ = ["Basis", "EmpiricalFeatures", "RandomFeatures", "find", "load"]
+
+_CLASSES = {cls.__name__: cls for cls in (EmpiricalFeatures, RandomFeatures)}
+
+
+def load(path: files.PathLike) -> Basis:
+    """The basis in a file that :meth:`Basis.save` wrote; a damaged or foreign file is an error that says so."""
+    header, arrays = files.read(path, "basis")
+    cls = _CLASSES.get(str(header.get("class")))
+    if cls is None:
+        raise files.FileError(f"{path} holds a basis {header.get('class')!r}, which this version does not know")
+    try:
+        basis: Basis = cls._from_content(header, arrays)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise files.FileError(f"{path} does not hold a complete basis: {error}") from None
+    return basis

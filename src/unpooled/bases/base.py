@@ -1,0 +1,232 @@
+"""What a basis is: features φ: X → ℝ^M shared by all sites, with the spectrum of the public sample."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .. import files, threads
+from ..arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
+from ..inputs import check_X
+from .maps import RowMap, finite, from_parts
+
+# Rows are mapped in blocks of one shape, the last one filled up: matrix products then round each row alike, whatever
+# rows come with it and wherever it stands, and so a summary cannot depend on how rows are split over sites. Products
+# treat rows at the edge of a block differently, by up to 24 of them: a multiple of 192 has no edge.
+ROWS = 192
+SINGLE_ERROR = 1e-3  # of a feature's own size: what single precision may cost the smallest one
+
+
+class Basis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """φ(x) = Aᵀ r(x), rotated so that the public sample's covariance of φ is diag(λ^u), λ^u descending.
+
+    A concrete basis writes ``_learn``, which gives the map r, A, λ^u and the public mean of φ.
+
+    Attributes
+    ----------
+    map_ : RowMap
+    coefficients_ : (m, M), the matrix A
+    eigenvalues_ : (M,), λ^u: the diagonal of (1/n) Σ φ(u_j)φ(u_j)ᵀ
+    mean_ : (M,), (1/n) Σ φ(u_j)
+    spread_ : (M,), about E φ_i(x)² at a fresh row, at least λ_i^u: features are fitted to the public rows, and the
+        smallest eigenvalues are too small for others. From features of one half of the sample on the other half.
+    n_public_ : number of public rows
+    kernel_ : the kernel with its length scale filled in
+    digest : SHA-256 over everything that decides φ: summaries of one digest add up
+    """
+
+    def fit(self, U: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Learn the basis from the public rows ``U``; labels are not looked at."""
+        from ..inputs import check_weights
+
+        self.__dict__.pop("feature_names_in_", None)
+        U = check_X(self, U, reset=True)
+        weights = check_weights(sample_weight, U)
+        self._learn(U, weights)
+        self.spread_ = self._fresh_spread(U, weights)
+        self._remember()
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """φ(x_i) for the rows of X: shape (n, M), in X's array library; single precision where that is safe."""
+        check_is_fitted(self, "map_")
+        return self.features(check_X(self, X, reset=False))
+
+    def features(self, X: Array) -> Array:
+        """φ(x_i) for rows that have been checked; a row's features are the same bits whatever rows come with it."""
+        X = self.in_safe_precision(as_floating(X))
+        A = like(self.coefficients_, X)
+        if not is_numpy(X):
+            return self.map_.block(X) @ A
+        out = np.empty((len(X), self.n_features_), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = self.padded_block(X[rows], A)
+
+        with threads.one_blas_thread:
+            n_rows = self.rows_at_once
+            threads.for_each(fill, [slice(i, i + n_rows) for i in range(0, len(X), n_rows)])
+        return out
+
+    def padded_block(self, X: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """φ of at most ``rows_at_once`` rows, computed as a block of just that many."""
+        missing = self.rows_at_once - len(X)
+        full = X if missing == 0 else np.concatenate([X, np.broadcast_to(X[:1], (missing, X.shape[1]))])
+        return (self.map_.block(full) @ A)[: len(X)]
+
+    @property
+    def rows_at_once(self) -> int:
+        """The rows of a block: a few MiB of them, the same number always."""
+        return ROWS * min(max(threads.BLOCK_ELEMENTS // (ROWS * self.map_.size), 1), 8)
+
+    def in_safe_precision(self, X: Array) -> Array:
+        """Rows in single precision stay so only where no feature drowns in its rounding."""
+        xp = namespace(X)
+        return X if X.dtype != xp.float32 or self.single_is_safe_ else xp.astype(X, xp.float64)
+
+    @property
+    def n_features_(self) -> int:
+        """M."""
+        return int(self.coefficients_.shape[1])
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_
+
+    @property
+    def kappa_sq_(self) -> float:
+        """κ² = sup K(x, x) ≥ Σ_i φ_i(x)²; for an unbounded kernel over the public rows."""
+        return self._kappa_sq
+
+    @property
+    def digest(self) -> str:
+        check_is_fitted(self, "map_")
+        return self._digest
+
+    def save(self, path: files.PathLike) -> None:
+        """Write the basis to one file; :func:`unpooled.bases.load` reads it."""
+        check_is_fitted(self, "map_")
+        header, arrays = self._content()
+        files.write(path, "basis", header, arrays)
+
+    def describe(self) -> str:
+        """What the basis is, in a few lines."""
+        check_is_fitted(self, "map_")
+        names = [str(name) for name in getattr(self, "feature_names_in_", [])]
+        columns = ", ".join(names) if names else f"{self.n_features_in_} columns without names"
+        scaled = (
+            "brought to the mean and spread of the public sample" if self.map_.scaling is not None else "as they are"
+        )
+        return "\n".join(
+            [
+                f"basis {self.digest[:12]}: {self.n_features_} features of the kernel {self.kernel_!r}",
+                f"made from {self.n_public_} public rows, {self.map_.size} of which (or as many functions) it keeps",
+                f"inputs: {columns}; {scaled}",
+                f"public eigenvalues from {self.eigenvalues_[0]:.2g} to {self.eigenvalues_[-1]:.2g}",
+            ]
+        )
+
+    def _learn(self, U: Array, weights: np.ndarray | None) -> None:
+        raise NotImplementedError
+
+    def _fresh_spread(self, U: Array, weights: np.ndarray | None) -> np.ndarray:
+        U = self.map_.scaled(to_numpy(U).astype(np.float64))
+        if len(U) < 4:
+            return self.eigenvalues_.copy()
+        order = np.random.default_rng(0).permutation(len(U))
+        halves = [order[: len(U) // 2], order[len(U) // 2 :]]
+        w = np.ones(len(U)) if weights is None else weights
+        if min(w[half].sum() for half in halves) <= 0:
+            return self.eigenvalues_.copy()
+        twin = clone(self).set_params(kernel=self.kernel_, standardize=False)
+        twin._learn(U[halves[0]], w[halves[0]])
+        seen = np.average(twin.features(U[halves[1]]) ** 2, axis=0, weights=w[halves[1]])
+        # A half has fewer features; of those beyond it no more is known than that they are no larger than its last.
+        fresh = np.concatenate([seen, np.full(max(self.n_features_ - len(seen), 0), seen[-1])])[: self.n_features_]
+        return np.maximum(fresh, self.eigenvalues_)
+
+    def _accept(
+        self, map_: RowMap, A: np.ndarray, eigenvalues: np.ndarray, mean: np.ndarray, n_public: int, kappa_sq: float
+    ) -> None:
+        self.map_, self.kernel_ = map_, map_.kernel
+        self.coefficients_ = np.ascontiguousarray(A)
+        self.eigenvalues_ = np.maximum(eigenvalues, 0.0)
+        self.mean_ = mean
+        self.n_public_ = int(n_public)
+        self._kappa_sq = float(kappa_sq)
+
+    def _remember(self) -> None:
+        """What follows from the content: the digest, and whether single precision will do."""
+        header, arrays = self._content()
+        self._digest = files.digest(header, arrays)
+        # φ_i = A_iᵀr rounds by about eps·sup|r_j|·|A_i|, and is √λ_i large.
+        rounding = float(np.finfo(np.float32).eps) * self.map_.magnitude(self._kappa_sq)
+        sizes = np.sqrt(self.eigenvalues_)
+        self.single_is_safe_ = bool(
+            np.all(rounding * np.linalg.norm(self.coefficients_, axis=0) <= SINGLE_ERROR * sizes)
+        )
+        _alive[self._digest] = self
+
+    def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = self.map_.to_parts()
+        header |= {
+            "class": type(self).__name__,
+            "n_public": self.n_public_,
+            "kappa_sq": self._kappa_sq,
+            "feature_names": [str(name) for name in getattr(self, "feature_names_in_", [])],
+        }
+        arrays |= {"coefficients": self.coefficients_, "eigenvalues": self.eigenvalues_, "mean": self.mean_}
+        arrays["spread"] = self.spread_
+        return header, arrays
+
+    @classmethod
+    def _from_content(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+        map_ = from_parts(header, arrays)
+        A, eigenvalues = finite("coefficients", arrays, ndim=2), finite("eigenvalues", arrays, ndim=1)
+        mean, spread = finite("mean", arrays, ndim=1), finite("spread", arrays, ndim=1)
+        names = header.get("feature_names")
+        M = A.shape[1]
+        if not (M and A.shape[0] == map_.size and eigenvalues.shape == mean.shape == spread.shape == (M,)):
+            raise ValueError("its arrays do not fit together")
+        if np.any(eigenvalues < 0) or np.any(np.diff(eigenvalues) > 0):
+            raise ValueError("its eigenvalues are not in descending order, or negative")
+        n_public, kappa_sq = header.get("n_public"), header.get("kappa_sq")
+        if not (type(n_public) is int and n_public > 0 and isinstance(kappa_sq, float) and 0 < kappa_sq < math.inf):
+            raise ValueError("its number of public rows or κ² is not a positive number")
+        if not isinstance(names, list) or len(names) not in (0, map_.n_features_in):
+            raise ValueError("its column names do not go with its columns")
+        basis = cls(kernel=map_.kernel, n_features=M, standardize=map_.scaling is not None)
+        basis.n_features_in_ = map_.n_features_in
+        if names:
+            basis.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+        basis._accept(map_, A, eigenvalues, mean, n_public, kappa_sq)
+        basis.spread_ = spread
+        basis._remember()
+        return basis
+
+
+# Fitted bases that somebody in this process still holds, by what they are: a summary that was read from a file finds
+# its basis again without being told. Equal digests are equal functions, so it does not matter which one is found.
+_alive: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDictionary()
+
+
+def find(digest: str, folders: list[Path]) -> Basis | None:
+    """The basis of that digest: one alive in this process, or one of the .basis files in the folders."""
+    from . import load
+
+    if (basis := _alive.get(digest)) is not None:
+        return basis
+    for path in [path for folder in folders for path in sorted(folder.glob("*.basis"))]:
+        try:
+            found = load(path)
+        except (files.FileError, OSError):
+            continue
+        if found.digest == digest:
+            return found
+    return None

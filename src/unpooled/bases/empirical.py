@@ -1,0 +1,125 @@
+"""EmpiricalFeatures: the eigenfunctions of the public sample's integral operator (paper 000, section 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from .. import threads
+from ..arrays import Array, to_numpy
+from ..kernels import Precomputed, as_kernel
+from ..messages import shown
+from .base import Basis
+from .maps import KernelMap
+from .scaling import Scaling
+
+
+class EmpiricalFeatures(Basis):
+    """Features φ_1, …, φ_M, orthonormal in H_K, with (1/n) Σ_j φ_i(u_j)φ_k(u_j) = λ_i^u δ_ik on the public sample u.
+
+    With (1/n)𝕂_uu = V diag(λ^u) Vᵀ they are φ_i = (nλ_i^u)^{-1/2} Σ_j V_ji K_{u_j} (Qin and Guo 2019, section 2), up to
+    sign. They are not computed so, because that divides by eigenvalues that may be rounding: a pivoted Cholesky
+    factorisation 𝕂_pp = LLᵀ of the rows that are numerically independent gives the orthonormal functions
+    ψ(x) = L⁻¹ K(p, x), and an orthogonal rotation diagonalises their covariance over the *whole* public sample.
+    Of a sample larger than ``max_points``, that many rows drawn at random span the features: the Nyström space.
+    Then Σ_i φ_i(x)² ≤ K(x, x) for every x.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or None
+        None is ``Gaussian("median")``, the median distance between rows of the public sample.
+    n_features : int or "auto"
+        How many to keep, of the largest eigenvalues. "auto" keeps all that are more than rounding: the basis is made
+        before λ is known. Fewer than asked for are kept where the sample has not so many.
+    standardize : bool, default False
+        Bring every input to the mean and standard deviation it has on the public sample first.
+    max_points : int, default 2000
+        The rows kept of a larger public sample; ``n_features`` raises it.
+    random_state : int, default 0
+        Draws those rows.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        n_features: Any = "auto",
+        standardize: bool = False,
+        *,
+        max_points: int = 2000,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_features = n_features
+        self.standardize = standardize
+        self.max_points = max_points
+        self.random_state = random_state
+
+    def _learn(self, U: Array, weights: np.ndarray | None) -> None:
+        wanted = check_size(self.n_features, auto=True)
+        kernel = as_kernel(self.kernel)
+        if isinstance(kernel, Precomputed):
+            raise ValueError("a basis needs a kernel that can be computed at new points, and kernel is precomputed")
+        U = to_numpy(U).astype(np.float64)
+        alive = None if weights is None else np.flatnonzero(weights > 0)
+        if weights is not None and alive is not None:
+            U, weights = U[alive], weights[alive]
+        scaling = Scaling.of(U, weights) if self.standardize else None
+        Z = U if scaling is None else scaling.apply(U)
+        kernel = kernel.resolve(Z, weights)
+        most = max(check_count("max_points", self.max_points), wanted or 0)
+        drawn = np.arange(len(Z))
+        if len(Z) > most:
+            drawn = np.sort(np.random.default_rng(self.random_state).choice(len(Z), most, replace=False))
+        points, L = independent(kernel(Z[drawn]), Z[drawn])
+        map_ = KernelMap(kernel, points, scaling)
+        C, mean = _covariance(KernelMap(kernel, points), L, Z, weights)
+        eigenvalues, V = scipy.linalg.eigh(C, check_finite=False, driver="evd")
+        eigenvalues, V = eigenvalues[::-1], V[:, ::-1]
+        kept = int(np.sum(eigenvalues > 8 * np.finfo(float).eps * eigenvalues[0])) if eigenvalues[0] > 0 else 1
+        kept = kept if wanted is None else min(kept, wanted)
+        A = scipy.linalg.solve_triangular(L, V[:, :kept], lower=True, trans=1, check_finite=False)
+        kappa_sq = float(kernel.kappa(Z)) ** 2
+        self._accept(map_, A, eigenvalues[:kept].copy(), V[:, :kept].T @ mean, len(Z), kappa_sq or 1.0)
+
+
+def independent(K: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows whose kernel functions are numerically independent, and the lower L with 𝕂 = LLᵀ on them."""
+    n, top = len(K), float(np.max(np.diag(K)))
+    if not np.isfinite(K).all():
+        raise ValueError("the kernel gives values that are not finite on the public sample: check its scale")
+    if top <= 0:
+        return rows[:1], np.ones((1, 1))  # a kernel that is zero on all rows: one function, which is zero
+    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(K, lower=1, tol=4 * n * np.finfo(float).eps * top)
+    L = np.tril(factor[:rank, :rank])
+    return rows[pivots[:rank] - 1], np.ascontiguousarray(L)
+
+
+def _covariance(
+    map_: KernelMap, L: np.ndarray, Z: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(1/n) Σ ψ(u_j)ψ(u_j)ᵀ and (1/n) Σ ψ(u_j), a block of rows at a time."""
+    m = map_.size
+    w = np.full(len(Z), 1.0 / len(Z)) if weights is None else weights / weights.sum()
+    C, mean = np.zeros((m, m)), np.zeros(m)
+    for rows in threads.row_blocks(len(Z), m):
+        psi = scipy.linalg.solve_triangular(L, map_.block(Z[rows]).T, lower=True, check_finite=False)
+        mean += psi @ w[rows]
+        psi *= np.sqrt(w[rows])
+        C += psi @ psi.T
+    return C, mean
+
+
+def check_size(n_features: Any, *, auto: bool) -> int | None:
+    """A positive whole number, or None for "auto"."""
+    if auto and isinstance(n_features, str) and n_features == "auto":
+        return None
+    return check_count("n_features", n_features, " or 'auto'" if auto else "")
+
+
+def check_count(name: str, value: Any, other: str = "") -> int:
+    """A positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a positive whole number{other}, got {shown(value)}")
+    return int(value)

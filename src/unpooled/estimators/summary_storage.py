@@ -1,0 +1,123 @@
+"""SummaryRegressor and LESSRegressor as a file's header and arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..bases.maps import finite
+from ..filters import as_filter, from_spec, to_spec
+from ..predictors import BasisPredictor
+from ..solvers.moments import Mismatch
+from ..summaries.summary import Contents, Summary, from_arrays, is_digest, loss_of, shapes, spec_of, to_arrays
+from .storage import numbers
+from .summary_path import SummaryPath
+
+
+def shared_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What every model in the span of a basis has."""
+    header, arrays = model.predictor_.to_parts()
+    header |= {
+        "basis": model.basis_digest_,
+        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        "one_target": bool(model.one_target_),
+        "targets": list(getattr(model, "targets_", ())),
+        "lam": model.lam_,
+        "loss": model.loss_,
+        "n_rounds": model.n_rounds_,
+        "n_features_rule": model.n_features_rule_,
+        "floor": vars(model.floor_) if getattr(model, "floor_", None) is not None else None,
+    }
+    arrays["coef"] = model.coef_matrix_
+    path: SummaryPath | None = getattr(model, "path_", None)
+    if path is not None:
+        header["path"] = path.criterion_name
+        arrays |= {
+            "path.lam": path.lam,
+            "path.criterion": path.criterion,
+            "path.df": path.df,
+            "path.index": path.index,
+        }
+    return header, arrays
+
+
+def restore_shared(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Give a new model what :func:`shared_parts` wrote."""
+    predictor = BasisPredictor.from_parts(header, arrays)
+    coef, names, lam = finite("coef", arrays, ndim=2), header["feature_names"], header["lam"]
+    if coef.shape[1] != len(predictor.intercept) or not is_digest(header["basis"]):
+        raise ValueError("its coefficients do not go with its basis")
+    if not (isinstance(lam, float) and lam > 0 and type(header["n_rounds"]) is int and header["n_rounds"] > 0):
+        raise ValueError("its λ or number of rounds is not a positive number")
+    if len(names) not in (0, predictor.map.n_features_in):
+        raise ValueError("its column names do not go with its columns")
+    one_target = bool(header["one_target"])
+    model.predictor_, model.coef_matrix_, model.lam_ = predictor, coef, lam
+    model.basis_digest_, model.kernel_ = header["basis"], predictor.map.kernel
+    model.coef_ = coef[:, 0] if one_target else coef
+    model.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
+    model.one_target_, model.n_features_in_ = one_target, predictor.map.n_features_in
+    model.targets_ = tuple(str(name) for name in header["targets"])
+    model.loss_, model.n_rounds_ = spec_of(loss_of(header["loss"])), header["n_rounds"]
+    model.n_features_rule_ = int(header["n_features_rule"])
+    if names:
+        model.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+    if header["floor"] is not None:
+        model.floor_ = Mismatch(**header["floor"])
+    if "path" in header:
+        model.path_ = SummaryPath(
+            finite("path.lam", arrays, ndim=1),
+            arrays["path.criterion"],
+            finite("path.df", arrays, ndim=1),
+            str(header["path"]),
+            arrays["path.index"],
+        )
+
+
+def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A SummaryRegressor, with the sum it has learned from: what another round, or another summary, needs."""
+    header, arrays = shared_parts(model)
+    summary: Summary = model.summary_
+    header |= {
+        "params": {
+            "filter": to_spec(as_filter(model.filter)),
+            "lam": numbers(model.lam),
+            "center": model.center,
+            "n_features": model.n_features,
+            "ridge": bool(model.ridge),
+            "steps": model.steps,
+            "grid": numbers(model.grid),
+        },
+        "centering": model.centering_,
+        "summary": {"order": summary.order, "n_rows": summary.n_rows},
+    }
+    arrays |= {"feature_mean": model.shift_} | getattr(model, "rounds_", {})
+    arrays |= {f"summary.{name}": array for name, array in to_arrays(summary.sums).items()}
+    return header, arrays
+
+
+def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The model; a ValueError, KeyError or TypeError where the parts are not one."""
+    params = dict(header["params"])
+    model = cls(**params | {"filter": from_spec(params["filter"])})
+    restore_shared(model, header, arrays)
+    M, T = model.coef_matrix_.shape
+    model.shift_, model.centering_ = finite("feature_mean", arrays, ndim=1), str(header["centering"])
+    about = header["summary"]
+    if type(about["n_rows"]) is not int or about["n_rows"] < 1 or about["order"] not in (1, 2):
+        raise ValueError("its summary does not say how many rows it is of")
+    contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
+    own = {name.removeprefix("summary."): a for name, a in arrays.items() if name.startswith("summary.")}
+    sums = from_arrays(own, shapes(contents))
+    model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_)
+    rounds = {name: finite(name, arrays, array.ndim) for name, array in arrays.items() if name.startswith("rounds.")}
+    if model.shift_.shape != (M,) or (not rounds and about["order"] == 1):
+        raise ValueError("the state of its rounds is missing")
+    size = (M + (model.centering_ != "none"), T)
+    for name, array in rounds.items():
+        if array.shape not in (size, (T,)):
+            raise ValueError(f"the array {name} has the shape {array.shape}")
+    if rounds:
+        model.rounds_ = rounds
+    return model

@@ -1,0 +1,21 @@
+"""The site's own gate: a policy that says what may leave, and a log of what left and what was refused."""
+
+from .log import Entry, Log, LogError, Verification, left, refused
+from .policy import POLICY_NAME, Policy, PolicyError, find_policy
+from .release import LabelShare, Release, label_share
+
+__all__ = [
+    "POLICY_NAME",
+    "Entry",
+    "LabelShare",
+    "Log",
+    "LogError",
+    "Policy",
+    "PolicyError",
+    "Release",
+    "Verification",
+    "find_policy",
+    "label_share",
+    "left",
+    "refused",
+]

@@ -1,0 +1,227 @@
+"""One pass over rows, a block at a time: features, products, sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+
+from .. import files, threads
+from ..arrays import Array, is_numpy, like, to_numpy
+from ..bases.base import Basis
+from ..blocks.arrays import ArraySource
+from ..blocks.base import Block, InMemory, Rows, Slice, Source
+from ..engines import as_engine
+from ..losses import Loss
+from ..messages import shown
+from ..sources import open_labeled
+from .compensated import Sum
+from .summary import Contents, Summary, loss_of, packed, shapes, spec_of
+
+KEPT = 1 << 26  # features kept in memory between passes, 512 MiB of them
+STRETCH = 32  # blocks of rows that one part of the work has: enough to share the work out, and to vanish in it
+
+
+@dataclass(frozen=True)
+class Target:
+    """What stands in the place of y: ψ(y - f(x)), with ρ beside it; y itself without a model and with squared loss."""
+
+    loss: Loss
+    coef: np.ndarray | None = None  #: of f in the basis, where f is of this basis
+    intercept: np.ndarray | None = None
+    predictor: Any = None  #: f, where it is not
+
+    def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """y - f(x); of several functions a label, one after the other."""
+        if self.coef is not None:
+            Y = np.tile(Y, (1, self.coef.shape[1] // Y.shape[1]))
+            return np.asarray(Y - phi @ self.coef - self.intercept)
+        return Y if self.predictor is None else np.asarray(Y - to_numpy(self.predictor.predict(X)))
+
+
+class Accumulator:
+    """The sums of a summary as they grow."""
+
+    def __init__(self, contents: Contents, target: Target) -> None:
+        self.contents = contents
+        self.target = target
+        self.n_rows = 0
+        self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in shapes(contents).items() if name != "gram"}
+        M = contents.n_features
+        self.gram = np.zeros((M, M), order="F") if contents.order == 2 else None
+
+    def add(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
+        """Take the rows of one block in."""
+        u = self.target.residual(X, phi, Y)
+        psi = self.target.loss.derivative(u) if self.contents.residual else u
+        w = np.ones(len(phi)) if weights is None else weights
+        weighted = psi if weights is None else psi * w[:, None]
+        found = {"weight": np.asarray([w.sum()]), "y": weighted.sum(axis=0), "yy": (weighted * psi).sum(axis=0)}
+        found |= {"phi": w @ phi, "phi_y": phi.T @ weighted}
+        if self.contents.residual:
+            found["loss"] = w @ self.target.loss.value(u)
+        if not all(np.all(np.isfinite(value)) for value in found.values()):
+            raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")
+        self.sums = {name: value + Sum.of(found[name]) for name, value in self.sums.items()}
+        self.n_rows += len(phi)
+        if self.gram is not None:
+            rooted = phi if weights is None else phi * np.sqrt(w)[:, None]
+            self.gram = blas.dsyrk(1.0, rooted.T, beta=1.0, c=self.gram, overwrite_c=1, lower=1)
+
+    def result(self) -> dict[str, Sum]:
+        """All the sums."""
+        return self.sums if self.gram is None else self.sums | {"gram": Sum.of(packed(self.gram))}
+
+
+def accumulate(
+    basis: Basis,
+    X: Any,
+    y: Any,
+    order: int,
+    residuals_of: Any,
+    loss: Any,
+    sample_weight: Any,
+    engine: Any,
+    verbose: int,
+) -> Summary:
+    """The summary of everything ``X`` and ``y`` hold."""
+    if not (isinstance(basis, Basis) and hasattr(basis, "map_")):
+        raise ValueError(f"basis must be a fitted basis of up.bases, got {shown(basis)}")
+    if order not in (1, 2) or isinstance(order, bool):
+        raise ValueError(f"order must be 1 or 2, got {shown(order)}")
+    source = open_labeled(basis, X, y, sample_weight)
+    return of_source(basis, source, int(order), residuals_of, loss, engine, verbose)
+
+
+def of_source(
+    basis: Any, source: Source, order: int, residuals_of: Any, loss: Any, engine: Any, verbose: int = 0
+) -> Summary:
+    """The summary of the rows of a source."""
+    spec = spec_of(loss)
+    digest, target = _target(basis, residuals_of, loss_of(spec))
+    n_outputs = source.n_outputs if target.coef is None else target.coef.shape[1]
+    if n_outputs % source.n_outputs or (n_outputs != source.n_outputs and not isinstance(residuals_of, Functions)):
+        raise ValueError(f"residuals_of predicts {n_outputs} label(s), and y has {source.n_outputs}")
+    contents = Contents(basis.digest, basis.n_features_, order, n_outputs, spec, digest)
+    if contents.residual and order == 2:
+        raise ValueError(
+            "residuals are summarised at order 1; order 2 is exact at once with the squared loss and no residuals_of"
+        )
+    found: Summary = as_engine(engine).map_reduce(
+        partial,
+        stretches(source, basis),
+        _plus,
+        args=(basis, contents, target, source.target_names, source.one_target),
+        label="summing rows",
+        verbose=verbose,
+    )
+    if not found.n_rows:
+        raise ValueError("there is no row of positive weight to summarise")
+    return Summary(
+        contents,
+        found.n_rows,
+        found.sums,
+        found.targets,
+        found.one_target,
+        attached=basis if isinstance(basis, Basis) else None,
+    )
+
+
+def partial(
+    block: Block, basis: Any, contents: Contents, target: Target, names: tuple[str, ...], one_target: bool
+) -> Summary:
+    """The summary of one block, which may have no rows."""
+    found = Accumulator(contents, target)
+    for rows, phi in mapped(block, basis):
+        Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
+        found.add(rows.X, phi, Y, rows.weights)
+    return Summary(contents, found.n_rows, found.result(), names, one_target)
+
+
+def mapped(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
+    """The rows of a block with their features in double precision, as many at a time as the basis maps at once."""
+    step = basis.rows_at_once
+    for stretch in block.labeled:
+        for rows in stretch.chunks(STRETCH * step):
+            rows = rows.positive()
+            for i in range(0, len(rows), step):
+                few = rows.part(slice(i, i + step))
+                yield few, features(basis, few.X)
+
+
+def features(basis: Any, X: Array) -> np.ndarray:
+    """φ in double precision, as a NumPy array."""
+    if not is_numpy(X) or isinstance(basis, Mapped):
+        return to_numpy(basis.features(X)).astype(np.float64, copy=False)
+    X = basis.in_safe_precision(X)
+    with threads.one_blas_thread:  # more would cut the block elsewhere, and round otherwise
+        return basis.padded_block(X, like(basis.coefficients_, X)).astype(np.float64, copy=False)
+
+
+def stretches(source: Source, basis: Any) -> list[Block]:
+    """The rows of a source as parts: stretches of arrays, pieces of what is read."""
+    parts, size = [], STRETCH * basis.rows_at_once
+    for number, piece in enumerate(source.pieces):
+        if not isinstance(piece, InMemory):
+            parts.append(Block(f"piece {number}", [Slice(piece)], []))
+            continue
+        for start in range(0, piece.n_rows, size):
+            end = min(start + size, piece.n_rows)
+            parts.append(Block(f"rows {start} to {end}", [Slice(InMemory(piece.data.part(slice(start, end))))], []))
+    return parts
+
+
+def _plus(a: Summary, b: Summary) -> Summary:
+    return a + b
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Functions in the span of a basis, several a label: candidates that are worked on side by side."""
+
+    coef: np.ndarray  #: (M, L·T)
+    intercept: np.ndarray  #: (L·T,)
+
+    @property
+    def digest(self) -> str:
+        """What tells them from others."""
+        return files.digest({}, {"coef": self.coef, "intercept": self.intercept})
+
+
+class Mapped:
+    """A basis for rows that are features already, so that several passes map them once."""
+
+    def __init__(self, basis: Basis) -> None:
+        self.digest, self.n_features_, self.rows_at_once = basis.digest, basis.n_features_, basis.rows_at_once
+
+    def features(self, X: np.ndarray) -> np.ndarray:
+        """The rows themselves."""
+        return X
+
+
+def mapped_once(source: Source, basis: Basis) -> tuple[Source, Any]:
+    """A source and basis that give the same features, kept in memory where they are few enough."""
+    rows = getattr(source, "rows", None)
+    if rows is None or len(rows) * basis.n_features_ > KEPT:
+        return source, basis
+    found = ArraySource(Rows(np.asarray(to_numpy(basis.features(rows.X)), dtype=np.float64), rows.Y, rows.weights))
+    found.n_outputs, found.one_target, found.target_names = source.n_outputs, source.one_target, source.target_names
+    return found, Mapped(basis)
+
+
+def _target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
+    """The digest of a model, and its residuals as a target."""
+    if model is None:
+        return None, Target(loss)
+    if isinstance(model, Functions):
+        return model.digest, Target(loss, model.coef, model.intercept)
+    from ..models import digest_of
+
+    digest = digest_of(model)
+    coefficients = getattr(model, "coefficients_in", lambda _: None)(basis)
+    if coefficients is not None:
+        return digest, Target(loss, *coefficients)
+    return digest, Target(loss, predictor=model.predictor_)

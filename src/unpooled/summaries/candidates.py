@@ -1,0 +1,243 @@
+"""A second exchange: candidate models go out, sums of their leave-one-out errors come back.
+
+With the features centred at the mean m over the rows (φ̂ = φ - m, e = y - ȳ; m and ȳ zero without centring), candidate
+λ predicts p = φ̂ᵀa_λ, and a row of weight w has the leverage h = φ̂ᵀ g_λ(C) φ̂ / W. Everything in that is known to the
+site that has the row, so it can say exactly how far off the model is that has not seen the row. With q = W/(W - w):
+
+- C the public sample's (LESS). It does not change, and the sums d, ȳ and m lose one term:
+  y - f⁻(x) = e - q p + q w h e without centring, and q (e - q p + q² w h e) with it;
+- the same with the features centred at their public mean, which stays: q e - q p + q w h y;
+- C of the rows themselves: (e - p)/(1 - w h - w/W), the last term with centring: exact for Tikhonov with Wλ held
+  fixed, the usual shortcut for other filters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .. import files
+from ..bases.base import Basis
+from ..bases.maps import finite
+from ..blocks.base import Block, Source
+from ..engines import as_engine
+from ..solvers.moments import Solutions, System
+from ..sources import open_labeled
+from .accumulate import mapped, stretches
+from .compensated import Sum
+from .summary import from_arrays, is_digest, to_arrays
+
+CENTERINGS = ("none", "rows", "public")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Models for every λ of a grid, in a form in which a site can score them. Made of sums, like any model."""
+
+    basis: str  #: the digest of the basis
+    lam: np.ndarray  #: (L,)
+    g: np.ndarray = field(repr=False)  #: (L, r)
+    coef: np.ndarray = field(repr=False)  #: (L, M, T)
+    shift: np.ndarray = field(repr=False)  #: (M,)
+    y_mean: np.ndarray = field(repr=False)  #: (T,)
+    vectors: np.ndarray | None = field(repr=False)  #: (M, r)
+    weight: float
+    centering: str
+    own: bool
+    targets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, digest: str, system: System, found: Solutions, targets: tuple[str, ...]) -> Candidates:
+        """The candidates of a path."""
+        return cls(
+            digest,
+            found.lam,
+            found.g,
+            found.coef,
+            system.shift,
+            system.y_mean,
+            system.vectors,
+            system.weight,
+            system.centering,
+            system.own,
+            targets,
+        )
+
+    def errors(self, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """y - f⁻(x) for every λ, row and label: (L, n, T)."""
+        w = (np.ones(len(phi)) if weights is None else weights)[:, None]
+        centred = phi - self.shift
+        e = Y - self.y_mean
+        turned = centred[:, : self.g.shape[1]] if self.vectors is None else centred @ self.vectors
+        leverage = (turned * turned) @ self.g.T / self.weight  # (n, L)
+        p = np.einsum("nm,lmt->lnt", centred, self.coef, optimize=True)
+        h = leverage.T[:, :, None]
+        if self.own:
+            left = 1.0 - w * h - (w / self.weight if self.centering != "none" else 0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(left > 1e-10, (e - p) / left, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            q = self.weight / (self.weight - w)  # a lone row has nothing to be predicted from: infinite
+            if self.centering == "rows":
+                errors = q * (e - q * p + q * q * w * h * e)
+            elif self.centering == "public":
+                errors = q * e - q * p + q * w * h * Y
+            else:
+                errors = e - q * p + q * w * h * e
+        return np.where(np.isnan(errors), np.inf, errors)
+
+    @property
+    def digest(self) -> str:
+        """What tells these candidates from others."""
+        return files.digest(*self._parts())
+
+    def save(self, path: files.PathLike) -> None:
+        """Write them to one file."""
+        files.write(path, "candidates", *self._parts())
+
+    @classmethod
+    def load(cls, path: files.PathLike) -> Candidates:
+        """The candidates in a file."""
+        header, arrays = files.read(path, "candidates")
+        try:
+            return _checked(header, arrays)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+            raise files.FileError(f"{path} does not hold complete candidates: {error}") from None
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header = {
+            "basis": self.basis,
+            "weight": self.weight,
+            "centering": self.centering,
+            "own": self.own,
+            "targets": list(self.targets),
+        }
+        arrays = {name: getattr(self, name) for name in ("lam", "g", "coef", "shift", "y_mean")}
+        return header, arrays if self.vectors is None else arrays | {"vectors": self.vectors}
+
+
+def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
+    lam, g, coef = finite("lam", arrays, ndim=1), finite("g", arrays, ndim=2), finite("coef", arrays, ndim=3)
+    shift, y_mean = finite("shift", arrays, ndim=1), finite("y_mean", arrays, ndim=1)
+    vectors = finite("vectors", arrays, ndim=2) if "vectors" in arrays else None
+    L, M, T = coef.shape
+    r = g.shape[1]
+    fits = lam.shape == (L,) and g.shape[0] == L and shift.shape == (M,) and y_mean.shape == (T,) and L and M and T
+    if not fits or (r > M if vectors is None else vectors.shape != (M, r)):
+        raise ValueError("its arrays do not fit together")
+    weight, centering, targets = header.get("weight"), header.get("centering"), header.get("targets")
+    if not (isinstance(weight, float) and weight > 0) or centering not in CENTERINGS or not is_digest(header["basis"]):
+        raise ValueError("its header does not say what the models are of")
+    if not isinstance(targets, list) or len(targets) not in (0, T) or not np.all(lam > 0):
+        raise ValueError("its λ or the names of its labels do not go with its models")
+    return Candidates(
+        header["basis"],
+        lam,
+        g,
+        coef,
+        shift,
+        y_mean,
+        vectors,
+        weight,
+        centering,
+        bool(header["own"]),
+        tuple(str(name) for name in targets),
+    )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sums of squared leave-one-out errors of candidates over a site's rows. Scores of the same candidates add."""
+
+    candidates: str  #: their digest
+    n_rows: int
+    sums: dict[str, Sum] = field(repr=False)  #: "weight" and "square" (L, T)
+
+    @classmethod
+    def of(
+        cls, candidates: Candidates, basis: Basis, X: Any, y: Any, *, sample_weight: Any = None, engine: Any = None
+    ) -> Scores:
+        """The scores on rows X with labels y, given as to :meth:`Summary.of`."""
+        if candidates.basis != basis.digest:
+            raise ValueError(f"the candidates are of the basis {candidates.basis[:12]}, not of {basis.digest[:12]}")
+        return scores_of_source(candidates, basis, open_labeled(basis, X, y, sample_weight), engine)
+
+    def __add__(self, other: object) -> Scores:
+        if isinstance(other, int) and other == 0:
+            return self
+        if not isinstance(other, Scores):
+            return NotImplemented
+        if self.candidates != other.candidates:
+            names = f"{self.candidates[:12]} and the other of {other.candidates[:12]}"
+            raise ValueError(f"these scores do not add up: one is of the candidates {names}")
+        sums = {name: value + other.sums[name] for name, value in self.sums.items()}
+        return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
+
+    __radd__ = __add__
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean squared leave-one-out error, (L, T)."""
+        return np.asarray(self.sums["square"].high / self.sums["weight"].high)
+
+    def save(self, path: files.PathLike) -> None:
+        """Write them to one file."""
+        n_lam, n_outputs = self.sums["square"].high.shape
+        header = {"candidates": self.candidates, "n_rows": self.n_rows, "n_lam": n_lam, "n_outputs": n_outputs}
+        files.write(path, "scores", header, to_arrays(self.sums))
+
+    @classmethod
+    def load(cls, path: files.PathLike) -> Scores:
+        """The scores in a file."""
+        header, arrays = files.read(path, "scores")
+        try:
+            sizes = [header[name] for name in ("n_rows", "n_lam", "n_outputs")]
+            if not all(type(size) is int and size > 0 for size in sizes) or not is_digest(header["candidates"]):
+                raise ValueError("its header does not say what it scores")
+            sums = from_arrays(arrays, {"weight": (1,), "square": (sizes[1], sizes[2])})
+            if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
+                raise ValueError("a sum of weights or squares in it is negative")
+            return cls(header["candidates"], sizes[0], sums)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+            raise files.FileError(f"{path} does not hold complete scores: {error}") from None
+
+
+HUGE = 1e200  # the square of an error that is infinite: finite in a file, and never the smallest
+
+
+def scores_of_source(
+    candidates: Candidates, basis: Any, source: Source, engine: Any = None, verbose: int = 0
+) -> Scores:
+    """The scores on the rows of a source."""
+    if source.n_outputs != candidates.coef.shape[2]:
+        raise ValueError(f"the candidates predict {candidates.coef.shape[2]} label(s), and y has {source.n_outputs}")
+    found: Scores = as_engine(engine).map_reduce(
+        _scored,
+        stretches(source, basis),
+        _plus,
+        args=(basis, candidates, candidates.digest),
+        label="scoring",
+        verbose=verbose,
+    )
+    return found
+
+
+def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Scores:
+    L, _, T = candidates.coef.shape
+    sums = {"weight": Sum.of(np.zeros(1)), "square": Sum.of(np.zeros((L, T)))}
+    n_rows = 0
+    for rows, phi in mapped(block, basis):
+        errors = candidates.errors(phi, np.asarray(rows.Y, dtype=np.float64), rows.weights)
+        w = np.ones(len(phi)) if rows.weights is None else rows.weights
+        with np.errstate(over="ignore"):
+            square = np.minimum(np.einsum("n,lnt->lt", w, errors * errors), HUGE)
+        square = np.where(np.isnan(square), HUGE, square)
+        sums = {"weight": sums["weight"] + Sum.of(w.sum()[None]), "square": sums["square"] + Sum.of(square)}
+        n_rows += len(phi)
+    return Scores(digest, n_rows, sums)
+
+
+def _plus(a: Scores, b: Scores) -> Scores:
+    return a + b

@@ -1,0 +1,49 @@
+"""Sums kept to twice the precision of a double: an unevaluated pair high + low.
+
+Adding ten thousand of them in any order and grouping gives the same double, but for cancellation beyond 10³⁰.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Floats = np.ndarray
+
+
+def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """s = fl(a + b) and the error e with s + e = a + b exactly (Knuth)."""
+    s = a + b
+    back = s - a
+    return s, (a - (s - back)) + (b - back)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """high + low with |low| at most half a unit in the last place of high; ``high`` is the sum rounded to a double."""
+
+    high: Floats
+    low: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> Sum:
+        """Numbers as they are."""
+        values = np.asarray(values, dtype=np.float64)
+        return cls(values, np.zeros_like(values))
+
+    def __add__(self, other: Sum) -> Sum:
+        s, e = two_sum(self.high, other.high)
+        t, f = two_sum(self.low, other.low)
+        s, e = _renormalised(s, e + t)
+        return Sum(*_renormalised(s, e + f))
+
+    @property
+    def is_double(self) -> bool:
+        """Whether the low part is nothing."""
+        return not np.any(self.low)
+
+
+def _renormalised(s: Floats, e: Floats) -> tuple[Floats, Floats]:
+    high = s + e
+    return high, e - (high - s)
