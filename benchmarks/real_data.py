@@ -48,3 +48,33 @@ def load(name: str, n: int, n_test: int = 5000, seed: int = 0) -> Split:
     mean, spread = X[train].mean(axis=0), X[train].std(axis=0)
     X = (X - mean) / np.where(spread > 0, spread, 1.0)
     return Split(X[train], y[train], X[test], y[test], None if sites is None else sites[train])
+
+
+@dataclass
+class Study:
+    """Rows with their sites, split into a public part, a training part and a test part."""
+
+    public: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    sites: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def with_sites() -> list[str]:
+    """The names of all data sets that have a site column, smallest first."""
+    files = [path for path in folder().glob("*.parquet") if "site" in pq.read_schema(path).names]
+    return [path.stem for path in sorted(files, key=lambda path: pq.read_metadata(path).num_rows)]
+
+
+def study(name: str, n: int | None = None, public: float = 0.1, test: float = 0.1, seed: int = 0) -> Study:
+    """A tenth of the rows, drawn across sites, is public and loses its labels; another tenth is for testing."""
+    table = pq.read_table(folder() / f"{name}.parquet")
+    columns = [c for c in table.column_names if c not in NOT_FEATURES and not c.startswith("site")]
+    X = np.column_stack([table.column(c).to_numpy().astype(float) for c in columns])
+    y, sites = table.column("y").to_numpy().astype(float), table.column("site").to_numpy()
+    order = np.random.default_rng(seed).permutation(len(y))[:n]
+    cuts = [int(public * len(order)), int((public + test) * len(order))]
+    known, tested, train = np.split(order, cuts)
+    return Study(X[known], X[train], y[train], sites[train], X[tested], y[tested])

@@ -136,3 +136,72 @@ def nu_polynomials(x, t, nu):
             g, g_old = g + mu * (g - g_old) + omega * r, g
             r, r_old = r + mu * (r - r_old) - omega * x * r, r
         return Fraction(g), Fraction(r)
+
+
+def empirical_features(K_uu, K_xu):
+    """Paper 000: λ^u of 𝕂_uu/n, descending, and φ_i(x) = (nλ_i)^{-1/2} Σ_j V_ji K(x, u_j) for the λ_i that count."""
+    values, V = np.linalg.eigh(K_uu / len(K_uu))
+    values, V = values[::-1], V[:, ::-1]
+    kept = values > 1e-10 * values[0]
+    return values[kept], K_xu @ V[:, kept] / np.sqrt(len(K_uu) * values[kept])
+
+
+def nystrom_kernel(K_xu, K_uu, K_uz):
+    """K̃(x, z) = k(x, u) 𝕂_uu⁺ k(u, z): the kernel of the span of K_{u_j}."""
+    return K_xu @ np.linalg.pinv(K_uu, rcond=1e-12, hermitian=True) @ K_uz
+
+
+def filtered_coefficients(filter, K, y, lam, kappa_sq):
+    """c = (1/N) g_λ(𝕂/N) y for a filter by its name, each by the recursion or system that defines it."""
+    if filter == "tikhonov":
+        return ridge_coefficients(K, y, lam)
+    if filter == "iterated-tikhonov":
+        return iterated_ridge_coefficients(K, y, lam, 2)
+    if filter == "cutoff":
+        return cutoff_coefficients(K, y, lam)
+    if filter == "landweber":
+        return landweber_coefficients(K, y, 1 / kappa_sq, round(kappa_sq / lam))
+    return nu_coefficients(K, y, 1 / kappa_sq, round(np.sqrt(kappa_sq / lam)), 1.0)
+
+
+def less(phi, y, w, spectrum, public_mean, lam, center=False):
+    """Paper 000: a = (C^u + λ)⁻¹ d and b, from rows φ(x_j) of weights w; C^u = diag(λ^u), centred if there is a b.
+
+    ``center`` is False, True (φ and y centred at their means over the rows) or "public" (φ at its public mean).
+    """
+    w = w / np.sum(w)
+    if center is False:
+        return (phi.T @ (w * y)) / (spectrum + lam), 0.0
+    shift = public_mean if center == "public" else w @ phi
+    d = phi.T @ (w * y) - shift * (w @ y)
+    C = np.diag(spectrum) - np.outer(public_mean, public_mean)
+    a = np.linalg.solve(C + lam * np.eye(len(C)), d)
+    return a, w @ y - shift @ a
+
+
+def span_ridge(phi, y, w, lam, center=False):
+    """a and b of min (1/W) Σ w (y - aᵀφ - b)² + λ|a|², from the normal equations of both."""
+    w = w / np.sum(w)
+    n = phi.shape[1]
+    Z = np.column_stack([phi, np.ones(len(phi))]) if center else phi
+    penalty = lam * np.diag(np.append(np.ones(n), np.zeros(Z.shape[1] - n)))
+    solution = np.linalg.solve(Z.T @ (w[:, None] * Z) + penalty, Z.T @ (w * y))
+    return solution[:n], solution[n] if center else 0.0
+
+
+def exact_sums(phi, Y, w):
+    """n, Σw, Σwy, Σwy², Σwφ, Σwφy and Σwφφᵀ in rational arithmetic, rounded once."""
+
+    def total(*factors):
+        rows = zip(*[np.asarray(f, dtype=float) for f in factors])
+        return float(sum(np.prod([Fraction(v) for v in row]) for row in rows))
+
+    columns, labels = list(phi.T), list(Y.T)
+    return {
+        "weight": np.array([total(w)]),
+        "y": np.array([total(w, y) for y in labels]),
+        "yy": np.array([total(w, y, y) for y in labels]),
+        "phi": np.array([total(w, f) for f in columns]),
+        "phi_y": np.array([[total(w, f, y) for y in labels] for f in columns]),
+        "gram": np.array([[total(w, f, g) for g in columns] for f in columns]),
+    }

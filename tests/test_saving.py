@@ -359,7 +359,7 @@ def test_arrays_that_are_missing_or_misshapen_are_refused_or_load(tmp_path):
 def test_a_header_that_is_not_json_or_far_too_deep_is_refused(tmp_path):
     for text in ("not json", "[" * 100_000, "3", '{"format": "1"}'):
         safetensors.numpy.save_file(
-            {}, tmp_path / "a.model", metadata={"unpooled": text, "sha256": files._digest(text, {})}
+            {}, tmp_path / "a.model", metadata={"unpooled": text, "sha256": files.digest(text, {})}
         )
         with pytest.raises(FileError, match=r"a\.model"):
             load(tmp_path / "a.model")

@@ -10,14 +10,19 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
+from .messages import shown
+
 FORMAT = 1
+DEEPEST = 64  # lists and dictionaries in one another
 
 PathLike = str | os.PathLike[str]
 
@@ -27,13 +32,20 @@ class FileError(ValueError):
 
 
 def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write one file of the given kind ("model", "basis", "summary")."""
+    """Write one file of the given kind ("model", "basis", "summary", "candidates", "scores")."""
     from . import __version__
 
     full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
     metadata = {"unpooled": _canonical({"header": full, "sha256": digest(full, arrays)})}
+    with atomic(path) as file:
+        file.write(safetensors.numpy.save(arrays, metadata=metadata))
+
+
+@contextmanager
+def atomic(path: PathLike) -> Iterator[BinaryIO]:
+    """A file to write to that takes its name once all of it is on disk; after an error nothing has changed."""
     target = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -41,7 +53,7 @@ def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, n
         raise FileNotFoundError(f"{target} cannot be written: the folder {target.parent} does not exist") from None
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(safetensors.numpy.save(arrays, metadata=metadata))
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -53,6 +65,14 @@ def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, n
 
 def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a file of the given kind; a FileError says in a sentence what is wrong."""
+    header, arrays = read_any(path)
+    if header.get("kind") != kind:
+        raise FileError(f"{os.fspath(path)} holds {_a(header.get('kind'))}, and {_a(kind)} was asked for")
+    return header, arrays
+
+
+def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The same whatever the kind, which is ``header["kind"]``."""
     name = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{name} does not exist, or is not a file")
@@ -72,15 +92,27 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
         raise FileError(f"{name} is damaged: its header cannot be read; fetch or write it again") from None
     if not intact:
         raise FileError(f"{name} is damaged: its content does not match its SHA-256; fetch or write it again")
-    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+    if not _is_plain(header):
+        raise FileError(f"{name} has a header that is nested too deep or has numbers too large: unpooled wrote no such")
+    if not isinstance(header, dict) or type(header.get("format")) is not int or header["format"] < 1:
         raise FileError(f"{name} has no readable header")
     if header["format"] > FORMAT:
         raise FileError(
             f"{name} has format {header['format']} and this unpooled reads up to {FORMAT}: install a newer unpooled"
         )
-    if header.get("kind") != kind:
-        raise FileError(f"{name} holds a {header.get('kind')}, and a {kind} was asked for")
     return header, arrays
+
+
+def _a(kind: Any) -> str:
+    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else shown(kind)}"
+
+
+def _is_plain(content: Any, depth: int = 0) -> bool:
+    """No deeper than anything that is written here, and no number that has no room in 64 bits."""
+    if isinstance(content, (dict, list)):
+        inner = content.values() if isinstance(content, dict) else content
+        return depth < DEEPEST and all(_is_plain(item, depth + 1) for item in inner)
+    return not isinstance(content, int) or abs(content) < 2**63
 
 
 def _canonical(content: Any) -> str:

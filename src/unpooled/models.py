@@ -8,6 +8,7 @@ import numpy as np
 
 from . import files
 from .estimators import AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor
+from .messages import shown
 
 
 class Savable(Protocol):
@@ -50,6 +51,7 @@ def load(path: files.PathLike) -> Any:
     header, arrays = files.read(path, "model")
     name = header.get("class")
     if not isinstance(name, str) or name not in _CLASSES:
+        name = name if isinstance(name, str) and len(name) < 80 else shown(name)
         raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
     try:
         return _CLASSES[name]._from_parts(header, arrays)

@@ -86,13 +86,13 @@ def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> So
         source.target_names = tuple(str(name) for name in names)
         source.n_outputs = len(names) or (1 if source.one_target else int(y.shape[1]))
         return source
-    X, y, weights = _columns(owner, X, y, sample_weight)
+    X, y, weights = named_columns(owner, X, y, sample_weight)
     named = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
     X = check_X(owner, X, reset=False)
     Y, one_target = check_Y(y, X)
     found = ArraySource(Rows(X, Y, _given_weights(weights, X)))
     found.one_target, found.n_outputs = one_target, int(Y.shape[1])
-    found.target_names = tuple(named) if all(isinstance(name, str) for name in named) else ()
+    found.target_names = tuple(str(name) for name in named) if all(isinstance(n, str) and n for n in named) else ()
     return found
 
 
@@ -102,7 +102,7 @@ def open_unlabeled(X: Any, y: Any, sample_weight: Any) -> Source:
     return source
 
 
-def _columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+def named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Labels and weights that are named as columns of a data frame, and the frame without them."""
     if not hasattr(X, "columns") or not any(isinstance(value, str) for value in (y, sample_weight)):
         if isinstance(y, str) or isinstance(sample_weight, str):

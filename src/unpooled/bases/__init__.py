@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import files
+from ..messages import shown
 from .base import Basis, find
 from .empirical import EmpiricalFeatures
 from .random import RandomFeatures
@@ -17,7 +18,7 @@ def load(path: files.PathLike) -> Basis:
     header, arrays = files.read(path, "basis")
     cls = _CLASSES.get(str(header.get("class")))
     if cls is None:
-        raise files.FileError(f"{path} holds a basis {header.get('class')!r}, which this version does not know")
+        raise files.FileError(f"{path} holds a basis {shown(header.get('class'))}, which this version does not know")
     try:
         basis: Basis = cls._from_content(header, arrays)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from .. import files, threads
-from ..arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
+from ..arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from ..inputs import check_X
 from .maps import RowMap, finite, from_parts
 
@@ -48,6 +48,8 @@ class Basis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         U = check_X(self, U, reset=True)
         weights = check_weights(sample_weight, U)
+        if weights is not None:  # rows of weight zero are as if they were not there
+            U, weights = take_rows(U, np.flatnonzero(weights > 0)), weights[weights > 0]
         self._learn(U, weights)
         self.spread_ = self._fresh_spread(U, weights)
         self._remember()
@@ -155,9 +157,10 @@ class Basis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self, map_: RowMap, A: np.ndarray, eigenvalues: np.ndarray, mean: np.ndarray, n_public: int, kappa_sq: float
     ) -> None:
         self.map_, self.kernel_ = map_, map_.kernel
-        self.coefficients_ = np.ascontiguousarray(A)
+        signs = np.where(mean < 0, -1.0, 1.0)  # an eigenvector has none of its own: no public mean is negative
+        self.coefficients_ = np.ascontiguousarray(A * signs)
         self.eigenvalues_ = np.maximum(eigenvalues, 0.0)
-        self.mean_ = mean
+        self.mean_ = mean * signs
         self.n_public_ = int(n_public)
         self._kappa_sq = float(kappa_sq)
 

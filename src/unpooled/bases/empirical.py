@@ -11,6 +11,7 @@ from .. import threads
 from ..arrays import Array, to_numpy
 from ..kernels import Precomputed, as_kernel
 from ..messages import shown
+from ..solvers.decomposition import NotPositiveDefinite
 from .base import Basis
 from .maps import KernelMap
 from .scaling import Scaling
@@ -62,9 +63,6 @@ class EmpiricalFeatures(Basis):
         if isinstance(kernel, Precomputed):
             raise ValueError("a basis needs a kernel that can be computed at new points, and kernel is precomputed")
         U = to_numpy(U).astype(np.float64)
-        alive = None if weights is None else np.flatnonzero(weights > 0)
-        if weights is not None and alive is not None:
-            U, weights = U[alive], weights[alive]
         scaling = Scaling.of(U, weights) if self.standardize else None
         Z = U if scaling is None else scaling.apply(U)
         kernel = kernel.resolve(Z, weights)
@@ -90,8 +88,13 @@ def independent(K: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     if not np.isfinite(K).all():
         raise ValueError("the kernel gives values that are not finite on the public sample: check its scale")
     if top <= 0:
+        if np.any(K):
+            raise NotPositiveDefinite("the kernel has no positive K(x, x) on the public sample: use a Mercer kernel")
         return rows[:1], np.ones((1, 1))  # a kernel that is zero on all rows: one function, which is zero
     factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(K, lower=1, tol=4 * n * np.finfo(float).eps * top)
+    left = np.diag(K)[pivots[rank:] - 1] - np.sum(factor[rank:, :rank] ** 2, axis=1)
+    if np.min(left, initial=0.0) < -1e-7 * top:
+        raise NotPositiveDefinite("the kernel is not positive semi-definite on the public sample: use a Mercer kernel")
     L = np.tril(factor[:rank, :rank])
     return rows[pivots[:rank] - 1], np.ascontiguousarray(L)
 

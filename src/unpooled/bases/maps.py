@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, like, namespace
+from ..kernels.adapters import Precomputed
 from ..kernels.base import Kernel
 from ..kernels.specs import from_spec, to_spec
+from ..messages import shown
 from .scaling import Scaling
 
 
@@ -123,11 +125,13 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     """The map in a file; a ValueError says what does not fit together."""
     name = {"kernel": "points", "waves": "frequencies"}.get(str(header.get("map")))
     if name is None:
-        raise ValueError(f"it has a map of the unknown kind {header.get('map')!r}")
+        raise ValueError(f"it has a map of the unknown kind {shown(header.get('map'))}")
     rows = finite(name, arrays, ndim=2)
     if not rows.size:
         raise ValueError(f"the array {name} is empty")
     kernel = from_spec(header.get("kernel")).resolve(rows)
+    if isinstance(kernel, Precomputed) or not np.all(np.isfinite(kernel.block(rows[:1], rows[:1]))):
+        raise ValueError("its kernel has no values at its own points")
     scaling = None
     if "shift" in arrays or "scale" in arrays:
         scaling = Scaling(finite("shift", arrays, ndim=1), finite("scale", arrays, ndim=1))

@@ -53,7 +53,10 @@ class RowGroup:
     def _matrix(self, table: Any, names: tuple[str, ...], dtype: type) -> np.ndarray:
         out = np.empty((table.num_rows, len(names)), dtype=dtype)
         for j, name in enumerate(names):
-            out[:, j] = table.column(name).to_numpy()
+            column = table.column(name)
+            # A missing truth value would come as None, which is no number.
+            column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+            out[:, j] = column.to_numpy()
             if not np.all(np.isfinite(out[:, j])):
                 raise ValueError(f"{self._where(name)} has missing or infinite values: drop or impute such rows first")
         return out

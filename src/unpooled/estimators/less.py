@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import selection
@@ -15,16 +16,22 @@ from ..filters import Floats, as_filter
 from ..losses import as_loss
 from ..messages import shown
 from ..solvers.residual_rounds import STEPS
-from ..sources import open_labeled
+from ..sources import is_stream, open_labeled
 from ..summaries.accumulate import mapped_once, of_source
 from ..summaries.candidates import Candidates, scores_of_source
 from ..summaries.summary import Summary, spec_of
 from . import less_rounds, less_storage
-from .less_public import public_rows, site_counts
+from .less_public import MOST, public_rows, site_counts
 from .span import SpanModel, check_center, check_choice, check_fitted
 from .spectral import positive_numbers
-from .summary import SummaryRegressor
+from .summary import SummaryRegressor, _is_number
 from .summary_path import SummaryPath
+
+
+def _keeps_no_rows(model: Any) -> bool:
+    if model.rounds == 1 and (not isinstance(model.loss, str) or model.loss in ("squared",)):
+        return True
+    raise AttributeError("partial_fit keeps no rows, and rounds of residuals need them again: use rounds=1")
 
 
 class LESSRegressor(SpanModel):
@@ -125,6 +132,8 @@ class LESSRegressor(SpanModel):
     def __sklearn_clone__(self) -> LESSRegressor:
         """A clone works on the same engine: a client of a cluster cannot be copied, and need not be."""
         params = {k: clone(v, safe=False) for k, v in self.get_params(deep=False).items() if k != "engine"}
+        if isinstance(self.kernel, Basis):
+            params["kernel"] = self.kernel  # used as it is, and a clone of it has learned nothing
         return type(self)(**params, engine=self.engine)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -142,6 +151,7 @@ class LESSRegressor(SpanModel):
         self._check_parameters()
         basis, own = self._learn_basis(X, y, public, sample_weight)
         source = open_labeled(basis, X, y, sample_weight)
+        own = own and not (is_stream(X) and source.n_rows > MOST)
         self.sites_ = site_counts(sites, source.n_rows)
         engine = as_engine(self.engine)
         self._forget()
@@ -155,14 +165,13 @@ class LESSRegressor(SpanModel):
         self.targets_ = source.target_names
         return self
 
+    @available_if(_keeps_no_rows)
     def partial_fit(self, X: Any, y: Any, public: Any = None, sample_weight: Any = None) -> LESSRegressor:
         """Add rows to those seen so far, and learn from them all; the basis is that of the first call.
 
         Only sums are kept of the rows, so λ is chosen from those, and only one round is possible.
         """
         self._check_parameters()
-        if self.rounds != 1 or spec_of(self.loss) != "squared":
-            raise ValueError("partial_fit keeps no rows, and rounds of residuals need them again: use rounds=1")
         if not hasattr(self, "basis_"):
             self.basis_, _ = self._learn_basis(X, y, public, sample_weight)
             self.__dict__.pop("summary_", None)
@@ -171,13 +180,17 @@ class LESSRegressor(SpanModel):
         so_far: Summary | None = getattr(self, "summary_", None)
         inner = self._inner()
         inner.fit_summary(new if so_far is None else so_far + new, basis=self.basis_)
+        self.__dict__.pop("path_", None)
         self._take(inner, self.basis_)
+        self.sites_, self.targets_ = [], inner.targets_
         return self
 
     def _learn_basis(self, X: Any, y: Any, public: Any, sample_weight: Any) -> tuple[Basis, bool]:
         """The basis, and whether it is of the very rows."""
         if isinstance(self.kernel, Basis):
             check_is_fitted(self.kernel, "map_")
+            if public is not None:
+                raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
             return self.kernel, False
         basis = EmpiricalFeatures(self.kernel, self.n_features, self.standardize, random_state=self.random_state)
         U, weights = public_rows(basis, X, y, public, sample_weight, self.random_state)
@@ -192,11 +205,7 @@ class LESSRegressor(SpanModel):
         scores = None
         own = own and summary.order == 1
         if isinstance(self.lam, str) or np.ndim(self.lam) > 0:
-            if summary.n_rows < 2:
-                raise ValueError(
-                    f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {summary.n_rows}: "
-                    "give lam as a number"
-                )
+            self._check_rows(summary.n_rows)
             equations, found = inner._solutions(summary, basis, own)
             candidates = Candidates.of(basis.digest, equations, found, summary.targets)
             scores = scores_of_source(candidates, mapped, source, engine, self.verbose)
@@ -226,6 +235,8 @@ class LESSRegressor(SpanModel):
             float(self.tol),
         )
         lams = self._grid(basis)
+        if not _is_number(self.lam):
+            self._check_rows(source.n_rows)
         found = less_rounds.run(source, basis, mapped, lams, plan, engine)
         chosen = 0
         if len(lams) > 1 or isinstance(self.lam, str):
@@ -253,6 +264,12 @@ class LESSRegressor(SpanModel):
         self.n_rounds_, self.history_, self.floor_ = found.n_rounds, found.history, None
         self.loss_ = spec_of(found.loss)
         self.n_features_rule_ = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * self.lam_))
+
+    def _check_rows(self, n_rows: int) -> None:
+        if n_rows < 2:
+            raise ValueError(
+                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n_rows}: give lam as a number"
+            )
 
     def _grid(self, basis: Basis) -> Floats:
         if not isinstance(self.lam, str):

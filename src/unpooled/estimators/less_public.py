@@ -9,7 +9,7 @@ import numpy as np
 from ..bases import Basis
 from ..blocks.base import concatenate
 from ..inputs import check_weights, check_X
-from ..sources import is_stream, open_unlabeled, site_labels
+from ..sources import is_stream, named_columns, open_unlabeled, site_labels
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
 
@@ -19,33 +19,32 @@ def public_rows(
 ) -> tuple[Any, np.ndarray | None]:
     """The rows the basis is learned from, and their weights: the public ones, or X itself."""
     if public is None and not is_stream(X):
-        basis.__dict__.pop("feature_names_in_", None)
-        weights = None
-        if sample_weight is not None and not isinstance(sample_weight, str):
-            weights = check_weights(sample_weight, check_X(basis, X, reset=True))
-        if isinstance(y, str) and hasattr(X, "columns"):
-            dropped = [name for name in (y, sample_weight) if isinstance(name, str)]
-            X = X[[name for name in X.columns if name not in dropped]]
-        return X, weights
+        X, _, weights = named_columns(basis, X, y, sample_weight)
+        return X, None if weights is None else check_weights(weights, check_X(basis, X, reset=True))
     if public is None:
-        source = open_unlabeled(X, y, sample_weight)
-        return _drawn(source, random_state)
+        return _drawn(open_unlabeled(X, y, sample_weight), random_state)
+    # The public sample may have been cut from the same table: labels and weights are no inputs there either.
+    named = [y, sample_weight] if not isinstance(y, (list, tuple)) else [*y, sample_weight]
+    named = [name for name in named if isinstance(name, str)]
     if is_stream(public):
-        return _drawn(open_unlabeled(public, None, None), random_state)
+        return _drawn(open_unlabeled(public, None, None), random_state, named)
+    if named and any(name in named for name in getattr(public, "columns", [])):
+        public = public[[name for name in public.columns if name not in named]]
     return public, None
 
 
-def _drawn(source: Any, random_state: Any) -> tuple[Any, None]:
+def _drawn(source: Any, random_state: Any, dropped: list[str] | None = None) -> tuple[Any, np.ndarray | None]:
     """At most MOST rows of a stream, drawn at random; data frames keep the names of the columns."""
     rows = np.arange(source.n_rows)
     if len(rows) > MOST:
         rows = np.sort(np.random.default_rng(random_state).choice(rows, MOST, replace=False))
-    found = concatenate([part.read() for part in source.slices(rows)]).X
+    found = concatenate([part.read() for part in source.slices(rows)])
     if source.names is None:
-        return found, None
+        return found.X, found.weights
     import pyarrow as pa
 
-    return pa.table({name: found[:, j] for j, name in enumerate(source.names)}), None
+    columns = {name: found.X[:, j] for j, name in enumerate(source.names) if name not in (dropped or [])}
+    return pa.table(columns), found.weights
 
 
 def site_counts(sites: Any, n: int) -> list[dict[str, Any]]:

@@ -14,11 +14,12 @@ from ..losses import Loss, as_loss
 from ..solvers.residual_rounds import Rounds
 from ..summaries.accumulate import Functions, of_source
 from ..summaries.counting import median
-from .summary import centred_message, from_point, means_of, preconditioner, public_system, ridge_term
+from .summary import centred_message, from_mean, from_point, means_of, preconditioners, public_system, ridge_term
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and
 # the usual choice for the Welsch loss, which is correntropy.
 CONSTANTS = {"huber": 1.345, "correntropy": 2.985}
+PROBES = 2  # random labels beside the true ones, which tell the degrees of freedom and speed up conjugate steps
 SETTLED = 0.05  # the scale is kept once it moves by less
 
 
@@ -33,7 +34,6 @@ class Plan:
     ridge: bool
     steps: str
     tol: float
-    n_features: Any = "all"
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Outcome:
 
     coef: Floats  #: (L, M, T)
     intercept: Floats  #: (L, T)
-    df: Floats  #: (L,) by the public spectrum
+    df: Floats  #: (L,) the trace of labels to fits: from random labels, or by the spread of the features
     loss: Loss
     n_rounds: int
     history: list[dict[str, float]] = field(default_factory=list)
@@ -50,52 +50,66 @@ class Outcome:
 
 def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, engine: Any) -> Outcome:
     """The rounds; ``mapped`` is the basis or one that knows its features already."""
-    M, T, L = basis.n_features_, source.n_outputs, len(lams)
-    columns = L * T
+    M, L = basis.n_features_, len(lams)
     with_intercept = plan.center is not False
     loss, scaled_by = _loss(plan.loss)
-    public = public_system(basis, plan.center, "all" if isinstance(plan.n_features, str) else plan.n_features)
-    by_rule = isinstance(plan.n_features, str) and plan.n_features == "rule"
-    ridge = np.repeat(ridge_term(lams if plan.ridge else 0.0 * lams, M, with_intercept), T, axis=1)
+    probes = PROBES if loss.bound == np.inf and L > 1 else 0
+    T = source.n_outputs + probes
+    public = public_system(basis, plan.center)
+    column_lams = np.repeat(lams, T)
+    plain, careful = preconditioners(public, plan.filter, column_lams, "all", with_intercept)
     rounds = Rounds(
-        preconditioner(public, plan.filter, lams, by_rule, with_intercept),
-        ridge,
+        plain,
+        np.zeros((M + with_intercept, L * T)),
+        ridge_term(column_lams if plan.ridge else 0.0 * column_lams, M, with_intercept),
         quadratic=loss.bound == np.inf,
         steps=plan.steps,
-        point=np.zeros((M + with_intercept, columns)),
+        careful=careful if plan.ridge else None,
     )
     shift = basis.mean_ if plan.center == "public" else np.zeros(M)
-    if scaled_by and with_intercept:
+    if loss.bound < np.inf and with_intercept:
         # A robust fit must not start from zero where the labels are far from it.
         start = median(source, mapped, Functions(np.zeros((M, T)), np.zeros(T)), False, engine)
         rounds.point[-1] = np.tile(start, L)
     history: list[dict[str, float]] = []
-    scale = np.inf
+    scale, n, d = np.inf, np.inf, np.zeros(0)
     for number in range(1, plan.rounds + 1):
         functions = Functions(*from_point(rounds.point, shift, with_intercept))
         if scaled_by and number <= plan.rounds // 2 + 1:
-            found = _scale(source, mapped, functions, scaled_by, engine)
+            done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
+            found = scaled_by * _deviation(source, mapped, functions, done / n, engine)
             if scale == np.inf or abs(found - scale) > SETTLED * scale:
                 scale, loss = found, as_loss(str(plan.loss), found)
                 if number > 1:
                     rounds.restart()
         first = number == 1 and loss.bound == np.inf
-        summary = of_source(mapped, source, 1, None if first else functions, loss, engine)
+        summary = of_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
         means = means_of(summary)
+        n = means.n
         if first:  # the labels themselves, the same for every λ
             means = _tiled(means, L)
         if number == 1 and plan.center is True:
             shift = means.phi
         message = centred_message(means, shift, with_intercept)
+        if first and plan.center is True:
+            message = from_mean(rounds, message)
+        d = message if number == 1 else d
         value = None if summary.loss_sum is None else summary.loss_sum / summary.weight
         rounds.receive(message, value)
         mean_loss = 0.5 * means.yy if value is None else value
         history.append({"round": number, "loss": float(np.mean(mean_loss)), "left": rounds.progress})
         if rounds.progress <= plan.tol and number > 1:
             break
-    coef, intercept = from_point(rounds.point, shift, with_intercept)
-    df = degrees_of_freedom(public.sigma, plan, lams, public.kappa_sq, len(history)) + with_intercept
-    return Outcome(coef.T.reshape(L, T, M).transpose(0, 2, 1), intercept.reshape(L, T), df, loss, len(history), history)
+    result = rounds.result
+    coef, intercept = from_point(result, shift, with_intercept)
+    coef, intercept = coef.T.reshape(L, T, M).transpose(0, 2, 1), intercept.reshape(L, T)
+    if probes:
+        # W · (1/W) Σ w z f_z(x) for labels z: zᵀH z.
+        df = (n * np.sum(d * result, axis=0)).reshape(L, T)[:, -probes:].mean(axis=1) + with_intercept
+        coef, intercept = coef[:, :, :-probes], intercept[:, :-probes]
+    else:
+        df = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, len(history)) + with_intercept
+    return Outcome(coef, intercept, df, loss, len(history), history)
 
 
 def mean_losses(source: Source, mapped: Any, found: Outcome, engine: Any) -> tuple[Floats, float]:
@@ -107,9 +121,9 @@ def mean_losses(source: Source, mapped: Any, found: Outcome, engine: Any) -> tup
     return (summary.loss_sum / summary.weight).reshape(L, T), max(summary.weight, float(summary.n_rows))
 
 
-def degrees_of_freedom(sigma: Floats, plan: Plan, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
-    """The trace of labels to fits, as the public spectrum has it: Σ 1 - r^t after t rounds of a filter 1 - r = σg."""
-    _, left = plan.filter.path(sigma, lams, kappa_sq)
+def degrees_of_freedom(spread: Floats, plan: Plan, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
+    """The trace of labels to fits, as the features' spread has it: Σ 1 - r^t after t rounds of a filter 1 - r = σg."""
+    _, left = plan.filter.path(np.minimum(spread, kappa_sq), lams, kappa_sq)
     return np.asarray(np.sum(1.0 - (left if plan.ridge else left**n_rounds), axis=1))
 
 
@@ -119,10 +133,16 @@ def _loss(given: Any) -> tuple[Loss, float]:
     return loss, CONSTANTS[given] if isinstance(given, str) and loss.scaled else 0.0
 
 
-def _scale(source: Source, mapped: Any, functions: Functions, constant: float, engine: Any) -> float:
-    """The scale for the residuals of the best function: constant · 1.4826 · median |u|, smallest over the functions."""
-    spread = median(source, mapped, functions, True, engine)
-    return float(max(constant * 1.4826 * np.min(spread), np.finfo(float).tiny))
+def _deviation(source: Source, mapped: Any, functions: Functions, fitted: Floats, engine: Any) -> float:
+    """The robust standard deviation 1.4826 · median |u| of the best λ; of several labels that of the largest.
+
+    ``fitted`` is df/n for every λ. Residuals are too small by 1 - df/n, and those of a function with half as many
+    degrees of freedom as rows say nothing, for it may reproduce the labels: they count where there are no others.
+    """
+    spread = median(source, mapped, functions, True, engine).reshape(len(fitted), -1)
+    trusted = fitted <= 0.5
+    best = np.min((spread / (1.0 - fitted)[:, None])[trusted] if np.any(trusted) else spread, axis=0)
+    return float(max(1.4826 * np.max(best), np.finfo(float).tiny))
 
 
 def _tiled(means: Any, L: int) -> Any:

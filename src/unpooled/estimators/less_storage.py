@@ -15,6 +15,7 @@ from ..losses import as_loss
 from ..losses import from_spec as loss_from_spec
 from ..losses import to_spec as loss_spec
 from .storage import numbers, whole_or_none
+from .stored import check_params
 from .summary_storage import restore_shared, shared_parts
 
 PLAIN = ("n_features", "rounds", "order", "center", "ridge", "steps", "tol", "standardize", "verbose")
@@ -40,10 +41,12 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The model; a ValueError, KeyError or TypeError where the parts are not one."""
     params = dict(header["params"])
+    check_params(params)
     params["kernel"] = None if params["kernel"] is None else kernel_from_spec(params["kernel"])
     params["filter"] = from_spec(params["filter"])
     params["loss"] = params["loss"] if isinstance(params["loss"], str) else loss_from_spec(params["loss"])
     model = cls(**params)
+    model._check_parameters()
     restore_shared(model, header, arrays)
     if not hasattr(model, "floor_"):
         model.floor_ = None

@@ -140,11 +140,19 @@ class SummaryRegressor(SpanModel):
             raise ValueError(f"this is a summary of {what}, and this model is {mine[:12]}")
         if residuals.contents.loss != self.loss_:
             raise ValueError(f"the residuals are of the loss {residuals.contents.loss}, the model's is {self.loss_}")
+        if residuals.digest != self.basis_digest_:
+            names = f"{residuals.digest[:12]}, and the model of {self.basis_digest_[:12]}"
+            raise ValueError(f"the residuals are of the basis {names}: summarise them in the model's own")
+        if self.targets_ and residuals.targets and residuals.targets != self.targets_:
+            names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
+            raise ValueError(f"the residuals are of the label {names}")
         found = residuals.basis(basis)
         rounds = self._rounds(found)
         message, loss = self._message(residuals)
         rounds.receive(message, loss)
-        self._keep_rounds(rounds, found)
+        coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
+        self._settle(found, coef, intercept, self.one_target_)
+        self._keep_rounds(rounds)
         return self
 
     def _fit(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> None:
@@ -155,7 +163,7 @@ class SummaryRegressor(SpanModel):
         chosen, path = 0, None
         if len(found.lam) > 1 or not _is_number(self.lam):
             chosen, path = self._choose(summary, basis, equations, found, scores)
-        for name in ("path_", "rounds_"):
+        for name in ("path_", "rounds_", "_asked"):
             self.__dict__.pop(name, None)
         self.lam_ = float(found.lam[chosen])
         self.summary_, self.n_rounds_ = summary, 1
@@ -234,7 +242,8 @@ class SummaryRegressor(SpanModel):
     def _warn_of_floor(self, equations: System, found: Solutions, chosen: int) -> None:
         spread = float(np.sqrt(np.max(equations.y_square)))
         noise = float(np.max(np.sqrt(equations.y_square * found.df[chosen] / equations.n)))
-        if self.floor_.error > max(FLOOR_WORTH_A_WARNING * spread, noise):
+        rounding = 1e-8 * float(np.max(np.abs(equations.y_mean)))
+        if self.floor_.error > max(FLOOR_WORTH_A_WARNING * spread, noise, rounding):
             warnings.warn(
                 f"{self.floor_.n_public} public rows stand for {equations.n:.0f}: predictions will be off by about "
                 f"{self.floor_.error:.2g} for that reason alone; use more public rows, order=2, or rounds of residuals",
@@ -243,23 +252,28 @@ class SummaryRegressor(SpanModel):
             )
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
-        rounds = self._rounds(basis)
-        size = basis.n_features_ + (self.centering_ != "none")
-        rounds.point = np.zeros((size, summary.contents.n_outputs))
+        rounds = self._rounds(basis, begun=False)
         rounds.receive(*self._message(summary))
-        self.rounds_ = rounds.to_arrays()
+        self._keep_rounds(rounds)
 
-    def _rounds(self, basis: Basis) -> Rounds:
+    def _rounds(self, basis: Basis, begun: bool = True) -> Rounds:
         """The rounds so far, ready for the next message."""
         if self.summary_order_ != 1:
             raise ValueError("a model of second order is exact already: rounds of residuals are for order 1")
+        with_intercept = self.centering_ != "none"
+        M, T = basis.n_features_, self.summary_.contents.n_outputs
+        lams = np.full(T, self.lam_)
         public = public_system(basis, check_center(self.center), self.n_features)
-        filter_ = as_filter(self.filter)
-        rule = isinstance(self.n_features, str) and self.n_features == "rule"
-        precondition = preconditioner(public, filter_, np.asarray([self.lam_]), rule, self.centering_ != "none")
-        lam = ridge_term(self.lam_ if self.ridge else 0.0, basis.n_features_, self.centering_ != "none")
-        rounds = Rounds(precondition, lam, quadratic=self.loss_ == "squared", steps=self.steps)
-        return rounds.restored(getattr(self, "rounds_", {}), getattr(self, "n_rounds_", 0))
+        plain, careful = preconditioners(public, as_filter(self.filter), lams, self.n_features, with_intercept)
+        rounds = Rounds(
+            plain,
+            np.zeros((M + with_intercept, T)),
+            ridge_term(lams if self.ridge else 0.0 * lams, M, with_intercept),
+            quadratic=self.loss_ == "squared",
+            steps=self.steps,
+            careful=careful if self.ridge else None,
+        )
+        return rounds.restored(self.rounds_, self.n_rounds_) if begun else rounds
 
     @property
     def summary_order_(self) -> int:
@@ -271,11 +285,15 @@ class SummaryRegressor(SpanModel):
         message = centred_message(means_of(summary), self.shift_, self.centering_ != "none")
         return message, None if loss is None else loss / summary.weight
 
-    def _keep_rounds(self, rounds: Rounds, basis: Basis) -> None:
-        coef, intercept = from_point(rounds.point, self.shift_, self.centering_ != "none")
-        self._settle(basis, coef, intercept, self.one_target_)
-        self.rounds_ = rounds.to_arrays()
-        self.n_rounds_ += 1
+    def _keep_rounds(self, rounds: Rounds) -> None:
+        self.rounds_, self.n_rounds_ = rounds.to_arrays(), rounds.n_received
+        self._asked = from_point(rounds.point, self.shift_, self.centering_ != "none")
+
+    def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """a and b where residuals are to be taken next: the model itself, or, once plain steps have proved too long,
+        the point that rounds ask about next."""
+        known = super().coefficients_in(basis)
+        return known if known is None or self.summary_order_ != 1 else self._asked
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         check_fitted(self)
@@ -309,26 +327,31 @@ def public_system(basis: Basis, center: bool | str, n_features: Any = "all") -> 
     return found if isinstance(n_features, str) else limited(found, int(n_features))
 
 
-def preconditioner(public: System, filter: Filter, lams: Floats, by_rule: bool, with_intercept: bool) -> Any:
-    """r ↦ g_λ(C^u) r, for columns that belong to the λ in turn, as many to each; the intercept's row stays."""
+def preconditioners(
+    public: System, filter: Filter, lams: Floats, n_features: Any, with_intercept: bool
+) -> tuple[Any, Any]:
+    """r ↦ g_λ(C^u) r, a λ for each column, and r ↦ (q+λ)⁻¹ r, q the spread at fresh rows; the intercept's row stays.
+
+    The second knows that the smallest public eigenvalues are too small for other rows.
+    """
     g, _ = filter.path(public.sigma, lams, public.kappa_sq)
-    if by_rule:
+    if isinstance(n_features, str) and n_features == "rule":
         g = np.where(public.sigma[None, :] > public.kappa_sq * lams[:, None], g, 0.0)
     M = len(public.shift)
 
-    def precondition(r: Floats) -> Floats:
-        weights = np.repeat(g.T, r.shape[1] // len(lams), axis=1)
-        inside = r[:M]
-        t = inside[: len(public.sigma)] if public.vectors is None else public.vectors.T @ inside
-        out = public.lifted(weights * t)
-        return np.concatenate([out, r[M:]]) if with_intercept else out
+    def applying(weights: Floats) -> Any:
+        def apply(r: Floats) -> Floats:
+            t = r[: len(public.sigma)] if public.vectors is None else public.vectors.T @ r[:M]
+            out = public.lifted(weights.T * t)
+            return np.concatenate([out, r[M:]]) if with_intercept else out
 
-    return precondition
+        return apply
+
+    return applying(g), applying(np.where(g > 0, 1.0 / (public.spread + lams[:, None]), 0.0))
 
 
-def ridge_term(lams: Any, M: int, with_intercept: bool) -> Floats:
+def ridge_term(lams: Floats, M: int, with_intercept: bool) -> Floats:
     """λ for every coefficient (a row) and column, 0 for the intercept."""
-    lams = np.atleast_1d(lams)
     rows = np.broadcast_to(lams, (M, len(lams)))
     return np.concatenate([rows, np.zeros((1, len(lams)))]) if with_intercept else np.array(rows)
 
@@ -337,6 +360,16 @@ def centred_message(means: Means, shift: Floats, with_intercept: bool) -> Floats
     """(1/n) Σ ψ (φ - shift), and (1/n) Σ ψ for the intercept."""
     message = means.phi_y - np.outer(shift, means.y)
     return np.concatenate([message, means.y[None]]) if with_intercept else message
+
+
+def from_mean(rounds: Rounds, message: Floats) -> Floats:
+    """The message at the mean of y, where the rounds then begin, from the one at zero.
+
+    With features centred on the rows the mean of y is the best intercept whatever a is. Were it one more coordinate of
+    the first step, a shift of y would have a say in how long that step is.
+    """
+    rounds.point[-1] = message[-1]
+    return np.concatenate([message[:-1], np.zeros_like(message[-1:])])
 
 
 def from_point(point: Floats, shift: Floats, with_intercept: bool) -> tuple[Floats, Floats]:

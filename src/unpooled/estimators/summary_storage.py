@@ -9,9 +9,10 @@ import numpy as np
 from ..bases.maps import finite
 from ..filters import as_filter, from_spec, to_spec
 from ..predictors import BasisPredictor
-from ..solvers.moments import Mismatch
+from ..summaries.candidates import CENTERINGS
 from ..summaries.summary import Contents, Summary, from_arrays, is_digest, loss_of, shapes, spec_of, to_arrays
 from .storage import numbers
+from .stored import check_params, floor_of, path_of, texts
 from .summary_path import SummaryPath
 
 
@@ -50,29 +51,25 @@ def restore_shared(model: Any, header: dict[str, Any], arrays: dict[str, np.ndar
         raise ValueError("its coefficients do not go with its basis")
     if not (isinstance(lam, float) and lam > 0 and type(header["n_rounds"]) is int and header["n_rounds"] > 0):
         raise ValueError("its λ or number of rounds is not a positive number")
-    if len(names) not in (0, predictor.map.n_features_in):
-        raise ValueError("its column names do not go with its columns")
-    one_target = bool(header["one_target"])
+    T, one_target = coef.shape[1], header["one_target"]
+    texts("columns", names, (0, predictor.map.n_features_in))
+    texts("labels", header["targets"], (0, T))
+    if type(one_target) is not bool or (one_target and T != 1) or type(header["n_features_rule"]) is not int:
+        raise ValueError("it does not say how many labels it predicts, or with how many features")
     model.predictor_, model.coef_matrix_, model.lam_ = predictor, coef, lam
     model.basis_digest_, model.kernel_ = header["basis"], predictor.map.kernel
     model.coef_ = coef[:, 0] if one_target else coef
     model.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
     model.one_target_, model.n_features_in_ = one_target, predictor.map.n_features_in
-    model.targets_ = tuple(str(name) for name in header["targets"])
+    model.targets_ = tuple(header["targets"])
     model.loss_, model.n_rounds_ = spec_of(loss_of(header["loss"])), header["n_rounds"]
-    model.n_features_rule_ = int(header["n_features_rule"])
+    model.n_features_rule_ = header["n_features_rule"]
     if names:
-        model.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
-    if header["floor"] is not None:
-        model.floor_ = Mismatch(**header["floor"])
+        model.feature_names_in_ = np.asarray(names, dtype=object)
+    if (floor := floor_of(header["floor"])) is not None:
+        model.floor_ = floor
     if "path" in header:
-        model.path_ = SummaryPath(
-            finite("path.lam", arrays, ndim=1),
-            arrays["path.criterion"],
-            finite("path.df", arrays, ndim=1),
-            str(header["path"]),
-            arrays["path.index"],
-        )
+        model.path_ = path_of(header["path"], arrays, T, one_target)
 
 
 def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -83,8 +80,8 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "params": {
             "filter": to_spec(as_filter(model.filter)),
             "lam": numbers(model.lam),
-            "center": model.center,
-            "n_features": model.n_features,
+            "center": bool(model.center) if isinstance(model.center, np.bool_) else model.center,
+            "n_features": model.n_features if isinstance(model.n_features, str) else int(model.n_features),
             "ridge": bool(model.ridge),
             "steps": model.steps,
             "grid": numbers(model.grid),
@@ -99,12 +96,17 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The model; a ValueError, KeyError or TypeError where the parts are not one."""
+    from .summary import from_point
+
     params = dict(header["params"])
+    check_params(params)
     model = cls(**params | {"filter": from_spec(params["filter"])})
     restore_shared(model, header, arrays)
     M, T = model.coef_matrix_.shape
     model.shift_, model.centering_ = finite("feature_mean", arrays, ndim=1), str(header["centering"])
     about = header["summary"]
+    if model.centering_ not in CENTERINGS:
+        raise ValueError("it does not say where its features are centred")
     if type(about["n_rows"]) is not int or about["n_rows"] < 1 or about["order"] not in (1, 2):
         raise ValueError("its summary does not say how many rows it is of")
     contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
@@ -116,8 +118,11 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
         raise ValueError("the state of its rounds is missing")
     size = (M + (model.centering_ != "none"), T)
     for name, array in rounds.items():
-        if array.shape not in (size, (T,)):
+        if array.shape not in (size, (T,)) and not (name in ("rounds.S", "rounds.CS") and len(array) == size[0]):
             raise ValueError(f"the array {name} has the shape {array.shape}")
     if rounds:
+        if "rounds.point" not in rounds or rounds["rounds.point"].shape != size:
+            raise ValueError("the state of its rounds is not complete")
         model.rounds_ = rounds
+        model._asked = from_point(rounds["rounds.point"], model.shift_, model.centering_ != "none")
     return model

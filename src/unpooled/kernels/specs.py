@@ -84,4 +84,9 @@ def _rich(value: Any) -> Any:
         return _GP[value["scikit-learn"]](**params)
     if isinstance(value, dict):
         return from_spec(value)
-    return np.asarray(value, dtype=float) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    numbers = np.asarray(value, dtype=float)
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError(f"{shown(value)} are not the numbers of a kernel")
+    return numbers

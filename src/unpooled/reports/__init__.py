@@ -1,1 +1,1 @@
-"""Plots and reports. Needs matplotlib: ``pip install unpooled[plot]``."""
+"""Plots and pages. Plots need matplotlib: ``pip install unpooled[plot]``."""

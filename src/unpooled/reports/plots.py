@@ -1,7 +1,8 @@
-"""Plots of fitted models. Only this module touches matplotlib, and only when it is called."""
+"""Plots of fitted models. Only this module imports matplotlib, and only when it is called."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,12 +20,18 @@ _NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold", "risk": "risk es
 
 def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
     """A figure that belongs to nobody: no global state, no window, no back-end is chosen for the user."""
+    figure, (ax,) = new_panels(width, height, (1,))
+    return figure, ax
+
+
+def new_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """The same with panels side by side, of these shares of the width."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'unpooled[plot]'") from None
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
+    return figure, list(figure.subplots(1, len(shares), width_ratios=shares, squeeze=False)[0])
 
 
 def plot_path(path: Path | SummaryPath, ax: Axes | None = None, **line: Any) -> Axes:

@@ -23,6 +23,10 @@ class LogError(ValueError):
     """A log that was changed or damaged, or that cannot be written."""
 
 
+class LogGrown(LogError):
+    """Somebody else has added to the log meanwhile."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line: what happened (``event``), when, and the hashes that chain it to the line before."""
@@ -63,6 +67,18 @@ def refused(release: Release, reasons: Sequence[str]) -> dict[str, Any]:
     return {"what": "refused", "release": release.to_dict(), "reasons": list(reasons)}
 
 
+def releases_in(entries: Sequence[Entry], path: Path) -> list[Release]:
+    """What left, by these entries of the log at ``path``."""
+    found = []
+    for entry in entries:
+        if entry.event.get("what") == "left":
+            try:
+                found.append(Release.from_dict(entry.event.get("release")))
+            except ValueError as error:
+                raise LogError(f"entry {entry.sequence} of {path} does not say what left: {error}") from None
+    return found
+
+
 class Log:
     """An append-only log in one file. Lines that are edited, deleted, inserted or moved break the chain.
 
@@ -73,8 +89,11 @@ class Log:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
-    def append(self, event: Mapping[str, Any]) -> Entry:
-        """Add an entry, on disk before this returns; a LogError where the chain so far is broken."""
+    def append(self, event: Mapping[str, Any], after: str | None = None) -> Entry:
+        """Add an entry, on disk before this returns; a LogError where the chain so far is broken.
+
+        ``after`` is the head that the event was decided on: a LogGrown where it is no longer the last.
+        """
         try:
             content = json.loads(_canonical(dict(event)))
         except (TypeError, ValueError, RecursionError) as error:
@@ -86,6 +105,8 @@ class Log:
             checked, _ = _check(data, self.path)
             if checked.problem is not None:
                 raise LogError(f"{checked.problem}; nothing is added to a log that is not whole")
+            if after is not None and after != checked.head:
+                raise LogGrown(f"the log {self.path} has grown meanwhile: look at it again")
             entry = _entry(checked.count, _now(), checked.head, content)
             _write(file, _canonical(asdict(entry)).encode() + b"\n", len(data), self.path)
         return entry
@@ -99,14 +120,7 @@ class Log:
 
     def releases(self) -> list[Release]:
         """What has left so far, for a policy to compare with."""
-        found = []
-        for entry in self.entries():
-            if entry.event.get("what") == "left":
-                try:
-                    found.append(Release.from_dict(entry.event.get("release")))
-                except ValueError as error:
-                    raise LogError(f"entry {entry.sequence} of {self.path} does not say what left: {error}") from None
-        return found
+        return releases_in(self.entries(), self.path)
 
     def verify(self, expected_head: str | None = None, expected_count: int | None = None) -> Verification:
         """Check the chain, and that it still begins with what was noted of it earlier.

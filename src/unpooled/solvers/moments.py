@@ -85,7 +85,7 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
         known = int(np.sum(basis.eigenvalues_ > 8 * np.finfo(float).eps * basis.eigenvalues_[0]))
         sigma, spread, vectors = basis.eigenvalues_[: max(known, 1)], basis.spread_[: max(known, 1)], None
     else:
-        known = basis.eigenvalues_ > 8 * np.finfo(float).eps * basis.eigenvalues_[0]
+        known = basis.eigenvalues_ >= 8 * np.finfo(float).eps * basis.eigenvalues_[0]
         C = np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_)
         sigma, vectors = _decomposed(C[np.ix_(known, known)], kappa_sq)
         excess = basis.spread_ - basis.eigenvalues_

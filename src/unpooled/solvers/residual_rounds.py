@@ -2,18 +2,20 @@
 
 In a round the sites send r = (1/n) Σ ψ(y - f(x)) φ(x), the negative gradient of J(a) = (1/n) Σ ρ(y - aᵀφ(x)), and
 
-    a ← a + s P r,     P = (C^u + λ)⁻¹ of the public sample.
+    a ← a + P r,     P = (C^u + λ)⁻¹ of the public sample.
 
-From a = 0, with s = 1 and ψ(u) = u, the first round is LESS and the rounds are iterated Tikhonov with a public
-preconditioner; where the public sample is the rows, the filter of that name exactly. They converge to the
-least-squares solution in the span, from which -λa in every r (``ridge``) makes the ridge solution.
+From a = 0 with ψ(u) = u the first round is LESS and the rounds are iterated Tikhonov with a public preconditioner;
+where the public sample is the rows, the filter of that name exactly. They converge to the least-squares solution in
+the span (the one smallest in the P⁻¹-norm), from which -λa in every r (``ridge``) makes the ridge solution.
 
-A full step contracts only while the largest eigenvalue of P·C^x is below 2, and nobody knows C^x. But the message at
-a + p, p = P r, tells how far it was right to go. With squares J is a parabola along p and r is linear, so the best step
-α = rᵀp / (r - r')ᵀp is known exactly, r' being the new message. J falls while α > 1/2. A full step that was too long
-(α ≤ 0.55) becomes α, with r interpolated so that no message is lost, and from there the rounds go on as conjugate
-gradients preconditioned by P, which take the best step every time: J falls in every round, and they converge always.
-With the steps "conjugate" they do so from the start; the same messages, far fewer rounds.
+A full step contracts only while the largest eigenvalue of P·C^x is below 2, and nobody knows C^x. But with squares r is
+linear, r = d - C^x a, so the message at a point a + p tells C^x p, and with that how far it was right to go:
+α = rᵀp / pᵀ(C^x + ridge)p, J falling while α > 1/2. A column whose full step was too long (α ≤ 0.55) takes the best
+point of all those that messages have told about instead: the minimiser of J over the span of every direction tried,
+of all columns, since they share C^x. Then P r from there is the next point to ask about. J falls in every round, and
+they converge always: with one column these are conjugate gradients preconditioned by P, with many λ side by side a
+block of them. With the steps "conjugate" all columns do so from the start: the same messages, far fewer rounds.
+
 With another loss J itself is compared (sites send Σρ), and a step that does not lower it is shortened.
 """
 
@@ -26,102 +28,130 @@ from typing import Any
 import numpy as np
 
 from ..filters import Floats
+from .subspace import Subspace
 
-_STATE = ("point", "base", "r", "J", "direction", "step", "product", "held", "first")
 STEPS = ("plain", "conjugate")
 GOOD = 0.55  # a full step is kept where the best one is longer than this
 ENOUGH = 1e-4  # of the decrease that the slope promises: what J must fall by
+Map = Callable[[Floats], Floats]
+_STATE = ("point", "base", "r", "J", "step", "held", "first", "product", "asked", "told")
 
 
 @dataclass
 class Rounds:
-    """Where the next message is wanted (``point``), and what the messages so far have told. Columns are independent.
+    """``point`` is where the next message is wanted, ``result`` the functions so far; (M, T) arrays, one a column.
 
-    ``precondition`` maps an (M, T) array r to P r; ``lam`` is the ridge term kept in every round, one a column, or 0.
+    ``precondition`` maps r to P r. ``careful`` is the P of columns that do not take plain steps, where any will do.
+    ``ridge`` is λ for every coefficient and column, or 0.
     """
 
-    precondition: Callable[[Floats], Floats] = field(repr=False)
-    lam: Floats | float = 0.0
+    precondition: Map = field(repr=False)
+    point: Floats = field(repr=False)
+    ridge: Floats = field(repr=False)
     quadratic: bool = True
     steps: str = "plain"
+    careful: Map | None = field(repr=False, default=None)
     n_received: int = 0
-    point: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    base: Any = None  #: the last point that was accepted, with its r, J and the step tried from it
+    base: Any = None  #: the best point whose message is known, with r and, other than for squares, J there
     r: Any = None
     J: Any = None
-    direction: Any = None
-    step: Any = None
-    product: Floats | None = None  #: rᵀP r at the base
-    held: Floats | None = None  #: columns whose full steps were too long, 1 or 0
-    first: Floats | None = None  #: rᵀP r at the start
+    step: Any = None  #: from base to point, in P r; other than for squares
+    held: Any = None  #: 1 for columns whose last full step was too long
+    product: Any = None  #: rᵀP r at the base
+    first: Any = None  #: rᵀP r at the start
+    asked: Any = None  #: the point of the last message, and that message
+    told: Any = None
+    known: Subspace | None = None
 
     def receive(self, message: Floats, loss: Floats | None = None) -> None:
         """Take in the message at ``point``, and move it."""
-        r = message - self.lam * self.point
-        J = None if loss is None else loss + 0.5 * np.sum(self.lam * self.point * self.point, axis=0)
         self.n_received += 1
+        point = self.point
+        r = message - self.ridge * point
+        J = None if loss is None else loss + 0.5 * np.sum(self.ridge * point * point, axis=0)
         if self.base is None:
-            self._accept(self.point, r, J, np.ones(r.shape[1]))
+            self.known = Subspace.empty(len(message))
+            held = float(self.steps == "conjugate") if self.quadratic else 0.0
+            self._move(point, r, J, np.ones(r.shape[1]), np.full(r.shape[1], held))
         elif self.quadratic:
-            self._along_parabola(r)
+            self._learn(message, r)
         else:
             self._downhill(r, J)
+        self.asked, self.told = point, message
+
+    @property
+    def result(self) -> Floats:
+        """The last point of full steps; for other columns the best that is known."""
+        sure = (self.held > 0) & (self.n_received > 1)
+        return np.where(sure, self.base, self.point)
 
     @property
     def progress(self) -> float:
         """√(rᵀP r) beside what it was at the start, the largest over the columns."""
-        if self.product is None or self.first is None:
+        if self.product is None:
             return np.inf
         ratio = np.divide(self.product, self.first, out=np.zeros_like(self.product), where=self.first > 0)
         return float(np.sqrt(np.max(ratio, initial=0.0)))
 
-    def _accept(self, base: Floats, r: Floats, J: Floats | None, step: Floats) -> None:
-        z = self.precondition(r)
-        product = np.maximum(_dot(r, z), 0.0)
-        if self.product is not None and self.direction is not None and self.held is not None:
-            beta = np.divide(product, self.product, out=np.zeros_like(product), where=self.product > 0)
-            z = z + self.held * beta * self.direction
-        self.base, self.r, self.J, self.direction, self.product, self.step = base, r, J, z, product, step
-        self.first = product if self.first is None else self.first
-        self.point = base + step * z
+    def _move(self, base: Floats, r: Floats, J: Any, step: Floats, held: Floats) -> None:
+        plain = self.precondition(r)
+        ahead = plain
+        if self.careful is not None and self.n_received > 1 and np.any(held > 0):
+            ahead = np.where(held > 0, self.careful(r), plain)
+        self.base, self.r, self.J, self.step, self.held = base, r, J, step, held
+        self.product = np.maximum(_dot(r, plain), 0.0)
+        self.first = self.product if self.first is None else self.first
+        self.point = base + step * ahead
 
-    def _along_parabola(self, r: Floats) -> None:
-        base, old, direction, step = self.base, self.r, self.direction, self.step
-        slope, curvature = _dot(old, direction), _dot(old - r, direction) / step
-        known = (curvature > 0) & (slope > 0)
-        best = np.divide(slope, curvature, out=np.zeros_like(slope), where=known)
-        held = np.ones_like(best) if self.steps == "conjugate" or self.held is None else self.held
-        held = np.zeros_like(best) if self.steps == "plain" and self.held is None else held
-        self.held = np.maximum(held, best <= GOOD)
-        taken = np.where(self.held > 0, best, 1.0)
-        following = np.where((self.held > 0) & known, np.minimum(best, 1.0), 1.0)
-        self._accept(base + taken * direction, old + taken / step * (r - old), None, following)
+    def _learn(self, message: Floats, r: Floats) -> None:
+        """Squares: the message tells C^x p, and the best point of all that are known follows."""
+        assert self.known is not None
+        # Between two points that were asked about: a difference of messages, and of nothing that was computed of them.
+        p, Cp = self.point - self.asked, self.told - message
+        rounding = np.finfo(float).eps * (np.linalg.norm(self.told, axis=0) + np.linalg.norm(message, axis=0))
+        self.known.add(p, Cp, rounding)
+        slope, curvature = _dot(self.told - self.ridge * self.asked, p), _dot(p, Cp + self.ridge * p)
+        best = np.divide(slope, curvature, out=np.full_like(slope, np.inf), where=curvature > 0)
+        held = np.maximum(self.held, best <= GOOD)
+        base = self.point
+        if np.any(held > 0):
+            # From this point, whose r is a message and not a sum of earlier ones: what those got wrong is mended.
+            further, left = self.known.minimise(r, self.ridge)
+            base = np.where(held > 0, self.point + further, self.point)
+            r = np.where(held > 0, left - self.ridge * further, r)
+        self._move(base, r, None, np.ones(len(held)), held)
 
     def _downhill(self, r: Floats, J: Any) -> None:
-        base, old, step = self.base, self.r, self.step
-        slope = _dot(old, self.direction)
-        lower = self.J - ENOUGH * step * slope >= J
-        # A column that did not fall stays where it was, and tries a shorter step: where the slope would vanish.
-        change = slope - _dot(r, self.direction)
-        guess = np.divide(step * slope, change, out=np.full_like(slope, np.inf), where=change > 0)
-        shorter = np.clip(guess, 0.1 * step, 0.5 * step)
-        following = np.where(lower, np.minimum(1.0, 2.0 * step), shorter)
-        point = np.where(lower, self.point, base)
-        self._accept(point, np.where(lower, r, old), np.where(lower, J, self.J), following)
+        """Other losses: a step that lowers J is kept, one that does not is shortened."""
+        p = self.point - self.base
+        slope = _dot(self.r, p)
+        lower = self.J - ENOUGH * slope >= J
+        # To where the slope along p would vanish, were J a parabola.
+        change = slope - _dot(r, p)
+        share = np.divide(slope, change, out=np.full_like(slope, np.inf), where=change > 0)
+        step = np.where(lower, np.minimum(1.0, 2.0 * self.step), np.clip(share, 0.1, 0.5) * self.step)
+        base, r, J = (np.where(lower, new, old) for new, old in ((self.point, self.base), (r, self.r), (J, self.J)))
+        self._move(base, r, J, step, np.where(lower, 0.0, 1.0))
 
     def restart(self) -> None:
         """Take the next message as the first: the loss has changed."""
-        self.base = self.r = self.J = self.direction = self.product = self.held = None
+        self.base = self.r = self.J = self.product = None
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What another process needs to go on."""
-        return {f"rounds.{name}": np.asarray(v) for name in _STATE if (v := getattr(self, name)) is not None}
+        found = {f"rounds.{name}": np.asarray(v) for name in _STATE if (v := getattr(self, name)) is not None}
+        if self.known is not None and self.known.S.shape[1]:
+            found |= {"rounds.S": self.known.S, "rounds.CS": self.known.CS}
+        return found
 
     def restored(self, arrays: dict[str, np.ndarray], n_received: int) -> Rounds:
         """The inverse, into this one."""
         for name in _STATE:
             if f"rounds.{name}" in arrays:
                 setattr(self, name, arrays[f"rounds.{name}"])
+        if n_received:
+            empty = np.zeros((len(self.point), 0))
+            self.known = Subspace(arrays.get("rounds.S", empty), arrays.get("rounds.CS", empty))
         self.n_received = n_received
         return self
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
 
 from .. import files, threads
-from ..arrays import Array, is_numpy, like, to_numpy
+from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..bases.base import Basis
-from ..blocks.arrays import ArraySource
+from ..blocks.arrays import ArraySource, row_hash
 from ..blocks.base import Block, InMemory, Rows, Slice, Source
 from ..engines import as_engine
 from ..losses import Loss
@@ -33,13 +33,34 @@ class Target:
     coef: np.ndarray | None = None  #: of f in the basis, where f is of this basis
     intercept: np.ndarray | None = None
     predictor: Any = None  #: f, where it is not
+    probes: int = 0  #: so many more labels, of random signs
 
-    def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """y - f(x); of several functions a label, one after the other."""
+        if self.probes:
+            Y = np.column_stack([Y, signs(phi, Y, weights, self.probes)])
         if self.coef is not None:
             Y = np.tile(Y, (1, self.coef.shape[1] // Y.shape[1]))
             return np.asarray(Y - phi @ self.coef - self.intercept)
-        return Y if self.predictor is None else np.asarray(Y - to_numpy(self.predictor.predict(X)))
+        if self.predictor is None:
+            return Y
+        predicted = to_numpy(self.predictor.predict(namespace(X).astype(X, namespace(X).float64)))
+        if predicted.shape != Y.shape:
+            raise ValueError(f"residuals_of predicts {predicted.shape[1]} label(s), and y has {Y.shape[1]}")
+        return np.asarray(Y - predicted)
+
+
+def signs(phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
+    """Random signs z for every row, over √w: labels from whose fit the degrees of freedom can be told.
+
+    With E zzᵀ = I the fit H z of such labels has E zᵀH z = tr H (Hutchinson). Rows draw their signs by what is in them,
+    so that they do not depend on the site, the order or the number of rows.
+    """
+    few = np.column_stack([phi[:, :4], Y])
+    constants = np.random.default_rng(0).integers(0, 2**63, size=(few.shape[1],), dtype=np.uint64)
+    bits = row_hash(few, constants)[:, None] >> np.arange(63, 63 - count, -1, dtype=np.uint64)
+    drawn = np.where(bits & np.uint64(1), 1.0, -1.0)
+    return drawn if weights is None else drawn / np.sqrt(weights)[:, None]
 
 
 class Accumulator:
@@ -55,7 +76,7 @@ class Accumulator:
 
     def add(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
         """Take the rows of one block in."""
-        u = self.target.residual(X, phi, Y)
+        u = self.target.residual(X, phi, Y, weights)
         psi = self.target.loss.derivative(u) if self.contents.residual else u
         w = np.ones(len(phi)) if weights is None else weights
         weighted = psi if weights is None else psi * w[:, None]
@@ -97,13 +118,22 @@ def accumulate(
 
 
 def of_source(
-    basis: Any, source: Source, order: int, residuals_of: Any, loss: Any, engine: Any, verbose: int = 0
+    basis: Any,
+    source: Source,
+    order: int,
+    residuals_of: Any,
+    loss: Any,
+    engine: Any,
+    verbose: int = 0,
+    probes: int = 0,
 ) -> Summary:
-    """The summary of the rows of a source."""
+    """The summary of the rows of a source; ``probes`` are so many more labels, of random signs."""
     spec = spec_of(loss)
     digest, target = _target(basis, residuals_of, loss_of(spec))
-    n_outputs = source.n_outputs if target.coef is None else target.coef.shape[1]
-    if n_outputs % source.n_outputs or (n_outputs != source.n_outputs and not isinstance(residuals_of, Functions)):
+    target = replace(target, probes=probes)
+    n_labels = source.n_outputs + probes
+    n_outputs = n_labels if target.coef is None else target.coef.shape[1]
+    if n_outputs % n_labels or (n_outputs != n_labels and not isinstance(residuals_of, Functions)):
         raise ValueError(f"residuals_of predicts {n_outputs} label(s), and y has {source.n_outputs}")
     contents = Contents(basis.digest, basis.n_features_, order, n_outputs, spec, digest)
     if contents.residual and order == 2:
@@ -224,4 +254,11 @@ def _target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
     coefficients = getattr(model, "coefficients_in", lambda _: None)(basis)
     if coefficients is not None:
         return digest, Target(loss, *coefficients)
+    names, own = (list(getattr(owner, "feature_names_in_", [])) for owner in (basis, model))
+    if model.n_features_in_ != basis.n_features_in_ or (names and own and names != own):
+        columns = [
+            ", ".join(map(str, found)) or f"{owner.n_features_in_} columns"
+            for found, owner in ((own, model), (names, basis))
+        ]
+        raise ValueError(f"residuals_of is a model of {columns[0]}, and the basis is of {columns[1]}")
     return digest, Target(loss, predictor=model.predictor_)

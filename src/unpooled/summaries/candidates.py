@@ -1,8 +1,9 @@
 """A second exchange: candidate models go out, sums of their leave-one-out errors come back.
 
 With the features centred at the mean m over the rows (φ̂ = φ - m, e = y - ȳ; m and ȳ zero without centring), candidate
-λ predicts p = φ̂ᵀa_λ, and a row of weight w has the leverage h = φ̂ᵀ g_λ(C) φ̂ / W. Everything in that is known to the
-site that has the row, so it can say exactly how far off the model is that has not seen the row. With q = W/(W - w):
+λ predicts p = φ̂ᵀa_λ, and a row has the leverage h = φ̂ᵀ g_λ(C) φ̂ / W. Everything in that is known to the site that has
+the row, so it can say exactly how far off the model is that has not seen the row. A weight counts as repeated rows, of
+which one is left out: w is the row's weight, but at most 1. With q = W/(W - w):
 
 - C the public sample's (LESS). It does not change, and the sums d, ȳ and m lose one term:
   y - f⁻(x) = e - q p + q w h e without centring, and q (e - q p + q² w h e) with it;
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import files
+from ..arrays import to_numpy
 from ..bases.base import Basis
 from ..bases.maps import finite
 from ..blocks.base import Block, Source
@@ -67,7 +69,7 @@ class Candidates:
 
     def errors(self, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         """y - f⁻(x) for every λ, row and label: (L, n, T)."""
-        w = (np.ones(len(phi)) if weights is None else weights)[:, None]
+        w = (np.ones(len(phi)) if weights is None else np.minimum(weights, 1.0))[:, None]
         centred = phi - self.shift
         e = Y - self.y_mean
         turned = centred[:, : self.g.shape[1]] if self.vectors is None else centred @ self.vectors
@@ -229,7 +231,7 @@ def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Sc
     sums = {"weight": Sum.of(np.zeros(1)), "square": Sum.of(np.zeros((L, T)))}
     n_rows = 0
     for rows, phi in mapped(block, basis):
-        errors = candidates.errors(phi, np.asarray(rows.Y, dtype=np.float64), rows.weights)
+        errors = candidates.errors(phi, np.asarray(to_numpy(rows.Y), dtype=np.float64), rows.weights)
         w = np.ones(len(phi)) if rows.weights is None else rows.weights
         with np.errstate(over="ignore"):
             square = np.minimum(np.einsum("n,lnt->lt", w, errors * errors), HUGE)

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import to_numpy
 from ..blocks.base import Block, Source
 from ..engines import as_engine
 from .accumulate import Functions, Target, mapped, stretches
 
 BINS = 256
-PASSES = 4  # each narrows the interval by BINS; numbers beyond it are counted at its ends, and widen it
+CLOSE = 1e-8  # an interval is narrow enough beside the numbers in it
+PASSES = 20  # each narrows the interval by BINS; numbers beyond it are counted at its ends, and widen it
 
 
 def median(source: Source, basis: Any, functions: Functions, absolute: bool, engine: Any = None) -> np.ndarray:
@@ -35,7 +37,10 @@ def median(source: Source, basis: Any, functions: Functions, absolute: bool, eng
             high = np.where(outside, 100 * high if absolute else middle + 100 * half, high)
             continue
         width = (high - low) / BINS
-        low, high = low + (cell - 1) * width, low + cell * width
+        coarse = high - low > CLOSE * np.maximum(np.abs(low), np.abs(high))
+        if not np.any(coarse):
+            break
+        low, high = np.where(coarse, [low + (cell - 1) * width, low + cell * width], [low, high])
         passes += 1
     return (low + high) / 2
 
@@ -49,7 +54,7 @@ def _count(
     target = Target(Squared(), functions.coef, functions.intercept)
     counts = np.zeros((len(low), BINS + 2))
     for rows, phi in mapped(block, basis):
-        u = target.residual(rows.X, phi, np.asarray(rows.Y, dtype=np.float64))
+        u = target.residual(rows.X, phi, np.asarray(to_numpy(rows.Y), dtype=np.float64))
         u = np.abs(u) if absolute else u
         # |u| = 0 lies in the first interval and not below it.
         cells = np.clip(np.floor((u - low) / (high - low) * BINS) + 1, 0, BINS + 1).astype(int)

@@ -316,7 +316,10 @@ def is_digest(value: Any) -> bool:
 
 def spec_of(loss: Any) -> str:
     """A loss in a few characters: "squared", "huber 2.0"."""
-    spec = to_spec(as_loss(loss))
+    loss = as_loss(loss)
+    if not loss.bound > 0:  # the bound looks at the scale, and refuses what is none
+        raise ValueError(f"a loss must let labels push: {shown(loss)} does not")
+    spec = to_spec(loss)
     if "scale" not in spec:
         return str(spec["loss"])
     if not isinstance(spec["scale"], float):

@@ -1,0 +1,10 @@
+"""The command line: thin faces over the library, for people who exchange files."""
+
+from importlib import import_module
+
+from .app import app
+
+for _name in ("demo", "basis", "summarize", "inspect", "merge", "fit", "validate", "predict", "policy", "log"):
+    import_module(f".{'about' if _name == 'demo' else _name}", __name__)  # which adds its commands to the app
+
+__all__ = ["app"]

@@ -1,0 +1,85 @@
+"""The app, and how a function becomes one of its commands."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from .codes import STOPPED, UNEXPECTED, WORDS, told
+from .out import Out
+
+app = typer.Typer(
+    help="Kernel regression for data that cannot be pooled.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes. " + " · ".join(f"{code}: {words}" for code, words in WORDS.items()) + ".",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program an error came up.")]
+
+
+@app.callback()
+def main() -> None:
+    """Kernel regression for data that cannot be pooled: too big for one machine, or not yours to share."""
+
+
+def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[..., dict[str, Any]]], Any]:
+    """Make a command of a function of an :class:`Out` and options, which returns what ``--json`` prints.
+
+    ``--json`` and ``--debug`` are added to its options. The function itself stays as it is.
+    """
+
+    def register(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        hints = get_type_hints(function, include_extras=True)
+        _, *own = [p.replace(annotation=hints[p.name]) for p in inspect.signature(function).parameters.values()]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+            for name, annotation in (("json", Json), ("debug", Debug))
+        ]
+
+        def run(*, json: bool, debug: bool, **given: Any) -> None:
+            out = Out(json)
+            with guarded(out, debug):
+                out.finish(function(out, **given))
+
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
+        run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+        group.command(name)(run)
+        return function
+
+    return register
+
+
+@contextmanager
+def guarded(out: Out, debug: bool) -> Iterator[None]:
+    """Errors become a sentence and an exit code, warnings a line each; both on standard error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = lambda message, *_, **__: out.warn(str(message))
+        try:
+            yield
+        except KeyboardInterrupt:
+            out.fail("stopped", STOPPED)
+            raise typer.Exit(STOPPED) from None
+        except Exception as error:
+            if isinstance(error, (typer.Exit, typer.Abort)):
+                raise
+            sentence, code = told(error)
+            if debug:
+                traceback.print_exc()
+            elif code == UNEXPECTED:
+                sentence += " (run the command again with --debug to see where)"
+            reasons = getattr(error, "reasons", None)
+            out.fail(sentence, code, **({} if reasons is None else {"reasons": reasons}))
+            raise typer.Exit(code) from None

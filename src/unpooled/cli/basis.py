@@ -1,0 +1,101 @@
+"""``unpooled basis``: the features that all sites share, from public rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+
+from .. import kernels, tables
+from ..bases import EmpiricalFeatures, RandomFeatures
+from ..blocks.base import concatenate
+from ..sources import open_unlabeled
+from .app import app, command
+from .codes import DATA, USAGE, Problem
+from .nearby import check_columns, check_output
+from .options import Data, Output, choice, count_or, names, number_or
+from .out import Out, size
+
+KERNELS = {"gaussian": kernels.Gaussian, "laplacian": kernels.Laplacian, "matern": kernels.Matern}
+
+
+@command(app)
+def basis(
+    out: Out,
+    data: Data,
+    output: Output,
+    kernel: Annotated[str, typer.Option(help="gaussian, laplacian or matern.")] = "gaussian",
+    length_scale: Annotated[str, typer.Option(help="median (of the distances between rows), or a number.")] = "median",
+    features: Annotated[str, typer.Option(help="How many features: auto (all that are not rounding), or N.")] = "auto",
+    points: Annotated[int, typer.Option(min=1, help="At most so many of the rows are kept in the basis.")] = 1000,
+    columns: Annotated[list[str] | None, typer.Option(help="The inputs, with commas. Without it: all columns.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns that are no inputs: the target, the site.")] = None,
+    random: Annotated[int | None, typer.Option(min=1, help="So many random waves instead of kept rows.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the waves, or the rows that are kept.")] = 0,
+    standardize: Annotated[bool, typer.Option(help="Bring inputs to mean 0 and spread 1 first.")] = True,
+) -> dict[str, Any]:
+    """Learn a basis from public rows: the file that goes out to every site.
+
+    The rows may be public, synthetic, or of patients who agreed; up to --points of them are in the file as they are.
+    With --random none is. Labels are not looked at: leave them out with --drop.
+    """
+    check_output(output, [data])
+    scale = number_or("median", "--length-scale", length_scale)
+    chosen = KERNELS[choice("--kernel", kernel, list(KERNELS))](scale)
+    wanted = count_or("auto", "--features", features)
+    if random is not None and wanted != "auto":
+        raise Problem("--random says how many features there are: leave --features out", USAGE)
+    with out.working(f"reading {data}"):
+        table = _public(data, columns, drop)
+    made = (
+        RandomFeatures(chosen, random, seed, standardize)
+        if random is not None
+        else EmpiricalFeatures(chosen, wanted, standardize, max_points=points, random_state=seed)
+    )
+    with out.working("learning the basis"):
+        made.fit(table)
+    made.save(output)
+    out.say(made.describe())
+    out.say(f"digest {made.digest}")
+    out.say(f"{output}: {size(output.stat().st_size)}")
+    if random is None:
+        out.say(f"It holds {made.map_.size} of the rows of {data} as they are: send it only where those may go.")
+    return {
+        "basis": output,
+        "digest": made.digest,
+        "columns": list(table.column_names),
+        "n_features": made.n_features_,
+        "n_public": made.n_public_,
+        "rows_kept": 0 if random is not None else made.map_.size,
+        "kernel": repr(made.kernel_),
+        "bytes": output.stat().st_size,
+    }
+
+
+def _public(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
+    """The inputs as a table with names."""
+    given = tables.table(data)
+    found = tables.columns(given)
+    dropped = names(drop, list(found))
+    check_columns(data, dict.fromkeys(found), dropped, "--drop")
+    asked = names(columns, list(found))
+    check_columns(data, found, asked, "--columns")
+    used = [name for name in asked or found if name not in dropped]
+    if not used:
+        raise Problem(f"no column of {data} is left", DATA)
+    words = tables.text_columns(given)
+    unusable = [name for name in used if name in words or not tables.is_number(found[name])]
+    if unusable:
+        raise Problem(
+            f"{data} has columns that do not hold numbers: {', '.join(unusable)}; turn them into numbers, or leave "
+            f"them out with --drop {','.join(unusable)}",
+            DATA,
+        )
+    source = open_unlabeled(tables.table(data, used), None, None)
+    if not source.n_rows:
+        raise Problem(f"{data} has no rows", DATA)
+    X = np.asarray(concatenate([piece.read() for piece in source.pieces]).X)
+    return pa.table({name: X[:, j] for j, name in enumerate(used)})

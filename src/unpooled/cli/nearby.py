@@ -1,0 +1,120 @@
+"""Finding what belongs to a file: columns by name, bases and models by digest; and not writing over what is read."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import bases, models, tables
+from ..bases import Basis
+from ..blocks.csv import Csv
+from ..blocks.parquet import Parquet
+from ..files import FileError
+from .codes import DATA, FILE, USAGE, Problem
+
+SHOWN = 30  # columns that an error lists
+
+
+def rows_for(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
+    """The data with these columns as X. ``others``: what asks for further columns, and their names."""
+    given = tables.table(path, list(features) or None)
+    found = tables.columns(given)
+    for asker, wanted in [("the basis", features), *others.items()]:
+        check_columns(path, found, wanted, asker)
+    return given
+
+
+def check_columns(path: Path, found: dict[str, Any], wanted: Iterable[str], asker: str) -> None:
+    """All columns that are asked for are there, and hold numbers."""
+    wanted = list(wanted)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        listed = ", ".join(list(found)[:SHOWN]) + (", …" if len(found) > SHOWN else "")
+        raise Problem(
+            f"{path} lacks what {asker} asks for: {', '.join(_with_guess(name, found) for name in missing)}; "
+            f"its columns are {listed}",
+            DATA,
+        )
+    for name in wanted:
+        if not tables.is_number(found[name]):
+            raise Problem(
+                f"column {name!r} of {path}, which {asker} asks for, holds {found[name]} and not numbers: "
+                "turn it into numbers first",
+                DATA,
+            )
+
+
+def _with_guess(name: str, found: Iterable[str]) -> str:
+    folded = {column.casefold().strip(): column for column in found}
+    close = difflib.get_close_matches(name.casefold().strip(), folded, n=1)
+    return f"{name!r}" + (f" (did you mean {folded[close[0]]!r}?)" if close else "")
+
+
+def columns_of(owner: Any) -> list[str]:
+    """The names of the inputs that a basis or a model knows."""
+    return [str(name) for name in getattr(owner, "feature_names_in_", [])]
+
+
+def basis_for(digest: str, given: Path | None, folders: Iterable[Path], what: str) -> Basis:
+    """The basis of a digest: the one given, or the one in one of the folders."""
+    if given is not None:
+        basis = bases.load(given)
+        if basis.digest != digest:
+            raise Problem(f"{what} is of the basis {digest[:12]}, and {given} is the basis {basis.digest[:12]}", FILE)
+        return basis
+    places = unique(folders)
+    found = bases.find(digest, places)
+    if found is None:
+        raise Problem(
+            f"the basis {digest[:12]} of {what} was not found among the .basis files in {_listed(places)}: "
+            "give it with --basis",
+            FILE,
+        )
+    return found
+
+
+def model_for(digest: str, given: Path | None, folders: Iterable[Path], what: str) -> tuple[Any, Path]:
+    """The model of a digest, and its file."""
+    if given is not None:
+        model = models.load(given)
+        if (own := models.digest_of(model)) != digest:
+            raise Problem(f"{what} is of the residuals of model {digest[:12]}, and {given} is model {own[:12]}", FILE)
+        return model, given
+    places = unique(folders)
+    for path in [path for folder in places for path in sorted(folder.glob("*.model"))]:
+        try:
+            model = models.load(path)
+        except (FileError, OSError):
+            continue
+        if models.digest_of(model) == digest:
+            return model, path
+    raise Problem(
+        f"the model {digest[:12]} whose residuals {what} is of was not found among the .model files in "
+        f"{_listed(places)}: give it with --model",
+        FILE,
+    )
+
+
+def unique(folders: Iterable[Path]) -> list[Path]:
+    """Each folder once, and the one we are in."""
+    found: dict[Path, Path] = {}
+    for folder in [*folders, Path()]:
+        found.setdefault(folder.absolute().resolve(), folder)
+    return list(found.values())
+
+
+def _listed(places: Sequence[Path]) -> str:
+    return ", ".join("this folder" if place == Path() else str(place) for place in places)
+
+
+def check_output(output: Path, inputs: Iterable[Path]) -> None:
+    """What is written is none of what is read, and has a folder to be in."""
+    if output.is_dir():
+        raise Problem(f"--output {output} is a folder: name a file", USAGE)
+    if not output.parent.is_dir():
+        raise Problem(f"--output {output} cannot be written: there is no folder {output.parent}", DATA)
+    for path in inputs:
+        if output.exists() and path.exists() and output.samefile(path):
+            raise Problem(f"--output {output} is one of the files that are read: choose another name", USAGE)

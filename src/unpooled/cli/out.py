@@ -1,0 +1,96 @@
+"""What a command says: tables and sentences for people, or one JSON object for scripts."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+
+class Out:
+    """Results go to standard output, everything else to standard error."""
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.out = Console(highlight=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.warnings: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        """A line, or several, for people."""
+        if not self.as_json:
+            self.out.print(text, markup=False)
+
+    def facts(self, title: str, rows: Sequence[tuple[str, Any]]) -> None:
+        """A table of names and values."""
+        self.table(title, ["", ""], [[name, str(value)] for name, value in rows], headed=False)
+
+    def table(self, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], headed: bool = True) -> None:
+        """A table; a terminal that is too narrow folds it."""
+        if self.as_json:
+            return
+        table = Table(title=title, title_justify="left", show_header=headed)
+        for head in heads:
+            table.add_column(head, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        self.out.print(table, markup=False)
+
+    def warn(self, sentence: str) -> None:
+        """A warning, on one line."""
+        sentence = " ".join(sentence.split())
+        self.warnings.append(sentence)
+        self.err.print(f"warning: {sentence}", markup=False)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Something turns while this lasts, at a terminal."""
+        if self.err.is_terminal:
+            with self.err.status(what):
+                yield
+        else:
+            yield
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """The result, where a script has asked for it."""
+        if self.as_json:
+            self._print({"ok": True, **result, "warnings": self.warnings})
+
+    def fail(self, sentence: str, code: int, **more: Any) -> None:
+        """The sentence for people, the object for scripts."""
+        self.err.print(f"error: {sentence}", markup=False)
+        if self.as_json:
+            self._print({"ok": False, "error": sentence, "exit_code": code, **more, "warnings": self.warnings})
+
+    def _print(self, content: dict[str, Any]) -> None:
+        print(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False), file=sys.stdout)
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: arrays are lists, numbers that are not finite are null, paths are text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else str(value)
+
+
+def size(n: int) -> str:
+    """A number of bytes, in words."""
+    for unit, big in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n >= big:
+            return f"{n / big:.3g} {unit}"
+    return f"{n} bytes"

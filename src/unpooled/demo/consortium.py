@@ -1,0 +1,75 @@
+"""The consortium in the demo: a basis goes out, summaries come back, models are made of their sums. All of it files."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from .. import bases, models
+from ..estimators import SummaryRegressor
+from ..summaries import Summary, merge
+from .hospital import Hospital
+from .study import Study
+
+FEATURES = 30  # of the basis for first-order messages
+FEATURES_SECOND = 15  # for second-order messages: what a policy of five patients a feature allows at the third largest
+ROUNDS = 5
+
+
+@dataclass
+class Consortium:
+    """Its folder and the hospitals it can ask."""
+
+    folder: Path
+    hospitals: list[Hospital]
+
+    def publish(self, study: Study) -> None:
+        """The bases, made of public patients without labels."""
+        self.folder.mkdir(parents=True)
+        pq.write_table(study.inputs(study.public), self.folder / "public.parquet")
+        public = pq.read_table(self.folder / "public.parquet")
+        for name, size in (("study", FEATURES), ("small", FEATURES_SECOND)):
+            basis = bases.EmpiricalFeatures(n_features=size, standardize=True).fit(public)
+            basis.save(self.folder / f"{name}.basis")
+
+    def collect(self, called: str, basis: str = "study", order: int = 1, residuals_of: Path | None = None) -> Summary:
+        """Ask every hospital, and add up what comes back."""
+        asked = [h.answer(self.folder / f"{basis}.basis", called, order, residuals_of) for h in self.hospitals]
+        merge([Summary.load(path) for path in asked if path is not None]).save(self.folder / f"{called}.summary")
+        return Summary.load(self.folder / f"{called}.summary")
+
+    def less(self) -> Path:
+        """LESS: one exchange of first-order sums, λ from the sums alone."""
+        return self._fit("less", self.collect("less"), ridge=True, steps="conjugate")
+
+    def rounds(self, first: Path) -> Path:
+        """Residual rounds from there: each model goes out, the sums of its errors come back."""
+        for number in range(2, ROUNDS + 1):
+            residuals = self.collect(f"round-{number}", residuals_of=first)
+            model = models.load(first).update(residuals, basis=bases.load(self.folder / "study.basis"))
+            first = self._save(f"round-{number}", model)
+        return first
+
+    def second_order(self) -> Path:
+        """One exchange of second-order sums."""
+        return self._fit("second", self.collect("second", "small", order=2))
+
+    def _fit(self, called: str, summary: Summary, **how: Any) -> Path:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of the floor of LESS, which the report gives in words
+            return self._save(called, SummaryRegressor(center=True, **how).fit_summary(summary))
+
+    def _save(self, called: str, model: Any) -> Path:
+        path = self.folder / f"{called}.model"
+        models.save(model, path)
+        return path
+
+
+def predictions(model: Path, study: Study) -> np.ndarray:
+    """What a model file says of the test patients."""
+    return np.asarray(models.load(model).predict(study.inputs(study.test)))

@@ -1,0 +1,102 @@
+"""The facts that a policy judges, from what is about to leave and, for one record's share, from the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..blocks.base import Block, Source
+from ..blocks.parquet import RowGroup
+from ..engines import as_engine
+from ..summaries import Candidates, Scores, Summary
+from ..summaries.accumulate import Target, _target, mapped, stretches
+from ..summaries.summary import loss_of
+from ..summaries.words import numbers
+from .release import LabelShare, Release
+
+LARGEST = 1e100  # an error that is infinite: a sum of them is still a number
+
+
+def of_summary(summary: Summary, share: float) -> Release:
+    """The facts of a summary; ``share`` is what :func:`label_share_of` gives for its rows."""
+    c = summary.contents
+    return Release(
+        kind="summary",
+        basis=c.basis,
+        targets=summary.targets,
+        order=c.order,
+        n_rows=summary.n_rows,
+        n_features=c.n_features,
+        n_targets=c.n_outputs,
+        largest_label_share=share,
+        is_residual=c.model is not None,
+        private=None,
+        numbers=numbers(summary),
+        bytes=0,
+    )
+
+
+def of_scores(scores: Scores, candidates: Candidates, targets: tuple[str, ...], share: float) -> Release:
+    """The facts of scores; ``share`` is what :func:`error_share_of` gives for their rows."""
+    n_lam, n_features, n_targets = candidates.coef.shape
+    return Release(
+        kind="scores",
+        basis=candidates.basis,
+        targets=targets,
+        order=0,
+        n_rows=scores.n_rows,
+        n_features=n_features,
+        n_targets=n_targets,
+        largest_label_share=share,
+        is_residual=False,
+        private=None,
+        numbers=2 + n_lam * n_targets,
+        bytes=0,
+    )
+
+
+def label_share_of(basis: Any, source: Source, residuals_of: Any = None, loss: str = "squared") -> float:
+    """One record's largest share in the labels, or in ψ(y - f(x)) where those are what is summed."""
+    if residuals_of is None and loss == "squared":
+        share = LabelShare()
+        for piece in source.pieces:
+            # Rows of a file are read again, without the columns that are not needed.
+            rows = (replace(piece, features=()) if isinstance(piece, RowGroup) else piece).read()
+            share.add(rows.Y, rows.weights)
+        return share.value
+    _, target = _target(basis, residuals_of, loss_of(loss))
+    found: LabelShare = as_engine(None).map_reduce(
+        _of_residuals, stretches(source, basis), _plus, args=(basis, target), label="looking for large residuals"
+    )
+    return found.value
+
+
+def error_share_of(candidates: Candidates, basis: Any, source: Source) -> float:
+    """One record's largest share in the leave-one-out errors of the candidates."""
+    found: LabelShare = as_engine(None).map_reduce(
+        _of_errors, stretches(source, basis), _plus, args=(basis, candidates), label="looking for large errors"
+    )
+    return found.value
+
+
+def _of_residuals(block: Block, basis: Any, target: Target) -> LabelShare:
+    share = LabelShare()
+    for rows, phi in mapped(block, basis):
+        u = target.residual(rows.X, phi, np.asarray(rows.Y, dtype=np.float64))
+        share.add(target.loss.derivative(u), rows.weights)
+    return share
+
+
+def _of_errors(block: Block, basis: Any, candidates: Candidates) -> LabelShare:
+    share = LabelShare()
+    for rows, phi in mapped(block, basis):
+        errors = candidates.errors(phi, np.asarray(rows.Y, dtype=np.float64), rows.weights)
+        flat = np.moveaxis(np.abs(errors), 1, 0).reshape(len(phi), -1)
+        share.add(np.minimum(flat, LARGEST), rows.weights)
+    return share
+
+
+def _plus(a: LabelShare, b: LabelShare) -> LabelShare:
+    return a + b

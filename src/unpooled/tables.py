@@ -1,0 +1,148 @@
+"""Tables in CSV and Parquet files: their columns, stretches of rows with other columns beside, and writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from .blocks import csv, parquet
+from .blocks.csv import Csv
+from .blocks.parquet import Parquet, ParquetSource
+from .files import PathLike, atomic
+
+FORMATS = (".parquet", ".csv")
+LOOK = 100  # rows of a CSV file that show whether a column is text
+
+
+def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Csv:
+    """A file by its name: .csv and .csv.gz are CSV, with commas, semicolons or tabs, everything else Parquet."""
+    path = Path(path)
+    if not str(path).lower().endswith((".csv", ".csv.gz")):
+        return Parquet(path, features)
+    return Csv(path, features, _delimiter(path))
+
+
+def columns(given: Parquet | Csv) -> dict[str, Any]:
+    """The names of the columns, and their types where the file says them; an index of a data frame is not one."""
+    if isinstance(given, Csv):
+        return dict.fromkeys(csv._header(given))
+    schema = parquet._schema(parquet._files(given.path)[0])
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name: schema.field(name).type for name in schema.names if name not in index}
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of that type can be used; what a CSV file holds is seen when it is read."""
+    return kind is None or pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def text_columns(given: Parquet | Csv) -> list[str]:
+    """The columns of a CSV file that have no number in its first rows."""
+    if not isinstance(given, Csv):
+        return []
+    names = csv._header(given)
+    batch = next(iter(csv._batches(given, names, len(names) == 1)), None)
+    if batch is None or not batch.num_rows:
+        return []
+    cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}
+    return [name for name, values in cells.items() if not any(_looks_like_number(value) for value in values)]
+
+
+def _looks_like_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell.strip().lower() in ("true", "false", "")
+    return True
+
+
+def stretches(given: Parquet | Csv, keep: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
+    """X in double precision and the columns to ``keep`` as they are, a stretch of rows at a time, in their order.
+
+    At least one stretch comes, if need be without rows: then the types of the columns are known.
+    """
+    if isinstance(given, Csv):
+        yield from _from_csv(given, list(keep))
+    else:
+        yield from _from_parquet(given, list(keep))
+
+
+def _from_parquet(given: Parquet, keep: list[str]) -> Iterator[tuple[np.ndarray, Any]]:
+    schema = pa.schema([parquet._schema(parquet._files(given.path)[0]).field(name) for name in keep]).remove_metadata()
+    source = ParquetSource(given, None, None, None)
+    yield np.empty((0, source.n_features)), schema.empty_table()
+    for piece in source.pieces:
+        X = np.asarray(piece.read().X, dtype=np.float64)
+        with pq.ParquetFile(piece.path) as file:
+            beside = file.read_row_group(piece.group, columns=keep) if keep else None
+        yield X, schema.empty_table() if beside is None else beside.select(keep).cast(schema)
+
+
+def _from_csv(given: Csv, keep: list[str]) -> Iterator[tuple[np.ndarray, Any]]:
+    names = csv._header(given)
+    features = list(given.features) if given.features is not None else [name for name in names if name not in keep]
+    schema = pa.schema([(name, pa.string()) for name in keep])
+    yield np.empty((0, len(features))), schema.empty_table()
+    start = 0
+    for batch in csv._batches(given, list(dict.fromkeys([*features, *keep])), len(names) == 1):
+        numbers = [csv._numbers(given, name, batch.column(name), start, False) for name in features]
+        X = np.column_stack(numbers) if batch.num_rows else np.empty((0, len(features)))
+        start += batch.num_rows
+        yield X, pa.table([batch.column(name) for name in keep], schema=schema)
+
+
+def _delimiter(path: Path) -> str:
+    """Where the first line has no comma: a semicolon or a tab, if it has one."""
+    try:
+        with csv._Bytes(path) as file:
+            line = file.read(1 << 16).splitlines()[:1]
+    except OSError:
+        return ","  # reading it will say why
+    for delimiter in (",", ";", "\t"):
+        if line and delimiter.encode() in line[0]:
+            return delimiter
+    return ","
+
+
+class Writer(Protocol):
+    """What tables are written to, one after the other."""
+
+    def write_table(self, table: Any) -> None: ...
+
+
+@contextmanager
+def writer(path: PathLike, schema: Any) -> Iterator[Writer]:
+    """A Parquet or CSV file by its name, which appears once all of it is written."""
+    if not str(path).lower().endswith(FORMATS):
+        raise ValueError(f"{path} must end in {' or '.join(FORMATS)}, which says how it is written")
+    as_csv = str(path).lower().endswith(".csv")
+    with atomic(path) as file:
+        make = pa_csv.CSVWriter if as_csv else pq.ParquetWriter
+        with make(file, _plain(schema) if as_csv else schema) as inner:
+            yield _Plain(inner, _plain(schema)) if as_csv else inner
+
+
+class _Plain:
+    """CSV has no categories: their values are written."""
+
+    def __init__(self, inner: Any, schema: Any) -> None:
+        self.inner, self.schema = inner, schema
+
+    def write_table(self, table: Any) -> None:
+        self.inner.write_table(table.cast(self.schema))
+
+
+def _plain(schema: Any) -> Any:
+    fields = []
+    for field in schema:
+        if pa.types.is_nested(field.type):
+            raise ValueError(f"column {field.name!r} holds {field.type}, which CSV cannot: write a .parquet file")
+        fields.append((field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type))
+    return pa.schema(fields)
