@@ -56,7 +56,7 @@ def cutoff_coefficients(K, y, lam):
     """The projection on the eigenvectors of 𝕂/N with σ ≥ λ, inverted there."""
     sigma, U = np.linalg.eigh(K / len(K))
     keep = sigma >= lam
-    return U[:, keep] @ ((U[:, keep].T @ y) / sigma[keep]) / len(K)
+    return (U[:, keep] / sigma[keep]) @ (U[:, keep].T @ y) / len(K)
 
 
 def iterated_ridge_coefficients(K, y, lam, times):

@@ -80,8 +80,9 @@ def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"{name} is not a file of unpooled, or it is damaged ({error})") from None
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        why = " ".join(str(error).split())[:200]  # a type that NumPy does not have is an AttributeError there
+        raise FileError(f"{name} is not a file of unpooled, or it is damaged ({why})") from None
     if "unpooled" not in metadata:
         raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
     try:

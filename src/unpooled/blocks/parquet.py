@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,20 @@ class RowGroup:
     single: bool  #: all features are float32
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
-        columns = [*self.features, *self.targets, *([self.weight] if self.weight else [])]
         with pq.ParquetFile(self.path) as file:
-            table = file.read_row_group(self.group, columns=list(dict.fromkeys(columns)))
-        if rows is not None:
-            table = table.take(pa.array(rows))
+            table = file.read_row_group(self.group, columns=self._columns())
+        return self._rows(table if rows is None else table.take(pa.array(rows)))
+
+    def chunks(self, size: int) -> Iterator[Rows]:
+        """The rows, at most ``size`` at a time: a row group may be larger than memory should be."""
+        with pq.ParquetFile(self.path) as file:
+            for batch in file.iter_batches(size, row_groups=[self.group], columns=self._columns()):
+                yield self._rows(pa.Table.from_batches([batch]))
+
+    def _columns(self) -> list[str]:
+        return list(dict.fromkeys([*self.features, *self.targets, *([self.weight] if self.weight else [])]))
+
+    def _rows(self, table: Any) -> Rows:
         X = self._matrix(table, self.features, np.float32 if self.single else np.float64)
         Y = self._matrix(table, self.targets, np.float64) if self.targets else None
         weights = self._matrix(table, (self.weight,), np.float64)[:, 0] if self.weight else None

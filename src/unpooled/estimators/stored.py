@@ -10,7 +10,7 @@ import numpy as np
 from ..bases.maps import finite
 from ..messages import shown
 from ..solvers.moments import Mismatch
-from ..solvers.residual_rounds import STEPS
+from ..solvers.residual_rounds import NUMBERS, STATE, STEPS
 from .span import check_center, check_choice
 from .spectral import positive_numbers
 from .summary_path import SummaryPath
@@ -60,6 +60,21 @@ def path_of(name: Any, arrays: dict[str, np.ndarray], n_outputs: int, one_target
     if not (good and chosen and df.shape == (L,) and np.all(lam > 0) and isinstance(name, str)):
         raise ValueError("its path of λ does not fit together")
     return SummaryPath(lam, criterion, df, name, index)
+
+
+def rounds_of(arrays: dict[str, np.ndarray], size: tuple[int, int], quadratic: bool) -> dict[str, np.ndarray]:
+    """The state of rounds: every part there is, of the shape it has; J other than for squares."""
+    shapes = {f"rounds.{name}": (size[1],) if name in NUMBERS else size for name in STATE if name != "J"}
+    shapes |= {} if quadratic else {"rounds.J": (size[1],)}
+    found = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
+    known = [name for name in ("rounds.S", "rounds.CS") if name in arrays]
+    found |= {name: finite(name, arrays, 2) for name in known}
+    spans = {found[name].shape for name in known}
+    together = len(known) in (0, 2) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
+    surplus = [name for name in arrays if name.startswith("rounds.") and name not in found]
+    if surplus or not together or any(found[name].shape != shape for name, shape in shapes.items()):
+        raise ValueError("the state of its rounds does not fit together")
+    return found
 
 
 def _whole(value: Any) -> bool:

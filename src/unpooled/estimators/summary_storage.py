@@ -12,7 +12,7 @@ from ..predictors import BasisPredictor
 from ..summaries.candidates import CENTERINGS
 from ..summaries.summary import Contents, Summary, from_arrays, is_digest, loss_of, shapes, spec_of, to_arrays
 from .storage import numbers
-from .stored import check_params, floor_of, path_of, texts
+from .stored import check_params, floor_of, path_of, rounds_of, texts
 from .summary_path import SummaryPath
 
 
@@ -113,16 +113,10 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
     own = {name.removeprefix("summary."): a for name, a in arrays.items() if name.startswith("summary.")}
     sums = from_arrays(own, shapes(contents))
     model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_)
-    rounds = {name: finite(name, arrays, array.ndim) for name, array in arrays.items() if name.startswith("rounds.")}
-    if model.shift_.shape != (M,) or (not rounds and about["order"] == 1):
-        raise ValueError("the state of its rounds is missing")
-    size = (M + (model.centering_ != "none"), T)
-    for name, array in rounds.items():
-        if array.shape not in (size, (T,)) and not (name in ("rounds.S", "rounds.CS") and len(array) == size[0]):
-            raise ValueError(f"the array {name} has the shape {array.shape}")
-    if rounds:
-        if "rounds.point" not in rounds or rounds["rounds.point"].shape != size:
-            raise ValueError("the state of its rounds is not complete")
-        model.rounds_ = rounds
-        model._asked = from_point(rounds["rounds.point"], model.shift_, model.centering_ != "none")
+    if model.shift_.shape != (M,):
+        raise ValueError("the mean of its features does not go with its coefficients")
+    if about["order"] == 1:
+        with_intercept = model.centering_ != "none"
+        model.rounds_ = rounds_of(arrays, (M + with_intercept, T), model.loss_ == "squared")
+        model._asked = from_point(model.rounds_["rounds.point"], model.shift_, with_intercept)
     return model

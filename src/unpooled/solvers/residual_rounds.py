@@ -34,7 +34,8 @@ STEPS = ("plain", "conjugate")
 GOOD = 0.55  # a full step is kept where the best one is longer than this
 ENOUGH = 1e-4  # of the decrease that the slope promises: what J must fall by
 Map = Callable[[Floats], Floats]
-_STATE = ("point", "base", "r", "J", "step", "held", "first", "product", "asked", "told")
+STATE = ("point", "base", "r", "J", "step", "held", "first", "product", "asked", "told")
+NUMBERS = ("J", "step", "held", "first", "product")  # of it, one a column
 
 
 @dataclass
@@ -139,14 +140,14 @@ class Rounds:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What another process needs to go on."""
-        found = {f"rounds.{name}": np.asarray(v) for name in _STATE if (v := getattr(self, name)) is not None}
+        found = {f"rounds.{name}": np.asarray(v) for name in STATE if (v := getattr(self, name)) is not None}
         if self.known is not None and self.known.S.shape[1]:
             found |= {"rounds.S": self.known.S, "rounds.CS": self.known.CS}
         return found
 
     def restored(self, arrays: dict[str, np.ndarray], n_received: int) -> Rounds:
         """The inverse, into this one."""
-        for name in _STATE:
+        for name in STATE:
             if f"rounds.{name}" in arrays:
                 setattr(self, name, arrays[f"rounds.{name}"])
         if n_received:
