@@ -71,7 +71,7 @@ def specimens(folder: Path) -> list[Specimen]:
     candidates = regressor.candidates()
     residuals = summary(named, slice(0, 60), y, residuals_of=regressor)
     round_two = copy.deepcopy(regressor).update(residuals)
-    own = up.SummaryRegressor(lam=1e-2, filter="iterated-tikhonov").fit_summary(second)
+    own = up.SummaryRegressor(filter="iterated-tikhonov", n_features=4).fit_summary(second)
     pooled = up.SummaryRegressor(center=True).fit_summary(summary(named, slice(0, 60), y, order=2)).candidates()
     less = up.LESSRegressor(up.kernels.Gaussian(1.0), 5, rounds=3, loss="huber", center=True).fit(X, y, public=X[:20])
     scores = sum(

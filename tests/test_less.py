@@ -98,8 +98,8 @@ def test_any_filter_may_stand_in_the_place_of_tikhonovs(filter, seed):
     basis = EmpiricalFeatures(Matern(0.7)).fit(U)
     lam = 1 / 36
     model = up.SummaryRegressor(filter, lam).fit_summary(up.Summary.of(basis, X, y))
-    n, d = len(y), basis.transform(X).T @ y / len(y)
-    expected = reference.filtered_coefficients(filter, n * np.diag(basis.eigenvalues_), n * d, lam, 1.0)
+    M, d = basis.n_features_, basis.transform(X).T @ y / len(y)
+    expected = reference.filtered_coefficients(filter, M * np.diag(basis.eigenvalues_), M * d, lam, 1.0)
     assert_allclose(model.coef_, expected, rtol=1e-8, atol=1e-10)
 
 
@@ -192,7 +192,7 @@ def test_a_small_public_sample_is_warned_of_and_its_floor_shrinks_as_it_grows():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = up.LESSRegressor(Gaussian(0.3), lam=1e-4).fit(X, y, public=U)
-        assert bool(caught) == (n_public == 10)
+        assert bool(caught) == (n_public < 5000)
         floors.append(model.floor_.error)
         errors.append(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
     assert floors[0] > 2 * floors[1] > 4 * floors[2]

@@ -20,7 +20,7 @@ from .maps import RowMap, finite, from_parts
 # rows come with it and wherever it stands, and so a summary cannot depend on how rows are split over sites. Products
 # treat rows at the edge of a block differently, by up to 24 of them: a multiple of 192 has no edge.
 ROWS = 192
-SINGLE_ERROR = 1e-3  # of a feature's own size: what single precision may cost the smallest one
+SINGLE_ERROR = 1e-2  # of a feature's own size: what single precision may cost the smallest one
 
 
 class Basis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

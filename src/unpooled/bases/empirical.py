@@ -14,6 +14,7 @@ from ..messages import shown
 from ..solvers.decomposition import NotPositiveDefinite
 from .base import Basis
 from .maps import KernelMap
+from .points import at_most
 from .scaling import Scaling
 
 
@@ -24,7 +25,7 @@ class EmpiricalFeatures(Basis):
     sign. They are not computed so, because that divides by eigenvalues that may be rounding: a pivoted Cholesky
     factorisation 𝕂_pp = LLᵀ of the rows that are numerically independent gives the orthonormal functions
     ψ(x) = L⁻¹ K(p, x), and an orthogonal rotation diagonalises their covariance over the *whole* public sample.
-    Of a sample larger than ``max_points``, that many rows drawn at random span the features: the Nyström space.
+    Of a sample with more different rows than ``max_points``, that many centres of k-means span the features.
     Then Σ_i φ_i(x)² ≤ K(x, x) for every x.
 
     Parameters
@@ -37,9 +38,9 @@ class EmpiricalFeatures(Basis):
     standardize : bool, default False
         Bring every input to the mean and standard deviation it has on the public sample first.
     max_points : int, default 2000
-        The rows kept of a larger public sample; ``n_features`` raises it.
+        The points kept of a larger public sample; ``n_features`` raises it.
     random_state : int, default 0
-        Draws those rows.
+        Where k-means begins.
     """
 
     def __init__(
@@ -67,10 +68,8 @@ class EmpiricalFeatures(Basis):
         Z = U if scaling is None else scaling.apply(U)
         kernel = kernel.resolve(Z, weights)
         most = max(check_count("max_points", self.max_points), wanted or 0)
-        drawn = np.arange(len(Z))
-        if len(Z) > most:
-            drawn = np.sort(np.random.default_rng(self.random_state).choice(len(Z), most, replace=False))
-        points, L = independent(kernel(Z[drawn]), Z[drawn])
+        points = at_most(most, Z, weights, self.random_state)
+        points, L = independent(kernel(points), points)
         map_ = KernelMap(kernel, points, scaling)
         C, mean = _covariance(KernelMap(kernel, points), L, Z, weights)
         eigenvalues, V = scipy.linalg.eigh(C, check_finite=False, driver="evd")

@@ -64,9 +64,14 @@ def _features(release: Release, rules: Policy) -> str:
     return f" (at most {rules.max_features_per_row:g} a row)" if release.order >= 2 else ""
 
 
+def somebody_is_there() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty()
+
+
 def _asking(out: Out, yes: bool) -> Callable[[Release], bool] | None:
     if yes:
         return lambda _: True
-    if not sys.stdin.isatty():
+    if not somebody_is_there():
         return None
     return lambda _: typer.confirm("Let it leave?", default=False, err=out.as_json)

@@ -18,7 +18,7 @@ from ..messages import shown
 from ..solvers.residual_rounds import STEPS
 from ..sources import is_stream, open_labeled
 from ..summaries.accumulate import mapped_once, of_source
-from ..summaries.candidates import Candidates, scores_of_source
+from ..summaries.candidates import scores_of_source
 from ..summaries.summary import Summary, spec_of
 from . import less_rounds, less_storage
 from .less_public import MOST, public_rows, site_counts
@@ -165,7 +165,7 @@ class LESSRegressor(SpanModel):
         self.targets_ = source.target_names
         return self
 
-    @available_if(_keeps_no_rows)
+    @available_if(_keeps_no_rows)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, public: Any = None, sample_weight: Any = None) -> LESSRegressor:
         """Add rows to those seen so far, and learn from them all; the basis is that of the first call.
 
@@ -207,7 +207,7 @@ class LESSRegressor(SpanModel):
         if isinstance(self.lam, str) or np.ndim(self.lam) > 0:
             self._check_rows(summary.n_rows)
             equations, found = inner._solutions(summary, basis, own)
-            candidates = Candidates.of(basis.digest, equations, found, summary.targets)
+            candidates = inner._candidates(summary, basis, equations, found)
             scores = scores_of_source(candidates, mapped, source, engine, self.verbose)
         inner._fit(summary, basis, scores, own)
         self._take(inner, basis)

@@ -31,7 +31,7 @@ def check_params(params: Any) -> None:
         positive_numbers("lam", params["lam"])
     if params["grid"] is not None:
         positive_numbers("grid", params["grid"])
-    if type(params["ridge"]) is not bool:
+    if type(params["ridge"]) not in (bool, int):
         raise ValueError(f"ridge must be true or false, got {shown(params['ridge'])}")
     n_features = params["n_features"]
     if not (n_features in ("all", "rule", "auto") if isinstance(n_features, str) else _whole(n_features)):
@@ -54,8 +54,7 @@ def path_of(name: Any, arrays: dict[str, np.ndarray], n_outputs: int, one_target
     lam, df, index = finite("path.lam", arrays, ndim=1), finite("path.df", arrays, ndim=1), arrays["path.index"]
     L, criterion = len(lam), arrays["path.criterion"]
     shape = (L,) if one_target else (L, n_outputs)
-    # A criterion may be infinite, never missing.
-    good = criterion.dtype == np.float64 and criterion.shape == shape and not np.any(np.isnan(criterion))
+    good = criterion.dtype == np.float64 and criterion.shape == shape  # and may be infinite
     chosen = index.dtype.kind == "i" and index.shape == (n_outputs,) and L and np.all((index >= 0) & (index < L))
     if not (good and chosen and df.shape == (L,) and np.all(lam > 0) and isinstance(name, str)):
         raise ValueError("its path of λ does not fit together")

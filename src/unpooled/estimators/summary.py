@@ -122,7 +122,11 @@ class SummaryRegressor(SpanModel):
         check_fitted(self)
         found = self.summary_.basis(basis)
         equations, solutions = self._solutions(self.summary_, found, own=False)
-        return Candidates.of(found.digest, equations, solutions, self.summary_.targets)
+        return self._candidates(self.summary_, found, equations, solutions)
+
+    def _candidates(self, summary: Summary, basis: Basis, equations: System, found: Solutions) -> Candidates:
+        how = f"{as_filter(self.filter)!r}, n_features {self.n_features!r}"
+        return Candidates.of(basis.digest, equations, found, summary.targets, how)
 
     def update(self, residuals: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
         """One more round: learn from the summary of this model's residuals.
@@ -212,11 +216,12 @@ class SummaryRegressor(SpanModel):
         self, summary: Summary, basis: Basis, equations: System, found: Solutions, scores: Scores | None
     ) -> tuple[int, SummaryPath]:
         if scores is not None:
-            asked = Candidates.of(basis.digest, equations, found, summary.targets).digest
-            if scores.candidates != asked:
+            # By what they were made from: the models of another machine, or on more threads, differ in the last digit.
+            asked = self._candidates(summary, basis, equations, found)
+            if scores.question != asked.question:
                 raise ValueError(
-                    f"the scores are of the candidates {scores.candidates[:12]}, and this summary gives {asked[:12]}: "
-                    "score the candidates of this very summary"
+                    f"the scores are of the candidates {scores.candidates[:12]}, which were not made from this summary "
+                    "with these choices: score the candidates of this very summary"
                 )
             name, criterion = "loo", scores.mean
         elif equations.own:
@@ -253,7 +258,10 @@ class SummaryRegressor(SpanModel):
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
         rounds = self._rounds(basis, begun=False)
-        rounds.receive(*self._message(summary))
+        message, loss = self._message(summary)
+        if self.centering_ == "rows" and self.loss_ == "squared":
+            message = from_mean(rounds, message)
+        rounds.receive(message, loss)
         self._keep_rounds(rounds)
 
     def _rounds(self, basis: Basis, begun: bool = True) -> Rounds:

@@ -18,7 +18,6 @@ import numpy as np
 from ..filters import Filter, Floats
 from .decomposition import eigh
 
-
 HEAVY = 4.0  # of the mismatch between public and private rows in the estimate of the risk; 2 for Gaussian features
 
 
@@ -163,8 +162,8 @@ def risk(system: System, found: Solutions) -> Floats:
 
     E(y - aᵀφ)² = E y² - 2 aᵀE[yφ] + aᵀE[φφᵀ]a. For E[yφ] there is d, of which a = g d has been made: in aᵀd the
     variance of d counts as signal, so g_i v_i is taken off, v_i = (E y²·q_i - d_i²)/n being the variance of d_i. For
-    E[φφᵀ] there is diag(q), q_i the spread of φ_i at fresh rows: λ_i^u would be too small for the last of them. What the
-    public rows have and others lack, Δ, is in a = g(L^x + Δ)a* as well, so that aᵀΔa adds up: by about
+    E[φφᵀ] there is diag(q), q_i the spread of φ_i at fresh rows: λ_i^u would be too small for the last of them. What
+    the public rows have and others lack, Δ, is in a = g(L^x + Δ)a* as well, so that aᵀΔa adds up: by about
     2 (Σ g_i q_i)(aᵀCa)/n_u for features of light tails. Twice that is taken, because those of real data are heavier
     (on eight data sets with sites the λ it chose then cost 7 % of the error on average, at worst 70 %; the sums of
     leave-one-out errors that a second exchange brings cost 0.5 %).
@@ -173,8 +172,8 @@ def risk(system: System, found: Solutions) -> Floats:
     variance = np.maximum(system.y_square * q - t * t, 0.0) / system.n
     cross = np.sum(g * (t * t - variance), axis=1)
     signal = np.sum(q * (g * t) ** 2, axis=1)
-    mismatch = HEAVY * signal * (found.g @ system.spread)[:, None] / system.n_public
-    return np.asarray(system.y_square - 2 * cross + signal + mismatch)
+    lacking = HEAVY * signal * (found.g @ system.spread)[:, None] / system.n_public
+    return np.asarray(system.y_square - 2 * cross + signal + lacking)
 
 
 @dataclass(frozen=True)

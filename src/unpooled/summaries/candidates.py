@@ -49,10 +49,14 @@ class Candidates:
     centering: str
     own: bool
     targets: tuple[str, ...] = ()
+    question: str = ""  #: SHA-256 over what the models were made from; unlike them it has no rounding of its own
 
     @classmethod
-    def of(cls, digest: str, system: System, found: Solutions, targets: tuple[str, ...]) -> Candidates:
-        """The candidates of a path."""
+    def of(cls, digest: str, system: System, found: Solutions, targets: tuple[str, ...], how: str = "") -> Candidates:
+        """The candidates of a path; ``how`` says the filter, and what else the models depend on."""
+        about = {"basis": digest, "centering": system.centering, "own": system.own, "how": how}
+        about["lam"] = [f"{lam:.12e}" for lam in found.lam]
+        sums = {name: getattr(system, name) for name in ("d", "shift", "y_mean", "y_square")}
         return cls(
             digest,
             found.lam,
@@ -65,6 +69,7 @@ class Candidates:
             system.centering,
             system.own,
             targets,
+            files.digest(about, sums),
         )
 
     def errors(self, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -115,6 +120,7 @@ class Candidates:
             "centering": self.centering,
             "own": self.own,
             "targets": list(self.targets),
+            "question": self.question,
         }
         arrays = {name: getattr(self, name) for name in ("lam", "g", "coef", "shift", "y_mean")}
         return header, arrays if self.vectors is None else arrays | {"vectors": self.vectors}
@@ -132,6 +138,8 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidate
     weight, centering, targets = header.get("weight"), header.get("centering"), header.get("targets")
     if not (isinstance(weight, float) and weight > 0) or centering not in CENTERINGS or not is_digest(header["basis"]):
         raise ValueError("its header does not say what the models are of")
+    if type(header["own"]) is not bool or not is_digest(header["question"]):
+        raise ValueError("its header does not say what the models are made from")
     if not isinstance(targets, list) or len(targets) not in (0, T) or not np.all(lam > 0):
         raise ValueError("its λ or the names of its labels do not go with its models")
     return Candidates(
@@ -144,8 +152,9 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidate
         vectors,
         weight,
         centering,
-        bool(header["own"]),
+        header["own"],
         tuple(str(name) for name in targets),
+        header["question"],
     )
 
 
@@ -156,6 +165,7 @@ class Scores:
     candidates: str  #: their digest
     n_rows: int
     sums: dict[str, Sum] = field(repr=False)  #: "weight" and "square" (L, T)
+    question: str = ""  #: that of the candidates
 
     @classmethod
     def of(
@@ -188,6 +198,7 @@ class Scores:
         """Write them to one file."""
         n_lam, n_outputs = self.sums["square"].high.shape
         header = {"candidates": self.candidates, "n_rows": self.n_rows, "n_lam": n_lam, "n_outputs": n_outputs}
+        header["question"] = self.question
         files.write(path, "scores", header, to_arrays(self.sums))
 
     @classmethod
@@ -196,12 +207,14 @@ class Scores:
         header, arrays = files.read(path, "scores")
         try:
             sizes = [header[name] for name in ("n_rows", "n_lam", "n_outputs")]
-            if not all(type(size) is int and size > 0 for size in sizes) or not is_digest(header["candidates"]):
+            if not all(type(size) is int and size > 0 for size in sizes) or not all(
+                is_digest(header[name]) for name in ("candidates", "question")
+            ):
                 raise ValueError("its header does not say what it scores")
             sums = from_arrays(arrays, {"weight": (1,), "square": (sizes[1], sizes[2])})
             if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
                 raise ValueError("a sum of weights or squares in it is negative")
-            return cls(header["candidates"], sizes[0], sums)
+            return cls(header["candidates"], sizes[0], sums, header["question"])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise files.FileError(f"{path} does not hold complete scores: {error}") from None
 
@@ -238,7 +251,7 @@ def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Sc
         square = np.where(np.isnan(square), HUGE, square)
         sums = {"weight": sums["weight"] + Sum.of(w.sum()[None]), "square": sums["square"] + Sum.of(square)}
         n_rows += len(phi)
-    return Scores(digest, n_rows, sums)
+    return Scores(digest, n_rows, sums, candidates.question)
 
 
 def _plus(a: Scores, b: Scores) -> Scores:
