@@ -96,7 +96,7 @@ def specimens(folder: Path) -> list[Specimen]:
     for number, (name, one) in enumerate(objects):
         made = Specimen(name, *_ways(one, X[:3]))
         if name == "SummaryRegressor":
-            made.use = lambda m: (of_model(m), m.predictor_.predict(X[:3]), _next_round(m, named, table, y[:20]))
+            made.use = lambda m: (of_model(m), _predicted(m, X[:3]), _next_round(m, named, table, y[:20]))
         path = folder / f"{number}"
         made.save(one, path)
         made.content = path.read_bytes()
@@ -110,14 +110,23 @@ def _ways(one: Any, rows: np.ndarray) -> tuple[Any, Any, Any]:
         value.save(path)
 
     if isinstance(one, up.bases.Basis):
-        return up.bases.load, own, lambda b: (b.describe(), b.digest, b.features(rows), b.n_features_)
+        return up.bases.load, own, lambda b: (b.describe(), b.digest, b.features(_fitting(rows, b.map_)), b.n_features_)
     if isinstance(one, up.Summary):
         return up.Summary.load, own, lambda s: (s.describe(), s + s, s.gram, s.first_order())
     if isinstance(one, up.Candidates):
         return up.Candidates.load, own, lambda c: (of_candidates(c), c.digest, _scored(c))
     if isinstance(one, up.Scores):
         return up.Scores.load, own, lambda s: (of_scores(s), s + s, s.mean)
-    return up.load, up.save, lambda m: (of_model(m), m.predictor_.predict(rows), repr(m), getattr(m, "path_", None))
+    return up.load, up.save, lambda m: (of_model(m), _predicted(m, rows), repr(m), getattr(m, "path_", None))
+
+
+def _fitting(rows: np.ndarray, map_: Any) -> np.ndarray:
+    """A forgery may have other columns than the file it was made from."""
+    return np.resize(rows, (len(rows), map_.n_features_in))
+
+
+def _predicted(model: Any, rows: np.ndarray) -> Any:
+    return model.predictor_.predict(_fitting(rows, model.predictor_.map))
 
 
 def _next_round(model: Any, basis: Any, rows: Any, y: np.ndarray) -> None:
@@ -227,6 +236,10 @@ VALUES: list[Any] = [
 ]
 
 
+def _value(rng: np.random.Generator) -> Any:
+    return json.loads(json.dumps(VALUES[int(rng.integers(0, len(VALUES)))]))
+
+
 def forged(header: dict[str, Any], arrays: dict[str, np.ndarray], rng: np.random.Generator) -> tuple[Any, Any]:
     """A header and arrays that somebody has changed on purpose."""
     header, arrays = copy.deepcopy(header), dict(arrays)
@@ -249,19 +262,19 @@ def _change_header(header: Any, rng: np.random.Generator) -> None:
     if kind == 0:
         place.pop(key, None)
     elif kind == 1:
-        place["surplus"] = VALUES[int(rng.integers(0, len(VALUES)))]
+        place["surplus"] = _value(rng)
     elif kind == 2 and isinstance(place.get(key), list):
-        place[key] = [*place[key], VALUES[int(rng.integers(0, len(VALUES)))]]
+        place[key] = [*place[key], _value(rng)]
     elif kind == 3 and type(place.get(key)) in (int, float):
         place[key] = place[key] * [-1, 0, 2, 1000][int(rng.integers(0, 4))]
     else:
-        place[key] = VALUES[int(rng.integers(0, len(VALUES)))]
+        place[key] = _value(rng)
 
 
 def _change_arrays(arrays: dict[str, np.ndarray], rng: np.random.Generator) -> None:
     names = sorted(arrays)
     name = names[int(rng.integers(0, len(names)))]
-    array = arrays[name]
+    array = np.atleast_1d(arrays[name])
     other = arrays[names[int(rng.integers(0, len(names)))]]
     extremes = [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e308, -1e308, 1e-308]
 

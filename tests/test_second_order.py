@@ -1,4 +1,4 @@
-"""A second-order summary is regression on the pooled rows in the span of the basis: every filter, every λ, GCV and df."""
+"""A second-order summary is regression on the pooled rows in the span of the basis: every filter and λ, GCV, df."""
 
 from __future__ import annotations
 

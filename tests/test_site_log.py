@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from test_policy import FINE, release
+from unpooled import chain
 from unpooled.site import Log, LogError, left, refused
-from unpooled.site import log as log_module
 
 
 @pytest.fixture
@@ -118,8 +118,8 @@ def test_lines_deleted_inserted_copied_or_moved_are_found(log, order):
 def test_an_entry_forged_with_its_own_hash_breaks_the_next_link(log):
     whole = lines_of(log)
     content = json.loads(whole[2])
-    forged = log_module._entry(2, content["time"], content["previous"], {"what": "nothing"})
-    whole[2] = log_module._canonical(log_module.asdict(forged)).encode() + b"\n"
+    forged = chain._entry(2, content["time"], content["previous"], {"what": "nothing"})
+    whole[2] = chain._canonical(chain.asdict(forged)).encode() + b"\n"
     log.path.write_bytes(b"".join(whole))
     checked = log.verify()
     assert (checked.line, checked.count) == (4, 3)

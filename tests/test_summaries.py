@@ -200,15 +200,15 @@ def _files(tmp_path_factory):
 
 
 SOURCES = {
-    "pandas": lambda folder: FRAME[["a", "b"]],
-    "polars": lambda folder: pl.DataFrame(FRAME[["a", "b"]].to_dict("list")),
-    "named columns": lambda folder: FRAME,
-    "named columns of polars": lambda folder: pl.DataFrame(FRAME.to_dict("list")),
+    "pandas": lambda _: FRAME[["a", "b"]],
+    "polars": lambda _: pl.DataFrame(FRAME[["a", "b"]].to_dict("list")),
+    "named columns": lambda _: FRAME,
+    "named columns of polars": lambda _: pl.DataFrame(FRAME.to_dict("list")),
     "parquet": lambda folder: folder / "rows.parquet",
     "a folder": lambda folder: Parquet(folder / "parts"),
     "csv": lambda folder: str(folder / "rows.csv"),
     "csv with features": lambda folder: Csv(folder / "rows.csv", ["a", "b"]),
-    "dask frame": lambda folder: dd.from_pandas(FRAME, npartitions=4),
+    "dask frame": lambda _: dd.from_pandas(FRAME, npartitions=4),
 }
 
 

@@ -29,7 +29,11 @@ from .summary_path import SummaryPath
 
 
 def _keeps_no_rows(model: Any) -> bool:
-    if model.rounds == 1 and (not isinstance(model.loss, str) or model.loss in ("squared",)):
+    try:
+        squares = as_loss(model.loss).bound == np.inf
+    except ValueError:  # no loss at all: for fit to say
+        squares = True
+    if model.rounds == 1 and squares:
         return True
     raise AttributeError("partial_fit keeps no rows, and rounds of residuals need them again: use rounds=1")
 

@@ -65,6 +65,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         quadratic=loss.bound == np.inf,
         steps=plan.steps,
         careful=careful if plan.ridge else None,
+        kappa=float(np.sqrt(basis.kappa_sq_)),
     )
     shift = basis.mean_ if plan.center == "public" else np.zeros(M)
     if loss.bound < np.inf and with_intercept:
@@ -95,7 +96,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
             message = from_mean(rounds, message)
         d = message if number == 1 else d
         value = None if summary.loss_sum is None else summary.loss_sum / summary.weight
-        rounds.receive(message, value)
+        rounds.receive(message, means.yy, value)
         mean_loss = 0.5 * means.yy if value is None else value
         history.append({"round": number, "loss": float(np.mean(mean_loss)), "left": rounds.progress})
         if rounds.progress <= plan.tol and number > 1:

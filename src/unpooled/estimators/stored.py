@@ -66,10 +66,10 @@ def rounds_of(arrays: dict[str, np.ndarray], size: tuple[int, int], quadratic: b
     shapes = {f"rounds.{name}": (size[1],) if name in NUMBERS else size for name in STATE if name != "J"}
     shapes |= {} if quadratic else {"rounds.J": (size[1],)}
     found = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
-    known = [name for name in ("rounds.S", "rounds.CS") if name in arrays]
-    found |= {name: finite(name, arrays, 2) for name in known}
-    spans = {found[name].shape for name in known}
-    together = len(known) in (0, 2) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
+    known = [name for name in ("rounds.S", "rounds.CS", "rounds.E") if name in arrays]
+    found |= {name: finite(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
+    spans = {(size[0], found[name].shape[-1]) if name == "rounds.E" else found[name].shape for name in known}
+    together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
     surplus = [name for name in arrays if name.startswith("rounds.") and name not in found]
     if surplus or not together or any(found[name].shape != shape for name, shape in shapes.items()):
         raise ValueError("the state of its rounds does not fit together")

@@ -152,8 +152,7 @@ class SummaryRegressor(SpanModel):
             raise ValueError(f"the residuals are of the label {names}")
         found = residuals.basis(basis)
         rounds = self._rounds(found)
-        message, loss = self._message(residuals)
-        rounds.receive(message, loss)
+        rounds.receive(*self._message(residuals))
         coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
         self._settle(found, coef, intercept, self.one_target_)
         self._keep_rounds(rounds)
@@ -176,7 +175,8 @@ class SummaryRegressor(SpanModel):
         self._settle(basis, found.coef[chosen], found.intercept[chosen], summary.one_target)
         if path is not None:
             self.path_ = path
-        self.floor_ = mismatch(means_of(summary), basis, self.lam_, as_filter(self.filter), center)
+        fitted = (self.coef_matrix_, self.predictor_.intercept)
+        self.floor_ = mismatch(means_of(summary), basis, self.lam_, as_filter(self.filter), center, fitted)
         self.n_features_rule_ = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * self.lam_))
         if summary.order == 1:
             self._begin_rounds(summary, basis)
@@ -258,10 +258,10 @@ class SummaryRegressor(SpanModel):
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
         rounds = self._rounds(basis, begun=False)
-        message, loss = self._message(summary)
+        message, square, loss = self._message(summary)
         if self.centering_ == "rows" and self.loss_ == "squared":
             message = from_mean(rounds, message)
-        rounds.receive(message, loss)
+        rounds.receive(message, square, loss)
         self._keep_rounds(rounds)
 
     def _rounds(self, basis: Basis, begun: bool = True) -> Rounds:
@@ -280,6 +280,7 @@ class SummaryRegressor(SpanModel):
             quadratic=self.loss_ == "squared",
             steps=self.steps,
             careful=careful if self.ridge else None,
+            kappa=float(np.sqrt(basis.kappa_sq_)),
         )
         return rounds.restored(self.rounds_, self.n_rounds_) if begun else rounds
 
@@ -288,10 +289,10 @@ class SummaryRegressor(SpanModel):
         """1 or 2."""
         return self.summary_.order
 
-    def _message(self, summary: Summary) -> tuple[Floats, Floats | None]:
-        loss = summary.loss_sum
-        message = centred_message(means_of(summary), self.shift_, self.centering_ != "none")
-        return message, None if loss is None else loss / summary.weight
+    def _message(self, summary: Summary) -> tuple[Floats, Floats, Floats | None]:
+        loss, means = summary.loss_sum, means_of(summary)
+        message = centred_message(means, self.shift_, self.centering_ != "none")
+        return message, means.yy, None if loss is None else loss / summary.weight
 
     def _keep_rounds(self, rounds: Rounds) -> None:
         self.rounds_, self.n_rounds_ = rounds.to_arrays(), rounds.n_received

@@ -1,60 +1,18 @@
-"""A site's log of what left and what was refused: JSON lines, each holding the hash of the line before."""
+"""A site's log of what left and what was refused."""
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import json
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..chain import START, Chain, ChainError, ChainGrown, Entry, Verification
 from .release import Release
 
-START = "0" * 64  #: what the first entry has for the hash of the one before
+__all__ = ["START", "Entry", "Log", "LogError", "LogGrown", "Verification", "left", "refused", "releases_in"]
 
-
-class LogError(ValueError):
-    """A log that was changed or damaged, or that cannot be written."""
-
-
-class LogGrown(LogError):
-    """Somebody else has added to the log meanwhile."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line: what happened (``event``), when, and the hashes that chain it to the line before."""
-
-    sequence: int
-    time: str
-    previous: str
-    event: dict[str, Any]
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What a check found: how many entries are in order, the hash of the last of them, and the first thing wrong."""
-
-    count: int
-    head: str
-    line: int | None = None
-    problem: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.problem is None
-
-    def __str__(self) -> str:
-        if self.problem is not None:
-            return self.problem
-        return f"the chain of {self.count} entries is whole; its head is {self.head}"
+LogError = ChainError
+LogGrown = ChainGrown
 
 
 def left(release: Release, file: str, sha256: str) -> dict[str, Any]:
@@ -79,206 +37,9 @@ def releases_in(entries: Sequence[Entry], path: Path) -> list[Release]:
     return found
 
 
-class Log:
-    """An append-only log in one file. Lines that are edited, deleted, inserted or moved break the chain.
-
-    Two things cannot be seen in the file alone: that its last lines were cut off, and that all of it was written anew.
-    Whoever wants to see these too notes the head and the number of entries elsewhere, and gives them to :meth:`verify`.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def append(self, event: Mapping[str, Any], after: str | None = None) -> Entry:
-        """Add an entry, on disk before this returns; a LogError where the chain so far is broken.
-
-        ``after`` is the head that the event was decided on: a LogGrown where it is no longer the last.
-        """
-        try:
-            content = json.loads(_canonical(dict(event)))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise LogError(
-                f"event must be made of what JSON has: text, finite numbers, lists, dictionaries ({error})"
-            ) from None
-        with self._locked() as file:
-            data = _read(file, self.path)
-            checked, _ = _check(data, self.path)
-            if checked.problem is not None:
-                raise LogError(f"{checked.problem}; nothing is added to a log that is not whole")
-            if after is not None and after != checked.head:
-                raise LogGrown(f"the log {self.path} has grown meanwhile: look at it again")
-            entry = _entry(checked.count, _now(), checked.head, content)
-            _write(file, _canonical(asdict(entry)).encode() + b"\n", len(data), self.path)
-        return entry
-
-    def entries(self) -> list[Entry]:
-        """All entries, checked; none where there is no log yet."""
-        checked, entries = _check(self._data(), self.path)
-        if checked.problem is not None:
-            raise LogError(checked.problem)
-        return entries
+class Log(Chain):
+    """The chain of a site, with what it says of releases."""
 
     def releases(self) -> list[Release]:
         """What has left so far, for a policy to compare with."""
         return releases_in(self.entries(), self.path)
-
-    def verify(self, expected_head: str | None = None, expected_count: int | None = None) -> Verification:
-        """Check the chain, and that it still begins with what was noted of it earlier.
-
-        ``expected_head`` and ``expected_count`` are those of an earlier check; the log may have grown since. Without
-        them a log whose end was cut off looks whole.
-        """
-        if not self.path.exists():
-            return Verification(0, START, None, f"there is no log {self.path}")
-        checked, entries = _check(self._data(), self.path)
-        problem = checked.problem
-        if problem is None and expected_count is not None and checked.count < expected_count:
-            problem = f"{self.path} has {checked.count} entries, and {expected_count} were noted: its end was cut off"
-        if problem is None and expected_head is not None:
-            hashes = [START, *(entry.sha256 for entry in entries)]
-            places = hashes if expected_count is None else hashes[expected_count : expected_count + 1]
-            if expected_head.strip().lower() not in places:
-                problem = f"{self.path} lacks the head that was noted: its end was cut off, or it was written anew"
-        return Verification(checked.count, checked.head, checked.line, problem)
-
-    def _data(self) -> bytes:
-        if not self.path.exists():
-            return b""
-        with self._locked(create=False) as file:
-            return _read(file, self.path)
-
-    @contextmanager
-    def _locked(self, create: bool = True) -> Iterator[int]:
-        """The file, open and ours alone among all who use this class."""
-        fresh = create and not self.path.exists()
-        flags = (os.O_RDWR | os.O_CREAT | os.O_APPEND if create else os.O_RDONLY) | getattr(os, "O_BINARY", 0)
-        try:
-            file = os.open(self.path, flags, 0o666)
-        except OSError as error:
-            raise LogError(f"the log {self.path} cannot be opened ({error.strerror}): choose another place") from None
-        try:
-            try:
-                _lock(file)
-                if fresh:
-                    _sync_folder(self.path.parent)
-            except OSError as error:
-                raise LogError(
-                    f"the log {self.path} cannot be locked ({error.strerror}): choose another place"
-                ) from None
-            yield file
-            _unlock(file)
-        finally:
-            os.close(file)  # which gives the lock back as well
-
-
-def _check(data: bytes, path: Path) -> tuple[Verification, list[Entry]]:
-    """The chain of the bytes of a log, up to the first line that is wrong."""
-    entries: list[Entry] = []
-    head = START
-    *lines, rest = data.split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        found = _entry_of(line, len(entries), head)
-        if isinstance(found, str):
-            return Verification(len(entries), head, number, f"line {number} of {path} {found}"), entries
-        entries.append(found)
-        head = found.sha256
-    if rest:
-        number = len(lines) + 1
-        problem = f"line {number} of {path} is half written, as after a power cut: keep a copy and remove that line"
-        return Verification(len(entries), head, number, problem), entries
-    return Verification(len(entries), head), entries
-
-
-def _entry_of(line: bytes, sequence: int, previous: str) -> Entry | str:
-    """The entry in a line, or what is wrong with it after the lines before."""
-    try:
-        content = json.loads(line)
-        if not isinstance(content["event"], dict):
-            raise TypeError
-        entry = _entry(content["sequence"], content["time"], content["previous"], content["event"])
-        # Byte for byte: JSON has many ways to write the same, and this log has one.
-        same = _canonical(asdict(entry)).encode() == line
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return "is not an entry of this log: it was damaged, or put there by hand"
-    if not same:
-        return "was changed after it was written: it does not match its SHA-256"
-    if entry.sequence != sequence:
-        return f"has the number {entry.sequence} where {sequence} is due: lines were deleted, inserted or moved"
-    if entry.previous != previous:
-        return "does not follow from the line before: lines were deleted, inserted or exchanged"
-    return entry
-
-
-def _entry(sequence: int, time: str, previous: str, event: dict[str, Any]) -> Entry:
-    content = {"sequence": sequence, "time": time, "previous": previous, "event": event}
-    return Entry(sequence, time, previous, event, hashlib.sha256(_canonical(content).encode()).hexdigest())
-
-
-def _canonical(content: Any) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _write(file: int, line: bytes, size: int, path: Path) -> None:
-    """Add a line to a file of the given size and wait for the disk; all of it or nothing."""
-    try:
-        if os.write(file, line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(file)
-    except OSError as error:
-        with suppress(OSError):
-            os.ftruncate(file, size)
-        raise LogError(f"the log {path} cannot be written ({error.strerror}): nothing may leave without it") from None
-
-
-def _read(file: int, path: Path) -> bytes:
-    parts = []
-    try:
-        os.lseek(file, 0, os.SEEK_SET)
-        while part := os.read(file, 2**20):
-            parts.append(part)
-    except OSError as error:
-        raise LogError(f"the log {path} cannot be read ({error.strerror}): choose another place") from None
-    return b"".join(parts)
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new file is safe only once its folder is; Windows does that by itself."""
-    if sys.platform != "win32":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-if sys.platform == "win32":
-    import msvcrt
-    import time
-
-    _FAR = 2**31 - 2  # a byte far beyond the end: Windows forbids others to read what is locked
-
-    def _lock(file: int) -> None:
-        while True:
-            os.lseek(file, _FAR, os.SEEK_SET)
-            try:
-                msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-                return
-            except OSError:
-                time.sleep(0.01)
-
-    def _unlock(file: int) -> None:
-        os.lseek(file, _FAR, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
-
-    def _unlock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)

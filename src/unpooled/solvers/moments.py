@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse.linalg
 
 from ..filters import Filter, Floats
 from .decomposition import eigh
@@ -202,21 +203,30 @@ class Mismatch:
         )
 
 
-def mismatch(means: Means, basis: Any, lam: float, filter: Filter, center: bool | str) -> Mismatch:
-    """The floor of LESS at λ, from what the summary has."""
-    first = Means(means.n, means.weight, means.y, means.yy, means.phi, means.phi_y, None)
-    public = system(first, basis, center, own=False)
-    less = solve(public, filter, np.asarray([lam]))
+def mismatch(
+    means: Means, basis: Any, lam: float, filter: Filter, center: bool | str, fitted: tuple[Floats, Floats]
+) -> Mismatch:
+    """The floor of LESS at λ, from what the summary has; ``fitted`` are the coefficients and intercept learned from it.
+
+    At second order those are the exact ones, and LESS is what the first-order part would have given.
+    """
     gap = float(np.linalg.norm(basis.mean_ - means.phi))
     expected = float(basis.kappa_sq_ * np.sqrt(1 / means.n + 1 / basis.n_public_))
+    less = solve(system(replace(means, gram=None), basis, center, own=False), filter, np.asarray([lam]))
     operator = None
     if means.gram is None:
         error = np.sqrt(less.signal[0] * less.df[0] / basis.n_public_)
     else:
-        operator = float(np.linalg.norm(np.diag(basis.eigenvalues_) - means.gram, 2))
-        exact = solve(system(means, basis, center, own=True), filter, np.asarray([lam]))
-        gap_a = less.coef[0] - exact.coef[0]
-        gap_b = less.intercept[0] - exact.intercept[0]
-        square = np.einsum("mt,mk,kt->t", gap_a, means.gram, gap_a) + 2 * gap_b * (means.phi @ gap_a) + gap_b**2
+        operator = _norm(np.diag(basis.eigenvalues_) - means.gram)
+        a, b = less.coef[0] - fitted[0], less.intercept[0] - fitted[1]
+        square = np.einsum("mt,mt->t", a, means.gram @ a) + 2 * b * (means.phi @ a) + b**2
         error = np.sqrt(np.maximum(square, 0.0))
     return Mismatch(float(np.max(error)), gap, expected, operator, means.n, int(basis.n_public_))
+
+
+def _norm(difference: Floats) -> float:
+    """The largest |eigenvalue| of a symmetric matrix; of a large one by Lanczos."""
+    if len(difference) < 100:
+        return float(np.linalg.norm(difference, 2))
+    start = np.ones(len(difference))
+    return float(abs(scipy.sparse.linalg.eigsh(difference, 1, v0=start, tol=1e-6, return_eigenvectors=False)[0]))

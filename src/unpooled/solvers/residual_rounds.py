@@ -28,14 +28,14 @@ from typing import Any
 import numpy as np
 
 from ..filters import Floats
-from .subspace import Subspace
+from .subspace import Subspace, clear
 
 STEPS = ("plain", "conjugate")
 GOOD = 0.55  # a full step is kept where the best one is longer than this
 ENOUGH = 1e-4  # of the decrease that the slope promises: what J must fall by
 Map = Callable[[Floats], Floats]
-STATE = ("point", "base", "r", "J", "step", "held", "first", "product", "asked", "told")
-NUMBERS = ("J", "step", "held", "first", "product")  # of it, one a column
+STATE = ("point", "base", "r", "J", "step", "held", "first", "product", "asked", "told", "size", "drift")
+NUMBERS = ("J", "step", "held", "first", "product", "size", "drift")  # of it, one a column
 
 
 @dataclass
@@ -52,6 +52,7 @@ class Rounds:
     quadratic: bool = True
     steps: str = "plain"
     careful: Map | None = field(repr=False, default=None)
+    kappa: float = 1.0  #: the largest |φ(x)|
     n_received: int = 0
     base: Any = None  #: the best point whose message is known, with r and, other than for squares, J there
     r: Any = None
@@ -62,11 +63,14 @@ class Rounds:
     first: Any = None  #: rᵀP r at the start
     asked: Any = None  #: the point of the last message, and that message
     told: Any = None
+    size: Any = 0.0  #: the largest root mean square of ψ so far
+    drift: Any = None  #: how far off r may be
     known: Subspace | None = None
 
-    def receive(self, message: Floats, loss: Floats | None = None) -> None:
-        """Take in the message at ``point``, and move it."""
+    def receive(self, message: Floats, square: Floats, loss: Floats | None = None) -> None:
+        """Take in the message at ``point``, and move it. ``square`` is the mean of ψ², ``loss`` that of ρ."""
         self.n_received += 1
+        self.size = np.maximum(self.size, np.sqrt(square))
         point = self.point
         r = message - self.ridge * point
         J = None if loss is None else loss + 0.5 * np.sum(self.ridge * point * point, axis=0)
@@ -74,6 +78,7 @@ class Rounds:
             self.known = Subspace.empty(len(message))
             held = float(self.steps == "conjugate") if self.quadratic else 0.0
             self._move(point, r, J, np.ones(r.shape[1]), np.full(r.shape[1], held))
+            self.drift = self._rounding(point)
         elif self.quadratic:
             self._learn(message, r)
         else:
@@ -109,18 +114,36 @@ class Rounds:
         assert self.known is not None
         # Between two points that were asked about: a difference of messages, and of nothing that was computed of them.
         p, Cp = self.point - self.asked, self.told - message
-        rounding = np.finfo(float).eps * (np.linalg.norm(self.told, axis=0) + np.linalg.norm(message, axis=0))
-        self.known.add(p, Cp, rounding)
+        here = self._rounding(self.point)
+        noise = self._rounding(self.asked) + here
+        ridge = float(np.min(np.max(self.ridge, axis=0)))
+        learned = self.known.add(p, Cp, noise, ridge)
         slope, curvature = _dot(self.told - self.ridge * self.asked, p), _dot(p, Cp + self.ridge * p)
         best = np.divide(slope, curvature, out=np.full_like(slope, np.inf), where=curvature > 0)
         held = np.maximum(self.held, best <= GOOD)
-        base = self.point
+        base, step, drift = self.point, np.ones(len(held)), here
         if np.any(held > 0):
-            # From this point, whose r is a message and not a sum of earlier ones: what those got wrong is mended.
-            further, left = self.known.minimise(r, self.ridge)
-            base = np.where(held > 0, self.point + further, self.point)
+            # r at the base, from the message here or as it was computed before: whichever is known better.
+            product, off = self.known.product(self.point - self.base)
+            off = np.hypot(off, here)
+            told = message + product - self.ridge * self.base
+            further, left, lost = self.known.minimise(np.where(off < self.drift, told, self.r), self.ridge)
+            base = np.where(held > 0, self.base + further, self.point)
             r = np.where(held > 0, left - self.ridge * further, r)
-        self._move(base, r, None, np.ones(len(held)), held)
+            drift = np.where(held > 0, np.hypot(np.minimum(off, self.drift), lost), here)
+            # Where r has become too small to be known without asking, the next question is about the base itself.
+            stale = (drift > 0.1 * np.linalg.norm(r, axis=0)) & (drift > 10 * self._rounding(base))
+            if not learned and np.any((held > 0) & np.isinf(off) & clear(noise, p, Cp, ridge)):
+                # And so it is where what is known is too inexact to tell what this step has done: all begins again.
+                self.known, stale = Subspace.empty(len(message)), held > 0
+            step = np.where((held > 0) & stale, 0.0, 1.0)
+        self._move(base, r, None, step, held)
+        self.drift = drift
+
+    def _rounding(self, point: Floats) -> Floats:
+        """How far off a message can be: it is a mean of (y - aᵀφ)φ, and rounds on the scale of y and aᵀφ, however
+        small the mean has become."""
+        return np.asarray(np.finfo(float).eps * self.kappa * (self.size + self.kappa * np.linalg.norm(point, axis=0)))
 
     def _downhill(self, r: Floats, J: Any) -> None:
         """Other losses: a step that lowers J is kept, one that does not is shortened."""
@@ -142,7 +165,7 @@ class Rounds:
         """What another process needs to go on."""
         found = {f"rounds.{name}": np.asarray(v) for name in STATE if (v := getattr(self, name)) is not None}
         if self.known is not None and self.known.S.shape[1]:
-            found |= {"rounds.S": self.known.S, "rounds.CS": self.known.CS}
+            found |= {"rounds.S": self.known.S, "rounds.CS": self.known.CS, "rounds.E": self.known.E}
         return found
 
     def restored(self, arrays: dict[str, np.ndarray], n_received: int) -> Rounds:
@@ -152,7 +175,8 @@ class Rounds:
                 setattr(self, name, arrays[f"rounds.{name}"])
         if n_received:
             empty = np.zeros((len(self.point), 0))
-            self.known = Subspace(arrays.get("rounds.S", empty), arrays.get("rounds.CS", empty))
+            parts = (arrays.get("rounds.S", empty), arrays.get("rounds.CS", empty), arrays.get("rounds.E", np.zeros(0)))
+            self.known = Subspace(*parts)
         self.n_received = n_received
         return self
 

@@ -79,11 +79,12 @@ class Accumulator:
         u = self.target.residual(X, phi, Y, weights)
         psi = self.target.loss.derivative(u) if self.contents.residual else u
         w = np.ones(len(phi)) if weights is None else weights
-        weighted = psi if weights is None else psi * w[:, None]
-        found = {"weight": np.asarray([w.sum()]), "y": weighted.sum(axis=0), "yy": (weighted * psi).sum(axis=0)}
-        found |= {"phi": w @ phi, "phi_y": phi.T @ weighted}
-        if self.contents.residual:
-            found["loss"] = w @ self.target.loss.value(u)
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            weighted = psi if weights is None else psi * w[:, None]
+            found = {"weight": np.asarray([w.sum()]), "y": weighted.sum(axis=0), "yy": (weighted * psi).sum(axis=0)}
+            found |= {"phi": w @ phi, "phi_y": phi.T @ weighted}
+            if self.contents.residual:
+                found["loss"] = w @ self.target.loss.value(u)
         if not all(np.all(np.isfinite(value)) for value in found.values()):
             raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")
         self.sums = {name: value + Sum.of(found[name]) for name, value in self.sums.items()}

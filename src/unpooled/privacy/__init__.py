@@ -1,0 +1,40 @@
+"""Differential privacy: what noise costs, how it is drawn, how far one record reaches, and who keeps the books.
+
+The proofs are in docs/privacy/. Drawing noise needs the extra ``privacy``; reading, pricing and planning do not.
+"""
+
+from . import composition, gaussian, sgd
+from .events import Approximate, Event, Gaussian
+from .gaussian import delta_of, epsilon_of, mu_for, rho_of, sigma_for
+from .guarantee import NEIGHBOURS, Guarantee, Spent
+from .ledger import Charge, Ledger, LedgerError, Overspend, Reservation
+from .noise import GridGaussian, draw, plan
+from .summaries import Released, centered_kappa, first_order
+
+__all__ = [
+    "NEIGHBOURS",
+    "Approximate",
+    "Charge",
+    "Event",
+    "Gaussian",
+    "GridGaussian",
+    "Guarantee",
+    "Ledger",
+    "LedgerError",
+    "Overspend",
+    "Released",
+    "Reservation",
+    "Spent",
+    "centered_kappa",
+    "composition",
+    "delta_of",
+    "draw",
+    "epsilon_of",
+    "first_order",
+    "gaussian",
+    "mu_for",
+    "plan",
+    "rho_of",
+    "sgd",
+    "sigma_for",
+]

@@ -1,0 +1,119 @@
+"""The Gaussian mechanism, exactly: what noise of standard deviation σ costs where one record moves the answer by Δ.
+
+Only the ratio μ = Δ/σ matters. Proofs are in docs/privacy/gaussian.md; the formulas are those of Balle and Wang (2018).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from scipy.optimize import bisect
+from scipy.special import erfcx, ndtr
+
+from .checks import positive, probability
+
+__all__ = ["compose", "delta_of", "epsilon_of", "log_delta_of", "log_deltas_of", "mu_for", "rho_of", "sigma_for"]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+def log_delta_of(epsilon: float, mu: float) -> float:
+    """log δ for the least δ with which N(q, σ²I), q of sensitivity μσ, is (ε, δ)-private; for any real ε.
+
+    δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 8).
+    """
+    return float(log_deltas_of(np.asarray([epsilon], dtype=float), mu)[0])
+
+
+def delta_of(epsilon: float, mu: float) -> float:
+    """δ(ε) of the Gaussian mechanism with Δ/σ = μ."""
+    return math.exp(log_delta_of(epsilon, mu))
+
+
+def log_deltas_of(epsilon: np.ndarray, mu: float) -> np.ndarray:
+    """:func:`log_delta_of` for many ε at once."""
+    size = np.abs(epsilon)
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        above = _log_deltas(size, mu) if mu > 0 else np.full(size.shape, -np.inf)
+        # H_{1/a}(P, Q) = 1 - 1/a + H_a(Q, P)/a, and P and Q may be exchanged here
+        below = np.log(-np.expm1(-size) + np.exp(above - size))
+    return np.where(epsilon < 0, below, above)
+
+
+def _log_deltas(epsilon: np.ndarray, mu: float) -> np.ndarray:
+    """For ε ≥ 0 and μ > 0. With Mills' ratio R(x) = Φ(-x)/φ(x) and e^ε φ(x+μ) = φ(x), where x = ε/μ - μ/2, it is
+    δ = φ(x)·(R(x) - R(x+μ)): no digits are lost."""
+    x = epsilon / mu - mu / 2
+    near_one = x < -10
+    y = np.where(near_one, 0.0, x)
+    if mu < 0.05:
+        difference = mu / 2 * (_mills_slope(y[..., None] + mu / 2 * (_NODES + 1)) @ _WEIGHTS)
+    else:
+        difference = _mills(y) - _mills(y + mu)
+    far = _log_density(y) + np.log(np.maximum(difference, 0.0))
+    return np.where(near_one, np.log1p(-ndtr(x) - np.exp(_log_density(x)) * _mills(np.maximum(x + mu, 0.0))), far)
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """The least ε ≥ 0 with which the Gaussian mechanism with Δ/σ = μ is (ε, δ)-private."""
+    mu, log_delta = positive("mu", mu, zero=True), math.log(probability("delta", delta))
+    if log_delta_of(0.0, mu) <= log_delta:
+        return 0.0
+    return least(lambda epsilon: log_delta_of(epsilon, mu) <= log_delta, start=mu)
+
+
+def mu_for(epsilon: float, delta: float) -> float:
+    """The largest Δ/σ with which the Gaussian mechanism is (ε, δ)-private."""
+    return 1.0 / sigma_for(epsilon, delta)
+
+
+def sigma_for(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
+    """The least σ with which N(q, σ²I), q of sensitivity Δ in ℓ2 norm, is (ε, δ)-private."""
+    epsilon, log_delta = positive("epsilon", epsilon), math.log(probability("delta", delta))
+    scale = least(lambda scale: log_delta_of(epsilon, 1.0 / scale) <= log_delta, start=1.0)
+    return positive("sensitivity", sensitivity) * scale
+
+
+def rho_of(sensitivity: float, sigma: float) -> float:
+    """ρ = Δ²/(2σ²): the mechanism is ρ-zero-concentrated (Bun and Steinke 2016), and ρ = μ²/2."""
+    return 0.5 * (positive("sensitivity", sensitivity) / positive("sigma", sigma)) ** 2
+
+
+def compose(mus: Iterable[float]) -> float:
+    """μ of many Gaussian releases together, each free to depend on those before: √Σμ², exactly."""
+    return math.hypot(*(positive("mu", mu, zero=True) for mu in mus))
+
+
+def least(holds: Callable[[float], bool], start: float) -> float:
+    """The least positive number for which a monotone condition holds, to a few units in the last place, above it."""
+    high = start
+    while not holds(high):
+        high *= 2.0
+        if high > 1e300:
+            raise ValueError("no finite amount of noise gives this guarantee: take a larger epsilon or delta")
+    low = high / 2.0
+    while holds(low):
+        high, low = low, low / 2.0
+        if low < 1e-300:
+            return high
+    found = float(bisect(lambda x: -1.0 if holds(x) else 1.0, low, high, xtol=1e-300, rtol=1e-14))
+    while not holds(found):
+        found *= 1.0 + 1e-14
+    return found
+
+
+def _log_density(x: np.ndarray) -> np.ndarray:
+    return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+
+
+def _mills(x: np.ndarray) -> np.ndarray:
+    return math.sqrt(math.pi / 2) * np.asarray(erfcx(x / math.sqrt(2)))
+
+
+def _mills_slope(x: np.ndarray) -> np.ndarray:
+    """-R'(x) = 1 - x R(x), by its asymptotic series where that difference would lose digits."""
+    far = x > 30
+    y = 1.0 / np.where(far, x, 30.0) ** 2
+    return np.where(far, y * (1 - y * (3 - y * (15 - y * 105))), 1 - x * _mills(np.where(far, 0.0, x)))
