@@ -45,15 +45,17 @@ class Consortium:
 
     def less(self) -> Path:
         """LESS: one exchange of first-order sums, λ from the sums alone."""
-        return self._fit("less", self.collect("less"), ridge=True, steps="conjugate")
+        return self._fit("less", self.collect("less"))
 
-    def rounds(self, first: Path) -> Path:
-        """Residual rounds from there: each model goes out, the sums of its errors come back."""
+    def rounds(self) -> Path:
+        """Residual rounds from the same sums: each model goes out, the sums of its errors come back."""
+        summary = Summary.load(self.folder / "less.summary")
+        latest = self._fit("round-1", summary, ridge=True, steps="conjugate")
         for number in range(2, ROUNDS + 1):
-            residuals = self.collect(f"round-{number}", residuals_of=first)
-            model = models.load(first).update(residuals, basis=bases.load(self.folder / "study.basis"))
-            first = self._save(f"round-{number}", model)
-        return first
+            residuals = self.collect(f"round-{number}", residuals_of=latest)
+            model = models.load(latest).update(residuals, basis=bases.load(self.folder / "study.basis"))
+            latest = self._save(f"round-{number}", model)
+        return latest
 
     def second_order(self) -> Path:
         """One exchange of second-order sums."""

@@ -71,7 +71,7 @@ def _opened(study: Study, folder: Path) -> Consortium:
 
 def _consortium(study: Study, consortium: Consortium, methods: dict[str, Method]) -> float:
     less = consortium.less()
-    files = {"less": less, "rounds": consortium.rounds(less), "second": consortium.second_order()}
+    files = {"less": less, "rounds": consortium.rounds(), "second": consortium.second_order()}
     exchanges = {
         "less": ["less"],
         "rounds": ["less", *(f"round-{k}" for k in range(2, ROUNDS + 1))],

@@ -66,6 +66,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         steps=plan.steps,
         careful=careful if plan.ridge else None,
         kappa=float(np.sqrt(basis.kappa_sq_)),
+        n_rows=float(max(source.n_rows, 1)),
     )
     shift = basis.mean_ if plan.center == "public" else np.zeros(M)
     if loss.bound < np.inf and with_intercept:

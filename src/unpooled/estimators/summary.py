@@ -227,7 +227,7 @@ class SummaryRegressor(SpanModel):
         elif equations.own:
             name, criterion = "gcv", gcv(equations, found)
         else:
-            name, criterion = "risk", risk(equations, found)
+            name, criterion = "risk", risk(equations, found, rounds_follow=bool(self.ridge))
         # Beyond half as many degrees of freedom as rows the estimates from sums are small differences of large numbers.
         trusted = (found.df <= 0.5 * equations.n) if scores is None else np.ones(len(found.lam), dtype=bool)
         judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
@@ -281,6 +281,7 @@ class SummaryRegressor(SpanModel):
             steps=self.steps,
             careful=careful if self.ridge else None,
             kappa=float(np.sqrt(basis.kappa_sq_)),
+            n_rows=float(self.summary_.n_rows),
         )
         return rounds.restored(self.rounds_, self.n_rounds_) if begun else rounds
 

@@ -158,7 +158,7 @@ def gcv(system: System, found: Solutions) -> Floats:
         return np.where(left > 0, np.maximum(found.error, floor) / left**2, np.inf)
 
 
-def risk(system: System, found: Solutions) -> Floats:
+def risk(system: System, found: Solutions, rounds_follow: bool = False) -> Floats:
     """An estimate of E(y - f(x))² for LESS (L, T), C being the public sample's, from the summary alone.
 
     E(y - aᵀφ)² = E y² - 2 aᵀE[yφ] + aᵀE[φφᵀ]a. For E[yφ] there is d, of which a = g d has been made: in aᵀd the
@@ -167,13 +167,14 @@ def risk(system: System, found: Solutions) -> Floats:
     the public rows have and others lack, Δ, is in a = g(L^x + Δ)a* as well, so that aᵀΔa adds up: by about
     2 (Σ g_i q_i)(aᵀCa)/n_u for features of light tails. Twice that is taken, because those of real data are heavier
     (on eight data sets with sites the λ it chose then cost 7 % of the error on average, at worst 70 %; the sums of
-    leave-one-out errors that a second exchange brings cost 0.5 %).
+    leave-one-out errors that a second exchange brings cost 0.5 %). Where rounds of residuals follow and keep the ridge
+    term, they remove the mismatch, and it is not counted.
     """
     t, g, q = system.projected, found.g[:, :, None], system.spread[:, None]
     variance = np.maximum(system.y_square * q - t * t, 0.0) / system.n
     cross = np.sum(g * (t * t - variance), axis=1)
     signal = np.sum(q * (g * t) ** 2, axis=1)
-    lacking = HEAVY * signal * (found.g @ system.spread)[:, None] / system.n_public
+    lacking = (0.0 if rounds_follow else HEAVY) * signal * (found.g @ system.spread)[:, None] / system.n_public
     return np.asarray(system.y_square - 2 * cross + signal + lacking)
 
 

@@ -53,6 +53,7 @@ class Rounds:
     steps: str = "plain"
     careful: Map | None = field(repr=False, default=None)
     kappa: float = 1.0  #: the largest |φ(x)|
+    n_rows: float = 1.0  #: that a message is a mean of
     n_received: int = 0
     base: Any = None  #: the best point whose message is known, with r and, other than for squares, J there
     r: Any = None
@@ -141,9 +142,10 @@ class Rounds:
         self.drift = drift
 
     def _rounding(self, point: Floats) -> Floats:
-        """How far off a message can be: it is a mean of (y - aᵀφ)φ, and rounds on the scale of y and aᵀφ, however
-        small the mean has become."""
-        return np.asarray(np.finfo(float).eps * self.kappa * (self.size + self.kappa * np.linalg.norm(point, axis=0)))
+        """How far off a message can be: it is a mean of (y - aᵀφ)φ over rows, each of which rounds by itself on the
+        scale of y and aᵀφ, however small the mean has become."""
+        scale = self.kappa * (self.size + self.kappa * np.linalg.norm(point, axis=0))
+        return np.asarray(np.finfo(float).eps * scale / np.sqrt(self.n_rows))
 
     def _downhill(self, r: Floats, J: Any) -> None:
         """Other losses: a step that lowers J is kept, one that does not is shortened."""

@@ -38,7 +38,7 @@ class Target:
     def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """y - f(x); of several functions a label, one after the other."""
         if self.probes:
-            Y = np.column_stack([Y, signs(phi, Y, weights, self.probes)])
+            Y = np.column_stack([Y, signs(phi, weights, self.probes)])
         if self.coef is not None:
             Y = np.tile(Y, (1, self.coef.shape[1] // Y.shape[1]))
             return np.asarray(Y - phi @ self.coef - self.intercept)
@@ -50,17 +50,25 @@ class Target:
         return np.asarray(Y - predicted)
 
 
-def signs(phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
+def signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
     """Random signs z for every row, over √w: labels from whose fit the degrees of freedom can be told.
 
     With E zzᵀ = I the fit H z of such labels has E zᵀH z = tr H (Hutchinson). Rows draw their signs by what is in them,
-    so that they do not depend on the site, the order or the number of rows.
+    so that they do not depend on the site, the order or the number of rows; copies of a row in one block are counted,
+    for signs of their own.
     """
-    few = np.column_stack([phi[:, :4], Y])
-    constants = np.random.default_rng(0).integers(0, 2**63, size=(few.shape[1],), dtype=np.uint64)
-    bits = row_hash(few, constants)[:, None] >> np.arange(63, 63 - count, -1, dtype=np.uint64)
-    drawn = np.where(bits & np.uint64(1), 1.0, -1.0)
-    return drawn if weights is None else drawn / np.sqrt(weights)[:, None]
+    few = phi[:, :4]
+    constants = np.random.default_rng(0).integers(0, 2**63, size=(few.shape[1] + 1,), dtype=np.uint64)
+    hashes = row_hash(few, constants[:-1])
+    order = np.argsort(hashes, kind="stable")
+    new = np.concatenate([[True], np.diff(hashes[order]) != 0])
+    place = np.arange(len(order))
+    copies = np.empty(len(order))
+    copies[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    drawn = hashes ^ row_hash(copies[:, None], constants[-1:])
+    bits = drawn[:, None] >> np.arange(63, 63 - count, -1, dtype=np.uint64)
+    z = np.where(bits & np.uint64(1), 1.0, -1.0)
+    return z if weights is None else z / np.sqrt(weights)[:, None]
 
 
 class Accumulator:
