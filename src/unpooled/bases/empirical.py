@@ -25,7 +25,8 @@ class EmpiricalFeatures(Basis):
     sign. They are not computed so, because that divides by eigenvalues that may be rounding: a pivoted Cholesky
     factorisation 𝕂_pp = LLᵀ of the rows that are numerically independent gives the orthonormal functions
     ψ(x) = L⁻¹ K(p, x), and an orthogonal rotation diagonalises their covariance over the *whole* public sample.
-    Of a sample with more different rows than ``max_points``, that many centres of k-means span the features.
+    Of a sample with more different rows than ``max_points``, that many drawn at random span the features: the Nyström
+    space.
     Then Σ_i φ_i(x)² ≤ K(x, x) for every x.
 
     Parameters
@@ -40,7 +41,7 @@ class EmpiricalFeatures(Basis):
     max_points : int, default 2000
         The points kept of a larger public sample; ``n_features`` raises it.
     random_state : int, default 0
-        Where k-means begins.
+        Draws those points.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class EmpiricalFeatures(Basis):
         Z = U if scaling is None else scaling.apply(U)
         kernel = kernel.resolve(Z, weights)
         most = max(check_count("max_points", self.max_points), wanted or 0)
-        points = at_most(most, Z, weights, self.random_state)
+        points = at_most(most, Z, self.random_state)
         points, L = independent(kernel(points), points)
         map_ = KernelMap(kernel, points, scaling)
         C, mean = _covariance(KernelMap(kernel, points), L, Z, weights)
