@@ -1,12 +1,12 @@
 """Sites that may send sums and not rows: the error of each way to learn, and what it sends.
 
-    python benchmarks/sites.py                        # every data set with a site column
+    python benchmarks/sites.py                        # every data set with a site column, at most 200,000 rows of each
     python benchmarks/sites.py --data heart_4hosp california
-    python benchmarks/sites.py --quick                # at most 20,000 rows of each
+    python benchmarks/sites.py --most 2000000 --points 1000
 
 A tenth of the rows, drawn across sites, is public and without labels; a tenth is for testing; the rest stays at its
-site. One basis for all: a Gaussian kernel with the median length scale of the standardised public rows, at most 1000
-points. All fit an intercept and choose λ themselves, by what they may see:
+site. One basis for all: a Gaussian kernel with the median length scale of the standardised public rows, at most 500
+points. All fit an intercept and choose λ themselves among the same 14 values, by what they may see:
 
 - local only: each site's ridge regression in the basis on its own rows, λ by GCV; tested on everybody's test rows,
   the mean over sites weighted by rows
@@ -57,6 +57,7 @@ METHODS = (
     "pooled KRR",
 )
 AIM = "pooled in span"
+GRID = np.logspace(0, -9, 28)[::2]  # κ = 1
 
 
 def rmse(model: Any, data: Study) -> float:
@@ -78,14 +79,14 @@ def local_only(basis: Any, data: Study) -> float:
             predicted: Any = np.full(len(data.y_test), data.y[own].mean())
         else:
             summary = up.Summary.of(basis, data.X[own], data.y[own], order=2)
-            predicted = up.SummaryRegressor(center=True).fit_summary(summary).predict(data.X_test)
+            predicted = up.SummaryRegressor(center=True, grid=GRID).fit_summary(summary).predict(data.X_test)
         total += own.mean() * float(np.mean((predicted - data.y_test) ** 2))
     return float(np.sqrt(total))
 
 
 def averaged(basis: Any, data: Study) -> tuple[float, float]:
     """Σ (n_j/n) f_j with one λ for all, chosen by rule (13) on halves of the sites."""
-    lams = basis.kappa_sq_ * np.logspace(0, -9, 28)
+    lams = GRID
     half = np.random.default_rng(0).random(len(data.y)) < 0.5
 
     def fits(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +121,7 @@ def pooled_in_span(basis: Any, data: Study) -> float:
         phi = basis.transform(data.X[rows]).astype(float) - mean
         C += phi.T @ phi / n
         d += phi.T @ (data.y[rows] - y_mean) / n
-    lams = basis.kappa_sq_ * np.logspace(0, -9, 28)
+    lams = GRID
     sigma, V = np.linalg.eigh(C)
     sigma = np.maximum(sigma, 0.0)
     coef = V @ ((V.T @ d)[:, None] / (sigma[:, None] + lams))
@@ -134,11 +135,11 @@ def pooled_in_span(basis: Any, data: Study) -> float:
     return float(np.sqrt(np.mean((predicted - data.y_test) ** 2)))
 
 
-def run(name: str, n: int | None, krr: int) -> dict[str, Any]:
+def run(name: str, n: int, points: int, krr: int) -> dict[str, Any]:
     data = study(name, n)
     kernel = up.kernels.Gaussian("median")
     public = data.public[:20_000]
-    basis = up.bases.EmpiricalFeatures(kernel, standardize=True, max_points=1000).fit(public)
+    basis = up.bases.EmpiricalFeatures(kernel, standardize=True, max_points=points).fit(public)
     n_sites = len(np.unique(data.sites))
     found: dict[str, Any] = {"rows": len(data.y), "sites": n_sites, "M": basis.n_features_, "public": len(public)}
     first = file_size(up.Summary.of(basis, data.X[:100], data.y[:100]))
@@ -159,14 +160,14 @@ def run(name: str, n: int | None, krr: int) -> dict[str, Any]:
         warnings.simplefilter("ignore")  # that LESS has a floor here is what the table shows
         error["local"] = local_only(basis, data)
         error["averaged"], _ = averaged(basis, data)
-        less = up.LESSRegressor(basis, center=True).fit(data.X, data.y)
+        less = up.LESSRegressor(basis, center=True, grid=GRID).fit(data.X, data.y)
         error["LESS"] = rmse(less, data)
         found["floor"] = less.floor_.error
         for rounds in (5, 10):
-            model = up.LESSRegressor(basis, rounds=rounds, ridge=True, steps="conjugate", center=True)
+            model = up.LESSRegressor(basis, rounds=rounds, ridge=True, steps="conjugate", center=True, grid=GRID)
             error[f"{rounds} rounds"] = rmse(model.fit(data.X, data.y), data)
-        error["second order"] = rmse(up.SummaryRegressor(center=True).fit_summary(pooled), data)
-        error["+ LOO"] = rmse(up.LESSRegressor(basis, order=2, center=True).fit(data.X, data.y), data)
+        error["second order"] = rmse(up.SummaryRegressor(center=True, grid=GRID).fit_summary(pooled), data)
+        error["+ LOO"] = rmse(up.LESSRegressor(basis, order=2, center=True, grid=GRID).fit(data.X, data.y), data)
         error[AIM] = pooled_in_span(basis, data)
         error["pooled KRR"] = None
         if len(data.y) <= krr:
@@ -207,15 +208,16 @@ def bytes_table(results: dict[str, dict[str, Any]]) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="*", help="names of data sets; all with sites if left out")
-    parser.add_argument("--quick", action="store_true", help="at most 20,000 rows of each")
-    parser.add_argument("--krr", type=int, default=8000, help="most rows for pooled kernel ridge")
+    parser.add_argument("--most", type=int, default=200_000, help="most rows of a data set")
+    parser.add_argument("--points", type=int, default=500, help="most points of the basis")
+    parser.add_argument("--krr", type=int, default=6000, help="most rows for pooled kernel ridge")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     arguments = parser.parse_args()
     console = Console(width=200)
     console.print(machine())
     results = {}
     for name in arguments.data or with_sites():
-        results[name] = run(name, 20_000 if arguments.quick else None, arguments.krr)
+        results[name] = run(name, arguments.most, arguments.points, arguments.krr)
         ratios = {m: v / results[name]["rmse"][AIM] for m, v in results[name]["rmse"].items() if v}
         console.print(name, {m: round(v, 4) for m, v in ratios.items()}, f"{results[name]['seconds']:.0f} s")
     console.print(table(results))

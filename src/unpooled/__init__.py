@@ -10,7 +10,7 @@ try:
 except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
 
-from . import bases, blocks, datasets, engines, filters, kernels, losses, theory
+from . import bases, blocks, datasets, engines, filters, kernels, losses, privacy, site, theory
 from .engines import BlockError
 from .estimators import AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor
 from .estimators.descent_path import DescentPath
@@ -44,6 +44,8 @@ __all__ = [
     "kernels",
     "load",
     "losses",
+    "privacy",
     "save",
+    "site",
     "theory",
 ]
