@@ -162,7 +162,7 @@ def of_source(
     return Summary(
         contents,
         found.n_rows,
-        found.sums,
+        {name: Sum.of(value.high) for name, value in found.sums.items()},  # what a site sends is doubles
         found.targets,
         found.one_target,
         attached=basis if isinstance(basis, Basis) else None,
