@@ -135,7 +135,7 @@ class Basis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         )
 
     def _learn(self, U: Array, weights: np.ndarray | None) -> None:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is not a complete basis: it must define _learn(U, weights)")
 
     def _fresh_spread(self, U: Array, weights: np.ndarray | None) -> np.ndarray:
         U = self.map_.scaled(to_numpy(U).astype(np.float64))

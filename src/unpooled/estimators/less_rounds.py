@@ -12,9 +12,10 @@ from ..blocks.base import Source
 from ..filters import Filter, Floats
 from ..losses import Loss, as_loss
 from ..solvers.residual_rounds import Rounds
+from ..solvers.rounds_in_span import centred_message, from_mean, from_point, preconditioners, public_system, ridge_term
 from ..summaries.accumulate import Functions, of_source
 from ..summaries.counting import median
-from .summary import centred_message, from_mean, from_point, means_of, preconditioners, public_system, ridge_term
+from .summary import means_of
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and
 # the usual choice for the Welsch loss, which is correntropy.

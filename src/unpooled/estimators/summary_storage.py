@@ -96,8 +96,6 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The model; a ValueError, KeyError or TypeError where the parts are not one."""
-    from .summary import from_point
-
     params = dict(header["params"])
     check_params(params)
     model = cls(**params | {"filter": from_spec(params["filter"])})
