@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +20,7 @@ from ..averaging.local import Fitted, Local
 from ..averaging.search import Search
 from ..blocks.base import Rows
 from ..blocks.partition import Deal, held_out
-from ..engines import Processes, Threads, as_engine
+from ..engines import as_engine
 from ..engines.base import Engine
 from ..inputs import check_X
 from ..messages import shown
@@ -28,12 +28,13 @@ from ..predictors import KernelExpansion, average
 from ..sources import Opened, is_stream, open_all, stream_rows
 from . import averaged_storage
 from .locals import Facts, prepare
+from .on_engine import OnEngine
 from .spectral import SpectralRegressor
 
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
-class AveragedRegressor(RegressorMixin, BaseEstimator):
+class AveragedRegressor(RegressorMixin, OnEngine):
     """A local learner on every block or site, and the average of what they learn.
 
         f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
@@ -138,20 +139,6 @@ class AveragedRegressor(RegressorMixin, BaseEstimator):
         self.tolerance = tolerance
         self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_clone__(self) -> AveragedRegressor:
-        """A clone works on the same engine: a client of a cluster cannot be copied, and need not be."""
-        params = {
-            name: clone(value, safe=False) for name, value in self.get_params(deep=False).items() if name != "engine"
-        }
-        return type(self)(**params, engine=self.engine)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: a connection to a cluster stays behind."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        if not (state["engine"] is None or isinstance(state["engine"], (str, Threads, Processes))):
-            state["engine"] = None
-        return state
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import selection
 from ..bases import Basis, EmpiricalFeatures
-from ..engines import Processes, Threads, as_engine
+from ..engines import as_engine
 from ..filters import Floats, as_filter
 from ..losses import as_loss
 from ..messages import shown
@@ -22,6 +21,7 @@ from ..summaries.candidates import scores_of_source
 from ..summaries.summary import Summary, spec_of
 from . import less_rounds, less_storage
 from .less_public import MOST, public_rows, site_counts
+from .on_engine import OnEngine
 from .span import SpanModel, check_center, check_choice, check_fitted
 from .spectral import positive_numbers
 from .summary import SummaryRegressor, _is_number
@@ -38,7 +38,7 @@ def _keeps_no_rows(model: Any) -> bool:
     raise AttributeError("partial_fit keeps no rows, and rounds of residuals need them again: use rounds=1")
 
 
-class LESSRegressor(SpanModel):
+class LESSRegressor(OnEngine, SpanModel):
     """Learning from summary statistics with a public unlabeled sample (Qin and Guo 2019), and beyond its floor.
 
     The public sample gives features φ; the sites' rows enter only through sums over them. ``rounds=1`` with the
@@ -132,20 +132,6 @@ class LESSRegressor(SpanModel):
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_clone__(self) -> LESSRegressor:
-        """A clone works on the same engine: a client of a cluster cannot be copied, and need not be."""
-        params = {k: clone(v, safe=False) for k, v in self.get_params(deep=False).items() if k != "engine"}
-        if isinstance(self.kernel, Basis):
-            params["kernel"] = self.kernel  # used as it is, and a clone of it has learned nothing
-        return type(self)(**params, engine=self.engine)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: a connection to a cluster stays behind."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        if not (state["engine"] is None or isinstance(state["engine"], (str, Threads, Processes))):
-            state["engine"] = None
-        return state
 
     def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None, sample_weight: Any = None) -> LESSRegressor:
         """Fit to rows ``X`` and labels ``y``, given as to :meth:`Summary.of`; ``public`` holds unlabeled public rows.

@@ -9,6 +9,7 @@ import numpy as np
 from ..bases.maps import finite
 from ..filters import as_filter, from_spec, to_spec
 from ..predictors import BasisPredictor
+from ..solvers.rounds_in_span import from_point
 from ..summaries.candidates import CENTERINGS
 from ..summaries.summary import Contents, Summary, from_arrays, is_digest, loss_of, shapes, spec_of, to_arrays
 from .storage import numbers
