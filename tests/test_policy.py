@@ -75,6 +75,11 @@ def test_rules_of_summaries_do_not_bind_scores():
 
 def test_required_privacy_is_met_by_noise():
     assert Policy(privacy="required").refusals(release(private={"epsilon": 1.0, "delta": 1e-6})) == []
+    assert Policy(max_epsilon=1.0, max_delta=1e-6).refusals(release(private={"epsilon": 1.0, "delta": 1e-6})) == []
+    assert "its ε is 2.0, and at most 1 is allowed" in refusal(
+        Policy(max_epsilon=1.0), release(private={"epsilon": 2.0, "delta": 1e-6})
+    )
+    assert "its δ is None, and at most 1e-06" in refusal(Policy(max_delta=1e-6), release(private={"epsilon": 2.0}))
     assert "not known what privacy" in refusal(Policy(privacy="required"), release(private={}))
 
 

@@ -10,9 +10,18 @@ try:
 except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
 
-from . import bases, blocks, datasets, engines, filters, kernels, losses, privacy, site, theory
+from . import auditing, bases, blocks, datasets, engines, filters, kernels, losses, privacy, site, theory
+from .auditing import audit
 from .engines import BlockError
-from .estimators import AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor
+from .estimators import (
+    AveragedRegressor,
+    CorrentropyRegressor,
+    LESSRegressor,
+    PrivateRegressor,
+    PrivateSGDRegressor,
+    SpectralRegressor,
+    SummaryRegressor,
+)
 from .estimators.descent_path import DescentPath
 from .files import FileError
 from .models import load, save
@@ -31,11 +40,15 @@ __all__ = [
     "KernelExpansion",
     "LESSRegressor",
     "Path",
+    "PrivateRegressor",
+    "PrivateSGDRegressor",
     "Scores",
     "SpectralRegressor",
     "Summary",
     "SummaryRegressor",
     "__version__",
+    "audit",
+    "auditing",
     "bases",
     "blocks",
     "datasets",

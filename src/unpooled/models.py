@@ -7,7 +7,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import files
-from .estimators import AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor
+from .estimators import (
+    AveragedRegressor,
+    CorrentropyRegressor,
+    LESSRegressor,
+    PrivateRegressor,
+    PrivateSGDRegressor,
+    SpectralRegressor,
+    SummaryRegressor,
+)
 from .messages import shown
 
 
@@ -19,7 +27,15 @@ class Savable(Protocol):
 
 _CLASSES: dict[str, Any] = {
     cls.__name__: cls
-    for cls in (AveragedRegressor, CorrentropyRegressor, LESSRegressor, SpectralRegressor, SummaryRegressor)
+    for cls in (
+        AveragedRegressor,
+        CorrentropyRegressor,
+        LESSRegressor,
+        PrivateRegressor,
+        PrivateSGDRegressor,
+        SpectralRegressor,
+        SummaryRegressor,
+    )
 }
 
 

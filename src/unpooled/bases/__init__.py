@@ -6,11 +6,11 @@ from .. import files
 from ..messages import shown
 from .base import Basis, find
 from .empirical import EmpiricalFeatures
-from .random import RandomFeatures
+from .random import CosineFeatures, RandomFeatures
 
-__all__ = ["Basis", "EmpiricalFeatures", "RandomFeatures", "find", "load"]
+__all__ = ["Basis", "CosineFeatures", "EmpiricalFeatures", "RandomFeatures", "find", "load"]
 
-_CLASSES = {cls.__name__: cls for cls in (EmpiricalFeatures, RandomFeatures)}
+_CLASSES = {cls.__name__: cls for cls in (CosineFeatures, EmpiricalFeatures, RandomFeatures)}
 
 
 def load(path: files.PathLike) -> Basis:

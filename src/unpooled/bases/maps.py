@@ -113,6 +113,11 @@ class WaveMap(RowMap):
         waves *= self.kernel.kappa() / math.sqrt(h)
         return waves
 
+    @property
+    def kappa_sq(self) -> float:
+        """sup |r(x)|²: that of the kernel, since cos² + sin² = 1."""
+        return float(self.kernel.kappa()) ** 2
+
     def magnitude(self, kappa_sq: float) -> float:
         return math.sqrt(kappa_sq / len(self.frequencies))
 
@@ -121,9 +126,47 @@ class WaveMap(RowMap):
         return header, {"frequencies": self.frequencies, **self._scaling_parts()}
 
 
+@dataclass(frozen=True)
+class CosineMap(RowMap):
+    """r(x) = κ √(2/m) (cos(w_jᵀx + b_j))_j, with a phase for each wave in the place of its sine (paper 004)."""
+
+    kernel: Kernel
+    frequencies: np.ndarray = field(repr=False)  #: (m, d)
+    phases: np.ndarray = field(repr=False)  #: (m,)
+    scaling: Scaling | None = field(repr=False, default=None)
+
+    @property
+    def size(self) -> int:
+        return len(self.frequencies)
+
+    @property
+    def n_features_in(self) -> int:
+        return int(self.frequencies.shape[1])
+
+    def block(self, X: Array) -> Array:
+        X = self.scaled(X)
+        angles = X @ like(self.frequencies, X).T
+        angles += like(self.phases, X)
+        waves = namespace(X).cos(angles)
+        waves *= math.sqrt(self.kappa_sq / self.size)
+        return waves
+
+    @property
+    def kappa_sq(self) -> float:
+        """sup |r(x)|²: twice that of the kernel, for all cosines may be one at once."""
+        return 2.0 * float(self.kernel.kappa()) ** 2
+
+    def magnitude(self, kappa_sq: float) -> float:
+        return math.sqrt(kappa_sq / self.size)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header = {"map": "cosines", "kernel": to_spec(self.kernel)}
+        return header, {"frequencies": self.frequencies, "phases": self.phases, **self._scaling_parts()}
+
+
 def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     """The map in a file; a ValueError says what does not fit together."""
-    name = {"kernel": "points", "waves": "frequencies"}.get(str(header.get("map")))
+    name = {"kernel": "points", "waves": "frequencies", "cosines": "frequencies"}.get(str(header.get("map")))
     if name is None:
         raise ValueError(f"it has a map of the unknown kind {shown(header.get('map'))}")
     rows = finite(name, arrays, ndim=2)
@@ -141,6 +184,11 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
         return KernelMap(kernel, rows, scaling)
     if not math.isfinite(kernel.kappa()):
         raise ValueError("random waves stand for a stationary kernel, and the file names another")
+    if header["map"] == "cosines":
+        phases = finite("phases", arrays, ndim=1)
+        if phases.shape != rows.shape[:1]:
+            raise ValueError("the array phases does not go with the frequencies")
+        return CosineMap(kernel, rows, phases, scaling)
     return WaveMap(kernel, rows, bool(header.get("odd")), scaling)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ import scipy.linalg
 
 from .. import threads
 from ..arrays import Array, to_numpy
-from ..kernels import as_kernel, sample_frequencies
+from ..kernels import Kernel, as_kernel, sample_frequencies
 from ..messages import shown
 from .base import Basis
 from .empirical import check_size
-from .maps import WaveMap
+from .maps import CosineMap, WaveMap
 from .scaling import Scaling
 
 
@@ -53,9 +54,7 @@ class RandomFeatures(Basis):
         if not (isinstance(self.seed, (int, np.integer)) and self.seed >= 0) or isinstance(self.seed, bool):
             raise ValueError(f"seed must be a whole number that is not negative, got {shown(self.seed)}")
         rng = np.random.default_rng(int(self.seed))
-        frequencies = sample_frequencies(kernel, math.ceil(M / 2), Z.shape[1], rng)
-        odd = bool(M % 2)
-        waves = WaveMap(kernel, frequencies, odd)
+        waves = self._draw(kernel, M, Z.shape[1], rng)
         C, mean = np.zeros((M, M)), np.zeros(M)
         for rows in threads.row_blocks(len(Z), M):
             block = waves.block(Z[rows])
@@ -64,6 +63,22 @@ class RandomFeatures(Basis):
             C += block.T @ block
         eigenvalues, V = scipy.linalg.eigh(C, check_finite=False, driver="evd")
         V = V[:, ::-1]
-        kappa_sq = float(kernel.kappa()) ** 2
-        map_ = WaveMap(kernel, frequencies, odd, scaling)
-        self._accept(map_, V, eigenvalues[::-1].copy(), V.T @ mean, len(Z), kappa_sq)
+        scaled = replace(waves, scaling=scaling)
+        self._accept(scaled, V, eigenvalues[::-1].copy(), V.T @ mean, len(Z), waves.kappa_sq)
+
+    def _draw(self, kernel: Kernel, M: int, d: int, rng: np.random.Generator) -> WaveMap | CosineMap:
+        return WaveMap(kernel, sample_frequencies(kernel, math.ceil(M / 2), d, rng), bool(M % 2))
+
+
+class CosineFeatures(RandomFeatures):
+    """The random features of Wang and Guo (2024, example 2.1): κ√(2/M) cos(w_jᵀx + b_j), b_j uniform on [0, 2π].
+
+    E φ(x)ᵀφ(z) = K(x, z) as for :class:`RandomFeatures`, but |φ(x)|² may reach 2κ²: the norm is not the same for all x,
+    and whatever is proved with its bound is proved with one that is larger by √2. They are here to reproduce paper 004.
+    The rotation to the public sample's covariance changes neither norms nor angles, so descent from zero and noise
+    that is alike in all directions do not feel it.
+    """
+
+    def _draw(self, kernel: Kernel, M: int, d: int, rng: np.random.Generator) -> CosineMap:
+        frequencies = sample_frequencies(kernel, M, d, rng)
+        return CosineMap(kernel, frequencies, rng.uniform(0.0, 2.0 * math.pi, M))

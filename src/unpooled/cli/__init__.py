@@ -4,7 +4,20 @@ from importlib import import_module
 
 from .app import app
 
-for _name in ("demo", "basis", "summarize", "inspect", "merge", "fit", "validate", "predict", "policy", "log"):
+for _name in (
+    "demo",
+    "basis",
+    "summarize",
+    "inspect",
+    "merge",
+    "fit",
+    "validate",
+    "predict",
+    "policy",
+    "log",
+    "ledger",
+    "audit",
+):
     import_module(f".{'about' if _name == 'demo' else _name}", __name__)  # which adds its commands to the app
 
 __all__ = ["app"]

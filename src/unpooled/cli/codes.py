@@ -6,9 +6,10 @@ import numpy as np
 
 from ..engines import BlockError
 from ..files import FileError
+from ..privacy import Overspend
 from ..site import LogError, PolicyError, Refused
 
-UNEXPECTED, USAGE, DATA, FILE, REFUSED, LOG, STOPPED = 1, 2, 3, 4, 5, 6, 130
+UNEXPECTED, USAGE, DATA, FILE, REFUSED, LOG, AUDIT, STOPPED = 1, 2, 3, 4, 5, 6, 7, 130
 
 WORDS = {
     0: "done",
@@ -16,8 +17,9 @@ WORDS = {
     USAGE: "the command was called with arguments it cannot use",
     DATA: "data cannot be read or used: a file, a column, a value; or a result cannot be written",
     FILE: "a file of unpooled is damaged, or does not go with the others",
-    REFUSED: "the site's policy does not let it leave, or cannot be read",
-    LOG: "the site's log is not whole, or cannot be written",
+    REFUSED: "the site's policy does not let it leave, or cannot be read; or its privacy budget is spent",
+    LOG: "the site's log or privacy ledger is not whole, or cannot be written",
+    AUDIT: "an audit found that a private mechanism exceeds its claim, or did not catch a planted fault",
     STOPPED: "stopped from the keyboard",
 }
 
@@ -48,6 +50,7 @@ _KINDS: list[tuple[type[BaseException], int]] = [
     (LogError, LOG),
     (PolicyError, REFUSED),
     (Refused, REFUSED),
+    (Overspend, REFUSED),
     (np.linalg.LinAlgError, UNEXPECTED),
     (ValueError, DATA),
     (OSError, DATA),

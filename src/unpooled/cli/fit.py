@@ -128,6 +128,7 @@ def _report(out: Out, model: Any, total: Summary, output: Path, candidates: Path
         "n_features_rule": model.n_features_rule_,
         "floor": vars(model.floor_),
         "candidates": candidates,
+        "privacy": None if model.privacy_ is None else model.privacy_.to_dict(),
     }
     shown: list[tuple[str, Any]] = [
         ("rows", total.n_rows),
@@ -161,6 +162,8 @@ def _report(out: Out, model: Any, total: Summary, output: Path, candidates: Path
         _show_path(out, path, scored, at)
         _warn_of_edge(out, path, at)
     out.say(of_floor(model.floor_, model.summary_.order, model.n_rounds_))
+    if model.privacy_ is not None:
+        out.say(str(model.privacy_))
     written = [output] if candidates is None else [output, candidates]
     out.say("; ".join(f"{file}: {size(file.stat().st_size)}" for file in written))
     return result

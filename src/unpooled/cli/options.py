@@ -26,6 +26,16 @@ LogFile = Annotated[
     Path | None,
     typer.Option("--log", help="The site's log. Without it: unpooled-log.jsonl beside the policy, or the data."),
 ]
+Epsilon = Annotated[float | None, typer.Option(help="Add noise for differential privacy: ε of this one summary.")]
+Delta = Annotated[float | None, typer.Option(help="δ, far below one in the number of records.")]
+LabelBound = Annotated[
+    float | None, typer.Option(help="c: labels are moved into [-c, c]. Not needed with huber and correntropy.")
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="The ledger of the data, charged before they are read.")
+]
+Parties = Annotated[int, typer.Option(min=1, help="How many sites make the noise together; 1: each its own.")]
+Missing = Annotated[int, typer.Option(min=0, help="How many of their shares may be missing.")]
 Yes = Annotated[bool, typer.Option("--yes", help='Say yes where the policy says approve = "ask".')]
 
 

@@ -18,8 +18,25 @@ from .app import app, command
 from .codes import FILE, USAGE, Problem
 from .leaving import gate_for, leave
 from .nearby import check_output, columns_of, rows_for
-from .options import Data, LogFile, Output, PolicyFile, Target, Weight, Yes, choice, names
+from .options import (
+    Data,
+    Delta,
+    Epsilon,
+    LabelBound,
+    LedgerFile,
+    LogFile,
+    Missing,
+    Output,
+    Parties,
+    PolicyFile,
+    Target,
+    Weight,
+    Yes,
+    choice,
+    names,
+)
 from .out import Out
+from .private import asked_for, summarized
 
 LOSSES = ("squared", "huber", "correntropy")
 
@@ -36,6 +53,12 @@ def summarize(
     residuals_of: Annotated[Path | None, typer.Option(help="A model: sum its residuals instead of the labels.")] = None,
     loss: Annotated[str | None, typer.Option(help="squared, huber or correntropy.")] = None,
     scale: Annotated[float | None, typer.Option(help="The scale of huber or correntropy, in units of y.")] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    label_bound: LabelBound = None,
+    ledger: LedgerFile = None,
+    parties: Parties = 1,
+    missing: Missing = 0,
     policy: PolicyFile = None,
     log: LogFile = None,
     yes: Yes = False,
@@ -44,8 +67,11 @@ def summarize(
 
     Columns are taken by the names the basis has for them; others are not looked at. What is about to leave is shown;
     what the policy does not allow is not written. Either goes into the site's log.
+
+    With --epsilon and --delta the sums get noise, and the ledger is charged before the rows are looked at.
     """
-    check_output(output, [basis, data, *([residuals_of] if residuals_of else [])])
+    check_output(output, [basis, data, *(path for path in (residuals_of, ledger) if path)])
+    privacy = asked_for(epsilon, delta, label_bound, ledger, parties, missing, weight)
     gate, rules = gate_for(out, data, policy, log, yes)
     shared = bases.load(basis)
     model = None if residuals_of is None else models.load(residuals_of)
@@ -55,13 +81,20 @@ def summarize(
         _check_model(model, residuals_of, shared, basis, targets, order)
     asked = {"--target": targets} | ({"--weight": [weight]} if weight else {})
     rows = rows_for(data, columns_of(shared), asked)
-    with out.working(f"reading {data}"):
-        source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, weight)
-    summary = of_source(shared, source, order, model, chosen, None, verbose=1)
-    with out.working("looking for large labels"):
-        share = facts.label_share_of(shared, source, model, summary.contents.loss)
+    y = targets[0] if len(targets) == 1 else targets
+    reservation, share = None, 0.0
+    if privacy is not None:
+        summary, reservation = summarized(out, gate.policy, shared, rows, y, order, model, chosen, privacy)
+    else:
+        with out.working(f"reading {data}"):
+            source = open_labeled(shared, rows, y, weight)
+        summary = of_source(shared, source, order, model, chosen, None, verbose=1)
+        with out.working("looking for large labels"):
+            share = facts.label_share_of(shared, source, model, summary.contents.loss)
     release = facts.of_summary(summary, share)
     left = leave(out, gate, rules, release, summary.describe(), output, summary.save)
+    if reservation is not None:
+        reservation.commit(n_rows=summary.n_rows, sha256=left["sha256"])
     return {
         **left,
         "n_rows": summary.n_rows,
@@ -70,6 +103,7 @@ def summarize(
         "basis": summary.digest,
         "residuals_of": summary.contents.model,
         "loss": summary.contents.loss,
+        "privacy": release.private,
     }
 
 

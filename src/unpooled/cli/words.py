@@ -27,6 +27,8 @@ def of_model(model: Any) -> str:
             f"It also holds the sum it was learned from: order {summary.order}, {summary.n_rows} rows. Who has the "
             "model has that sum."
         )
+    if getattr(model, "privacy_", None) is not None:
+        lines.append(str(model.privacy_))
     floor = getattr(model, "floor_", None)
     if floor is not None:
         lines.append(of_floor(floor, getattr(summary, "order", 1), model.n_rounds_))

@@ -3,7 +3,17 @@
 from .averaged import AveragedRegressor
 from .correntropy import CorrentropyRegressor
 from .less import LESSRegressor
+from .private import PrivateRegressor
+from .private_sgd import PrivateSGDRegressor
 from .spectral import SpectralRegressor
 from .summary import SummaryRegressor
 
-__all__ = ["AveragedRegressor", "CorrentropyRegressor", "LESSRegressor", "SpectralRegressor", "SummaryRegressor"]
+__all__ = [
+    "AveragedRegressor",
+    "CorrentropyRegressor",
+    "LESSRegressor",
+    "PrivateRegressor",
+    "PrivateSGDRegressor",
+    "SpectralRegressor",
+    "SummaryRegressor",
+]

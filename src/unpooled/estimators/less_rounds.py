@@ -15,7 +15,7 @@ from ..solvers.residual_rounds import Rounds
 from ..solvers.rounds_in_span import centred_message, from_mean, from_point, preconditioners, public_system, ridge_term
 from ..summaries.accumulate import Functions, of_source
 from ..summaries.counting import median
-from .summary import means_of
+from .summary_private import means_of
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and
 # the usual choice for the Welsch loss, which is correntropy.

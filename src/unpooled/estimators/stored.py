@@ -43,7 +43,7 @@ def floor_of(value: Any) -> Mismatch | None:
     if value is None:
         return None
     found = Mismatch(**value)
-    sizes = [found.error, found.mean, found.expected, found.n, *([] if found.operator is None else [found.operator])]
+    sizes = [found.error, found.expected, found.n, *(x for x in (found.mean, found.operator) if x is not None)]
     if not (all(type(size) is float and 0 <= size < math.inf for size in sizes) and _whole(found.n_public)):
         raise ValueError("what it says of its floor are no numbers")
     return found

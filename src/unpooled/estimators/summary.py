@@ -9,9 +9,11 @@ import numpy as np
 
 from .. import selection
 from ..bases.base import Basis
-from ..filters import Floats, as_filter
+from ..filters import Floats, Tikhonov, as_filter
 from ..messages import shown
-from ..solvers.moments import Means, Solutions, System, gcv, limited, mismatch, risk, solve, system
+from ..privacy.guarantee import Guarantee
+from ..solvers.moments import Solutions, System, gcv, limited, mismatch, risk, solve, system
+from ..solvers.noisy_moments import noisy_gcv
 from ..solvers.residual_rounds import STEPS, Rounds
 from ..solvers.rounds_in_span import centred_message, from_mean, from_point, preconditioners, public_system, ridge_term
 from ..summaries.candidates import Candidates, Scores
@@ -20,6 +22,7 @@ from . import summary_storage
 from .span import SpanModel, check_center, check_choice, check_fitted
 from .spectral import positive_numbers
 from .summary_path import SummaryPath
+from .summary_private import check_round, check_usable, guarantee_of, means_of, widened
 
 FLOOR_WORTH_A_WARNING = 0.1  # of the spread of y
 
@@ -38,7 +41,8 @@ class SummaryRegressor(SpanModel):
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
     lam : float, array or "auto"
         "auto", and an array, choose by GCV at order 2 and by an estimate of the risk at order 1, both from the summary
-        alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange.
+        alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange. From private summaries
+        both take the noise into account, whose size is public: more noise, more regularisation.
     center : False, True or "public"
         True fits an intercept, with features and labels centred at their means over the rows: adding a constant to y
         then moves the intercept by it and changes nothing else. "public" centres the features at their mean over the
@@ -65,6 +69,8 @@ class SummaryRegressor(SpanModel):
     n_features_rule_ : int, the N of the paper's rule at the chosen λ
     summary_ : Summary, the sum that was learned from
     n_rounds_ : int, how many exchanges the model has seen
+    privacy_ : Guarantee
+        What holds for every record, where the summaries are private; else None.
 
     Examples
     --------
@@ -78,6 +84,8 @@ class SummaryRegressor(SpanModel):
     >>> bool(abs(model.predict(X) - y).max() < 0.01)
     True
     """
+
+    privacy_: Guarantee | None
 
     def __init__(
         self,
@@ -110,6 +118,7 @@ class SummaryRegressor(SpanModel):
             raise ValueError(f"summary must be a Summary, got {shown(summary)}")
         if summary.contents.model is not None:
             raise ValueError("this is a summary of residuals: give it to update() of the model they are of")
+        check_usable(summary, scores)
         self._fit(summary, summary.basis(basis), scores, own=False)
         return self
 
@@ -151,11 +160,13 @@ class SummaryRegressor(SpanModel):
         if self.targets_ and residuals.targets and residuals.targets != self.targets_:
             names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
             raise ValueError(f"the residuals are of the label {names}")
+        check_round(residuals, self.privacy_ is not None)
         found = residuals.basis(basis)
         rounds = self._rounds(found)
         rounds.receive(*self._message(residuals))
         coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
         self._settle(found, coef, intercept, self.one_target_)
+        self.privacy_ = guarantee_of(residuals, self.privacy_)
         self._keep_rounds(rounds)
         return self
 
@@ -171,6 +182,7 @@ class SummaryRegressor(SpanModel):
             self.__dict__.pop(name, None)
         self.lam_ = float(found.lam[chosen])
         self.summary_, self.n_rounds_ = summary, 1
+        self.privacy_ = guarantee_of(summary)
         self.loss_, self.targets_ = summary.contents.loss, summary.targets
         self.shift_, self.centering_ = equations.shift, equations.centering
         self._settle(basis, found.coef[chosen], found.intercept[chosen], summary.one_target)
@@ -188,7 +200,7 @@ class SummaryRegressor(SpanModel):
         equations = system(means_of(summary), basis, check_center(self.center), own)
         equations = self._limited(equations)
         by_rule = isinstance(self.n_features, str) and self.n_features == "rule" and summary.order == 1
-        return equations, solve(equations, as_filter(self.filter), self._grid(basis), by_rule)
+        return equations, solve(equations, as_filter(self.filter), self._grid(basis, summary), by_rule)
 
     def _limited(self, equations: System) -> System:
         """Only so many features, where a number of them is given."""
@@ -204,13 +216,14 @@ class SummaryRegressor(SpanModel):
             )
         return limited(equations, int(self.n_features))
 
-    def _grid(self, basis: Basis) -> Floats:
+    def _grid(self, basis: Basis, summary: Summary) -> Floats:
         if isinstance(self.lam, str):
             if self.lam != "auto":
                 raise ValueError(f"lam must be a positive number, an array of them or 'auto', got {shown(self.lam)}")
             if self.grid is not None:
                 return np.atleast_1d(positive_numbers("grid", self.grid))
-            return selection.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
+            grid = selection.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
+            return widened(grid, basis.kappa_sq_, as_filter(self.filter), summary)
         return np.atleast_1d(positive_numbers("lam", self.lam))
 
     def _choose(
@@ -225,6 +238,8 @@ class SummaryRegressor(SpanModel):
                     "with these choices: score the candidates of this very summary"
                 )
             name, criterion = "loo", scores.mean
+        elif equations.own and equations.noise is not None:
+            name, criterion = "gcv", noisy_gcv(equations, found, isinstance(as_filter(self.filter), Tikhonov))
         elif equations.own:
             name, criterion = "gcv", gcv(equations, found)
         else:
@@ -249,7 +264,8 @@ class SummaryRegressor(SpanModel):
         spread = float(np.sqrt(np.max(equations.y_square)))
         noise = float(np.max(np.sqrt(equations.y_square * found.df[chosen] / equations.n)))
         rounding = 1e-8 * float(np.max(np.abs(equations.y_mean)))
-        if self.floor_.error > max(FLOOR_WORTH_A_WARNING * spread, noise, rounding):
+        added = np.sqrt(np.sum((equations.spread * found.g[chosen] ** 2)[:, None] * equations.d_variance))
+        if self.floor_.error > max(FLOOR_WORTH_A_WARNING * spread, noise, rounding, float(added)):
             warnings.warn(
                 f"{self.floor_.n_public} public rows stand for {equations.n:.0f}: predictions will be off by about "
                 f"{self.floor_.error:.2g} for that reason alone; use more public rows, order=2, or rounds of residuals",
@@ -280,9 +296,10 @@ class SummaryRegressor(SpanModel):
             ridge_term(lams if self.ridge else 0.0 * lams, M, with_intercept),
             quadratic=self.loss_ == "squared",
             steps=self.steps,
-            careful=careful if self.ridge else None,
+            careful=careful if self.ridge or self.privacy_ is not None else None,
             kappa=float(np.sqrt(basis.kappa_sq_)),
             n_rows=float(self.summary_.n_rows),
+            noisy=self.privacy_ is not None,
         )
         return rounds.restored(self.rounds_, self.n_rounds_) if begun else rounds
 
@@ -294,7 +311,7 @@ class SummaryRegressor(SpanModel):
     def _message(self, summary: Summary) -> tuple[Floats, Floats, Floats | None]:
         loss, means = summary.loss_sum, means_of(summary)
         message = centred_message(means, self.shift_, self.centering_ != "none")
-        return message, means.yy, None if loss is None else loss / summary.weight
+        return message, np.maximum(means.yy, 0.0), None if loss is None else loss / summary.weight
 
     def _keep_rounds(self, rounds: Rounds) -> None:
         self.rounds_, self.n_rounds_ = rounds.to_arrays(), rounds.n_received
@@ -314,20 +331,6 @@ class SummaryRegressor(SpanModel):
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SummaryRegressor:
         model: SummaryRegressor = summary_storage.from_parts(cls, header, arrays)
         return model
-
-
-def means_of(summary: Summary) -> Means:
-    """The sums divided by the weight."""
-    W, gram = summary.weight, summary.gram
-    return Means(
-        max(W, float(summary.n_rows)),
-        W,
-        summary.label_sum / W,
-        summary.label_square_sum / W,
-        summary.feature_sum / W,
-        summary.feature_label_sum / W,
-        None if gram is None else gram / W,
-    )
 
 
 def _is_number(value: Any) -> bool:

@@ -9,9 +9,21 @@ import numpy as np
 from ..bases.maps import finite
 from ..filters import as_filter, from_spec, to_spec
 from ..predictors import BasisPredictor
+from ..privacy.guarantee import Guarantee
 from ..solvers.rounds_in_span import from_point
 from ..summaries.candidates import CENTERINGS
-from ..summaries.summary import Contents, Summary, from_arrays, is_digest, loss_of, shapes, spec_of, to_arrays
+from ..summaries.summary import (
+    Contents,
+    Summary,
+    check_sums,
+    from_arrays,
+    is_digest,
+    loss_of,
+    noised_of,
+    shapes,
+    spec_of,
+    to_arrays,
+)
 from .storage import numbers
 from .stored import check_params, floor_of, path_of, rounds_of, texts
 from .summary_path import SummaryPath
@@ -90,6 +102,9 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "centering": model.centering_,
         "summary": {"order": summary.order, "n_rows": summary.n_rows},
     }
+    if summary.privacy is not None:
+        header["summary"]["privacy"] = summary.privacy.to_dict()
+        header["privacy"] = model.privacy_.to_dict()
     arrays |= {"feature_mean": model.shift_} | getattr(model, "rounds_", {})
     arrays |= {f"summary.{name}": array for name, array in to_arrays(summary.sums).items()}
     return header, arrays
@@ -110,12 +125,25 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
         raise ValueError("its summary does not say how many rows it is of")
     contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
     own = {name.removeprefix("summary."): a for name, a in arrays.items() if name.startswith("summary.")}
-    sums = from_arrays(own, shapes(contents))
-    model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_)
+    privacy = noised_of(about.get("privacy"), contents)
+    sums = from_arrays(own, shapes(contents, privacy))
+    check_sums(sums, about["n_rows"], privacy)
+    model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_, privacy=privacy)
+    if (privacy is None) != (header.get("privacy") is None):
+        raise ValueError("it claims privacy of the model and not of its sums, or of its sums and not of the model")
+    model.privacy_ = None if privacy is None else _guarantee(header["privacy"], privacy)
     if model.shift_.shape != (M,):
         raise ValueError("the mean of its features does not go with its coefficients")
     if about["order"] == 1:
         with_intercept = model.centering_ != "none"
-        model.rounds_ = rounds_of(arrays, (M + with_intercept, T), model.loss_ == "squared")
+        model.rounds_ = rounds_of(arrays, (M + with_intercept, T), privacy is not None or model.loss_ == "squared")
         model._asked = from_point(model.rounds_["rounds.point"], model.shift_, with_intercept)
     return model
+
+
+def _guarantee(content: Any, privacy: Any) -> Guarantee:
+    """What the model promises: all that its sum has cost, and the rounds since."""
+    found, own = Guarantee.from_dict(content), privacy.guarantee
+    if found.spent_on[: len(own.spent_on)] != own.spent_on or found.delta < own.delta or found.epsilon < own.epsilon:
+        raise ValueError("it promises more privacy than the sums that it was learned from")
+    return found

@@ -9,6 +9,8 @@ from .gaussian import delta_of, epsilon_of, mu_for, rho_of, sigma_for
 from .guarantee import NEIGHBOURS, Guarantee, Spent
 from .ledger import Charge, Ledger, LedgerError, Overspend, Reservation
 from .noise import GridGaussian, draw, plan
+from .noised import Noised
+from .private import Private
 from .summaries import Released, centered_kappa, first_order
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "LedgerError",
+    "Noised",
     "Overspend",
+    "Private",
     "Released",
     "Reservation",
     "Spent",

@@ -15,7 +15,9 @@ import numpy as np
 from .checks import count, positive
 from .noise import GridGaussian, plan, triangle_weights
 
-ROUNDING = 2.0**-50  # of sums carried to twice double precision, times a weight, as a share of their largest size
+# How far computed sums may be off, as a share of their largest size: within a block they are plain products, of at most
+# 2^16 rows, each of which may lose 2^-53; blocks are added in twice that precision.
+ROUNDING = 2.0**-36
 
 
 def first_order(kappa: float, label_bound: float) -> float:
@@ -117,7 +119,7 @@ class Released:
     ) -> GridGaussian:
         """The noise with which the sums over n records cost μ; the rest as in :func:`unpooled.privacy.plan`.
 
-        ``inexact`` None is right for sums carried to twice double precision, as those of a summary are.
+        ``inexact`` None is right for sums of blocks of up to 2^16 rows that are added as those of a summary are.
         """
         total = count("n", n) * self.largest
         inexact = ROUNDING * total if inexact is None else inexact

@@ -10,6 +10,7 @@ import numpy as np
 from ..blocks.base import Block, Source
 from ..blocks.parquet import RowGroup
 from ..engines import as_engine
+from ..privacy.guarantee import Guarantee
 from ..summaries import Candidates, Scores, Summary
 from ..summaries.accumulate import Target, _target, mapped, stretches
 from ..summaries.summary import loss_of
@@ -20,8 +21,11 @@ LARGEST = 1e100  # an error that is infinite: a sum of them is still a number
 
 
 def of_summary(summary: Summary, share: float) -> Release:
-    """The facts of a summary; ``share`` is what :func:`label_share_of` gives for its rows."""
-    c = summary.contents
+    """The facts of a summary; ``share`` is what :func:`label_share_of` gives for its rows.
+
+    Of a private summary it does not count: whether it may leave must not depend on what its noise hides.
+    """
+    c, noised = summary.contents, summary.privacy
     return Release(
         kind="summary",
         basis=c.basis,
@@ -30,12 +34,27 @@ def of_summary(summary: Summary, share: float) -> Release:
         n_rows=summary.n_rows,
         n_features=c.n_features,
         n_targets=c.n_outputs,
-        largest_label_share=share,
+        largest_label_share=share if noised is None else 0.0,
         is_residual=c.model is not None,
-        private=None,
+        private=None if noised is None else of_guarantee(noised.guarantee),
         numbers=numbers(summary),
         bytes=0,
     )
+
+
+def of_guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    """What a policy judges of a guarantee, and the log keeps."""
+    names = ("epsilon", "delta", "neighbours", "mechanism")
+    return {name: getattr(guarantee, name) for name in names} | {"conditions": list(guarantee.conditions)}
+
+
+def clipped_labels(source: Source, label_bound: float) -> int:
+    """How many labels lie outside the bound of a private summary. This is private: it is for the site alone."""
+    outside = 0
+    for piece in source.pieces:
+        rows = (replace(piece, features=()) if isinstance(piece, RowGroup) else piece).read()
+        outside += int(np.sum(np.abs(np.asarray(rows.Y, dtype=np.float64)) > label_bound))
+    return outside
 
 
 def of_scores(scores: Scores, candidates: Candidates, targets: tuple[str, ...], share: float) -> Release:

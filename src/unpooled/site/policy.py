@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ class Policy:
     targets: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
     privacy: str = "optional"
+    max_epsilon: float = math.inf
+    max_delta: float = 1.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -120,8 +122,7 @@ class Policy:
                 f"{100 * self.max_label_share:.3g}% is allowed: the sum would show that record"
             )
         found += self._about_lists(release)
-        if self.privacy == "required" and release.private is None:
-            found.append('no noise was added, and the policy says privacy = "required": ask for differential privacy')
+        found += self.about_privacy(release.private)
         for other in earlier:
             apart = abs(other.n_rows - n)
             if 0 < apart < self.minimum_difference and _comparable(release, other):
@@ -131,6 +132,21 @@ class Policy:
                     f"{self.minimum_difference}; send the same rows as before, or wait for more"
                 )
                 break
+        return found
+
+    def about_privacy(self, private: Mapping[str, Any] | None) -> list[str]:
+        """Why noise of this guarantee, or none, is not enough; known before anything is spent or summed."""
+        if private is None:
+            said = 'no noise was added, and the policy says privacy = "required": ask for differential privacy'
+            return [said] if self.privacy == "required" else []
+        found = []
+        for name, letter, most, any_ in (
+            ("epsilon", "ε", self.max_epsilon, math.inf),
+            ("delta", "δ", self.max_delta, 1.0),
+        ):
+            value = private.get(name)
+            if most < any_ and not (isinstance(value, float) and value <= most):
+                found.append(f"its {letter} is {shown(value)}, and at most {most:g} is allowed: ask for more noise")
         return found
 
     def _about_orders(self, release: Release) -> list[str]:
@@ -200,8 +216,8 @@ def _must_be(name: str, value: Any) -> str | None:
     if name in ("targets", "bases"):
         good = isinstance(value, tuple) and all(isinstance(item, str) and item for item in value)
         return None if good else "a list of names"
-    top = 1.0 if name == "max_label_share" else math.inf
-    good = type(value) is float and 0 < value <= top and math.isfinite(value)
+    top = 1.0 if name in ("max_label_share", "max_delta") else math.inf
+    good = type(value) is float and 0 < value <= top and (math.isfinite(value) or name == "max_epsilon")
     return None if good else "a number above 0" + (" and at most 1" if top == 1.0 else "")
 
 

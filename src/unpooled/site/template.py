@@ -47,7 +47,8 @@ max_numbers_per_row = {max_numbers_per_row}
 
 # The largest share that one record may have in the total of the outcome (its size, without the sign). Were one bill
 # half of all bills, the sum would show that bill. 0.2 means a fifth; an outcome of yes (1) and no (0) then needs at
-# least five times yes. In a residual round it is the share in the errors.
+# least five times yes. In a residual round it is the share in the errors. In a file with noise for differential privacy
+# it is not looked at: the noise hides every record, and that a file is refused must not tell what the noise hides.
 max_label_share = {max_label_share}
 
 # If a file of 100 records left yesterday and one of 101 leaves today, their difference is one record. Files that can
@@ -63,4 +64,11 @@ bases = {bases}
 
 # "required": only files with noise added for differential privacy may leave. The other rules hold for those as well.
 privacy = {privacy}
+
+# The largest ε that one file with noise may have: the smaller, the more noise. inf allows any. What all files together
+# may cost is the business of a ledger: see "unpooled ledger create".
+max_epsilon = {max_epsilon}
+
+# The same for δ, the probability that the promise fails: it should be far below one in the number of records.
+max_delta = {max_delta}
 """

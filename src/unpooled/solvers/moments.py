@@ -17,7 +17,9 @@ import numpy as np
 import scipy.sparse.linalg
 
 from ..filters import Filter, Floats
+from . import noisy_moments
 from .decomposition import eigh
+from .noisy_moments import Noise
 
 HEAVY = 4.0  # of the mismatch between public and private rows in the estimate of the risk; 2 for Gaussian features
 
@@ -33,6 +35,8 @@ class Means:
     phi: Floats  #: (M,)
     phi_y: Floats  #: (M, T)
     gram: Floats | None  #: (M, M)
+    noise: Noise | None = None  #: that was added to the means for privacy
+    centred: bool = True  #: whether the means of y and φ are known; else they are zeros
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,9 @@ class System:
     own: bool  #: C is of the very rows that d is of
     n_public: int
     kappa_sq: float
+    noise: Noise | None = None
+    d_variance: Floats | float = 0.0  #: (r, T) that of the noise in Vᵀd
+    raw: Floats | None = None  #: (r,) σ before noise's negative eigenvalues were put to zero
 
     @property
     def projected(self) -> Floats:
@@ -74,14 +81,23 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     M, T = means.phi_y.shape
     second = means.gram is not None
     centering = "none" if center is False else "public" if center == "public" and not second else "rows"
+    if centering != "none" and not means.centred:
+        raise ValueError("the summary has no Σφ and Σy (means=0), so no intercept can be fitted: use center=False")
     shift = {"none": np.zeros(M), "rows": means.phi, "public": basis.mean_}[centering]
     y_mean = np.zeros(T) if centering == "none" else means.y
     d = means.phi_y - np.outer(shift, y_mean)
     y_square = np.maximum(means.yy - y_mean * y_mean, 0.0)
-    kappa_sq = float(basis.kappa_sq_)
+    kappa_sq, noise = float(basis.kappa_sq_), means.noise
+    if noise is not None:
+        y_square = noisy_moments.label_spread(means.yy, y_mean, noise)
+    raw: Floats | None = None
     if second:
         assert means.gram is not None
-        sigma, vectors = _decomposed(means.gram - np.outer(shift, shift), kappa_sq)
+        if noise is not None:
+            raw, vectors = noisy_moments.decomposed(means.gram, shift, noise)
+            sigma = np.maximum(raw, 0.0)
+        else:
+            sigma, vectors = _decomposed(means.gram - np.outer(shift, shift), kappa_sq)
         spread = sigma
     elif centering == "none":
         # A direction the public sample does not have is not to be divided by anything.
@@ -94,6 +110,9 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
         excess = basis.spread_ - basis.eigenvalues_
         spread = sigma + (vectors * vectors).T @ excess[known]
         vectors = np.concatenate([vectors, np.zeros((M - len(vectors), vectors.shape[1]))])
+    variance: Floats | float = 0.0
+    if noise is not None:
+        variance = noisy_moments.variance_of_d(shift, y_mean, vectors, len(sigma), centering, noise)
     return System(
         sigma,
         spread,
@@ -108,13 +127,19 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
         own or second,
         int(basis.n_public_),
         kappa_sq,
+        noise,
+        variance,
+        raw,
     )
 
 
 def limited(system: System, n_features: int) -> System:
     """Only the directions of the largest eigenvalues."""
     vectors = None if system.vectors is None else system.vectors[:, :n_features]
-    return replace(system, sigma=system.sigma[:n_features], spread=system.spread[:n_features], vectors=vectors)
+    variance = system.d_variance if isinstance(system.d_variance, float) else system.d_variance[:n_features]
+    raw = None if system.raw is None else system.raw[:n_features]
+    sigma, spread = system.sigma[:n_features], system.spread[:n_features]
+    return replace(system, sigma=sigma, spread=spread, vectors=vectors, d_variance=variance, raw=raw)
 
 
 def _decomposed(C: Floats, kappa_sq: float) -> tuple[Floats, Floats]:
@@ -169,11 +194,17 @@ def risk(system: System, found: Solutions, rounds_follow: bool = False) -> Float
     (on eight data sets with sites the λ it chose then cost 7 % of the error on average, at worst 70 %; the sums of
     leave-one-out errors that a second exchange brings cost 0.5 %). Where rounds of residuals follow and keep the ridge
     term, they remove the mismatch, and it is not counted.
+
+    Noise that was added to d for privacy is in v_i as well, with its known variance, and what t_i² - v_i says of the
+    signal is not believed beyond what is possible (:func:`unpooled.solvers.noisy_moments.cross_terms`).
     """
-    t, g, q = system.projected, found.g[:, :, None], system.spread[:, None]
-    variance = np.maximum(system.y_square * q - t * t, 0.0) / system.n
-    cross = np.sum(g * (t * t - variance), axis=1)
-    signal = np.sum(q * (g * t) ** 2, axis=1)
+    t, g, q, noise = system.projected, found.g[:, :, None], system.spread[:, None], system.d_variance
+    variance = np.maximum(system.y_square * q - t * t + noise, 0.0) / system.n + noise
+    estimate = t * t - variance
+    if system.noise is not None:
+        estimate = noisy_moments.cross_terms(t, variance, system.y_square, q)
+    cross = np.sum(g * estimate, axis=1)
+    signal = np.sum(q * (g * t) ** 2, axis=1) + noisy_moments.of_intercept(system, g * t)
     lacking = (0.0 if rounds_follow else HEAVY) * signal * (found.g @ system.spread)[:, None] / system.n_public
     return np.asarray(system.y_square - 2 * cross + signal + lacking)
 
@@ -186,11 +217,12 @@ class Mismatch:
     sample's, in the units of y, worst label: exact where the summary is of second order, else its expected size
     √(aᵀCa·df/n_u) for a public sample drawn like the rows. ``operator`` is ‖L^u - L^x‖ on the span, known at second
     order only, ``mean`` is ‖mean φ(u) - mean φ(x)‖ (an MMD), ``expected`` the size κ²√(1/n + 1/n_u) that ‖L^u - L^x‖
-    stays below in root mean square where rows and public sample are drawn alike.
+    stays below in root mean square where rows and public sample are drawn alike. What noise for
+    privacy hides is None.
     """
 
     error: float
-    mean: float
+    mean: float | None
     expected: float
     operator: float | None
     n: float
@@ -198,9 +230,10 @@ class Mismatch:
 
     def __str__(self) -> str:
         known = "" if self.operator is None else f"‖L^u - L^x‖ = {self.operator:.2g}, "
+        known += "" if self.mean is None else f"mean features apart by {self.mean:.2g}; "
         return (
             f"the floor of LESS from {self.n_public} public rows for {self.n:.0f}: off by about {self.error:.3g} "
-            f"({known}mean features apart by {self.mean:.2g}; {self.expected:.2g} is chance)"
+            f"({known}{self.expected:.2g} is chance)"
         )
 
 
@@ -211,14 +244,16 @@ def mismatch(
 
     At second order those are the exact ones, and LESS is what the first-order part would have given.
     """
-    gap = float(np.linalg.norm(basis.mean_ - means.phi))
+    gap: float | None = float(np.linalg.norm(basis.mean_ - means.phi))
+    if means.noise is not None:
+        gap = noisy_moments.mean_gap(basis.mean_, means.phi, means.noise) if means.centred else None
     expected = float(basis.kappa_sq_ * np.sqrt(1 / means.n + 1 / basis.n_public_))
     less = solve(system(replace(means, gram=None), basis, center, own=False), filter, np.asarray([lam]))
     operator = None
     if means.gram is None:
         error = np.sqrt(less.signal[0] * less.df[0] / basis.n_public_)
     else:
-        operator = _norm(np.diag(basis.eigenvalues_) - means.gram)
+        operator = _norm(np.diag(basis.eigenvalues_) - means.gram) if means.noise is None else None  # noise hides it
         a, b = less.coef[0] - fitted[0], less.intercept[0] - fitted[1]
         square = np.einsum("mt,mt->t", a, means.gram @ a) + 2 * b * (means.phi @ a) + b**2
         error = np.sqrt(np.maximum(square, 0.0))

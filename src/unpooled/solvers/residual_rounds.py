@@ -17,6 +17,9 @@ they converge always: with one column these are conjugate gradients precondition
 block of them. With the steps "conjugate" all columns do so from the start: the same messages, far fewer rounds.
 
 With another loss J itself is compared (sites send Σρ), and a step that does not lower it is shortened.
+
+Messages with noise for privacy tell neither C^x p nor J: rounds then take full steps, of the careful P, which knows the
+spread of the features at fresh rows, and compare nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ class Rounds:
     careful: Map | None = field(repr=False, default=None)
     kappa: float = 1.0  #: the largest |φ(x)|
     n_rows: float = 1.0  #: that a message is a mean of
+    noisy: bool = False  #: messages have noise: steps are full, and nothing is learned from differences of messages
     n_received: int = 0
     base: Any = None  #: the best point whose message is known, with r and, other than for squares, J there
     r: Any = None
@@ -80,6 +84,9 @@ class Rounds:
             held = float(self.steps == "conjugate") if self.quadratic else 0.0
             self._move(point, r, J, np.ones(r.shape[1]), np.full(r.shape[1], held))
             self.drift = self._rounding(point)
+        elif self.noisy:
+            self._move(point, r, None, np.ones(r.shape[1]), np.ones(r.shape[1]))
+            self.drift = self._rounding(point)
         elif self.quadratic:
             self._learn(message, r)
         else:
@@ -89,7 +96,7 @@ class Rounds:
     @property
     def result(self) -> Floats:
         """The last point of full steps; for other columns the best that is known."""
-        sure = (self.held > 0) & (self.n_received > 1)
+        sure = (self.held > 0) & (self.n_received > 1) & (not self.noisy)
         return np.where(sure, self.base, self.point)
 
     @property

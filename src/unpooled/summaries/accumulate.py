@@ -34,6 +34,15 @@ class Target:
     intercept: np.ndarray | None = None
     predictor: Any = None  #: f, where it is not
     probes: int = 0  #: so many more labels, of random signs
+    with_loss: bool = True  #: whether Σρ is summed
+
+    def pushed(self, u: np.ndarray, residual: bool) -> np.ndarray:
+        """ψ(u), or u itself where it is a label."""
+        return self.loss.derivative(u) if residual else u
+
+    def features(self, phi: np.ndarray) -> np.ndarray:
+        """The features as they are summed."""
+        return phi
 
     def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """y - f(x); of several functions a label, one after the other."""
@@ -78,20 +87,22 @@ class Accumulator:
         self.contents = contents
         self.target = target
         self.n_rows = 0
-        self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in shapes(contents).items() if name != "gram"}
+        kept = {name: shape for name, shape in shapes(contents).items() if target.with_loss or name != "loss"}
+        self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in kept.items() if name != "gram"}
         M = contents.n_features
         self.gram = np.zeros((M, M), order="F") if contents.order == 2 else None
 
     def add(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
         """Take the rows of one block in."""
         u = self.target.residual(X, phi, Y, weights)
-        psi = self.target.loss.derivative(u) if self.contents.residual else u
+        psi = self.target.pushed(u, self.contents.residual)
+        phi = self.target.features(phi)
         w = np.ones(len(phi)) if weights is None else weights
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
             weighted = psi if weights is None else psi * w[:, None]
             found = {"weight": np.asarray([w.sum()]), "y": weighted.sum(axis=0), "yy": (weighted * psi).sum(axis=0)}
             found |= {"phi": w @ phi, "phi_y": phi.T @ weighted}
-            if self.contents.residual:
+            if "loss" in self.sums:
                 found["loss"] = w @ self.target.loss.value(u)
         if not all(np.all(np.isfinite(value)) for value in found.values()):
             raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")
@@ -116,12 +127,17 @@ def accumulate(
     sample_weight: Any,
     engine: Any,
     verbose: int,
+    privacy: Any = None,
 ) -> Summary:
-    """The summary of everything ``X`` and ``y`` hold."""
+    """The summary of everything ``X`` and ``y`` hold; with noise where ``privacy`` asks for it."""
     if not (isinstance(basis, Basis) and hasattr(basis, "map_")):
         raise ValueError(f"basis must be a fitted basis of up.bases, got {shown(basis)}")
     if order not in (1, 2) or isinstance(order, bool):
         raise ValueError(f"order must be 1 or 2, got {shown(order)}")
+    if privacy is not None:
+        from .private import private
+
+        return private(basis, X, y, int(order), residuals_of, loss, sample_weight, engine, verbose, privacy)
     source = open_labeled(basis, X, y, sample_weight)
     return of_source(basis, source, int(order), residuals_of, loss, engine, verbose)
 
@@ -145,10 +161,12 @@ def of_source(
     if n_outputs % n_labels or (n_outputs != n_labels and not isinstance(residuals_of, Functions)):
         raise ValueError(f"residuals_of predicts {n_outputs} label(s), and y has {source.n_outputs}")
     contents = Contents(basis.digest, basis.n_features_, order, n_outputs, spec, digest)
-    if contents.residual and order == 2:
-        raise ValueError(
-            "residuals are summarised at order 1; order 2 is exact at once with the squared loss and no residuals_of"
-        )
+    return of_target(basis, source, contents, target, engine, verbose)
+
+
+def of_target(basis: Any, source: Source, contents: Contents, target: Target, engine: Any, verbose: int = 0) -> Summary:
+    """The summary of what stands in the place of y."""
+    check_order(contents)
     found: Summary = as_engine(engine).map_reduce(
         partial,
         stretches(source, basis),
@@ -167,6 +185,14 @@ def of_source(
         found.one_target,
         attached=basis if isinstance(basis, Basis) else None,
     )
+
+
+def check_order(contents: Contents) -> None:
+    """Residuals are of order 1."""
+    if contents.residual and contents.order == 2:
+        raise ValueError(
+            "residuals are summarised at order 1; order 2 is exact at once with the squared loss and no residuals_of"
+        )
 
 
 def partial(
@@ -241,7 +267,7 @@ class Mapped:
         return X
 
 
-def mapped_once(source: Source, basis: Basis) -> tuple[Source, Any]:
+def mapped_once(source: Source, basis: Any) -> tuple[Source, Any]:
     """A source and basis that give the same features, kept in memory where they are few enough."""
     rows = getattr(source, "rows", None)
     if rows is None or len(rows) * basis.n_features_ > KEPT:

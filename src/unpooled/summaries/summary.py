@@ -13,6 +13,7 @@ from .. import files
 from ..bases.base import Basis, find
 from ..losses import as_loss, from_spec, to_spec
 from ..messages import shown
+from ..privacy.noised import Noised
 from .compensated import Sum
 
 
@@ -51,6 +52,7 @@ class Summary:
     one_target: bool = True  #: labels came as a vector
     attached: Basis | None = field(default=None, repr=False, compare=False)
     folder: Path | None = field(default=None, repr=False, compare=False)  #: where the file came from
+    privacy: Noised | None = field(default=None, repr=False)  #: what noise there is in it; None is none
 
     @classmethod
     def of(
@@ -63,6 +65,7 @@ class Summary:
         residuals_of: Any = None,
         loss: Any = "squared",
         sample_weight: Any = None,
+        privacy: Any = None,
         engine: Any = None,
         verbose: int = 0,
     ) -> Summary:
@@ -76,11 +79,12 @@ class Summary:
         residuals_of : a fitted model f; then ψ(y - f(x)) stands in the place of y: a round of residuals
         loss : "squared" (ψ(u) = u), or a Loss with its scale: Huber(2.0), Correntropy(3.0)
         sample_weight : weights, one a row; they count as repeated rows
+        privacy : ``up.privacy.Private(epsilon, delta, label_bound)`` for sums with noise; docs/privacy/README.md
         engine : where blocks are worked on; None is the threads of this process
         """
         from .accumulate import accumulate
 
-        return accumulate(basis, X, y, order, residuals_of, loss, sample_weight, engine, verbose)
+        return accumulate(basis, X, y, order, residuals_of, loss, sample_weight, engine, verbose, privacy)
 
     def __add__(self, other: object) -> Summary:
         if isinstance(other, int) and other == 0:
@@ -98,6 +102,7 @@ class Summary:
             one_target=self.one_target and other.one_target,
             attached=self.attached or other.attached,
             folder=self.folder or other.folder,
+            privacy=None if self.privacy is None or other.privacy is None else self.privacy + other.privacy,
         )
 
     __radd__ = __add__
@@ -118,6 +123,11 @@ class Summary:
             return f"one is of {names[0]} and the other of {names[1]}"
         if a.loss != b.loss:
             return f"one is of the loss {a.loss} and the other of the loss {b.loss}"
+        if (self.privacy is None) != (other.privacy is None):
+            return "one has noise for privacy and the other has none, so nothing could be promised of their sum"
+        noise = None if self.privacy is None or other.privacy is None else self.privacy.difference(other.privacy)
+        if noise:
+            return noise
         return f"their fields differ: {', '.join(self.sums)} and {', '.join(other.sums)}" * (
             self.sums.keys() != other.sums.keys() or a != b
         )
@@ -125,7 +135,8 @@ class Summary:
     def first_order(self) -> Summary:
         """The same without Σφφᵀ."""
         kept = {name: value for name, value in self.sums.items() if name != "gram"}
-        return replace(self, contents=replace(self.contents, order=1), sums=kept)
+        privacy = None if self.privacy is None else self.privacy.without("gram")
+        return replace(self, contents=replace(self.contents, order=1), sums=kept, privacy=privacy)
 
     @property
     def order(self) -> int:
@@ -203,7 +214,7 @@ class Summary:
             "n_rows": self.n_rows,
             "loss": c.loss,
             "residuals_of": c.model,
-            "privacy": None,
+            "privacy": None if self.privacy is None else self.privacy.to_dict(),
         }
         files.write(path, "summary", header, to_arrays(self.sums))
 
@@ -228,15 +239,19 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     return total
 
 
-def shapes(contents: Contents) -> dict[str, tuple[int, ...]]:
-    """The fields of a summary and their shapes."""
+def shapes(contents: Contents, noised: Noised | None = None) -> dict[str, tuple[int, ...]]:
+    """The fields of a summary and their shapes; with noise, those that have noise, and the number of rows."""
     M, T = contents.n_features, contents.n_outputs
     fields: dict[str, tuple[int, ...]] = {"weight": (1,), "y": (T,), "yy": (T,), "phi": (M,), "phi_y": (M, T)}
     if contents.residual:
         fields["loss"] = (T,)
     if contents.order == 2:
         fields["gram"] = (M * (M + 1) // 2,)
-    return fields
+    if noised is None:
+        return fields
+    if not set(noised.sigma) <= set(fields) or ("gram" in noised.sigma) != (contents.order == 2):
+        raise ValueError("the fields it has noise for are not those of its order")
+    return {name: shape for name, shape in fields.items() if name == "weight" or name in noised.sigma}
 
 
 def packed(matrix: np.ndarray) -> np.ndarray:
@@ -279,8 +294,6 @@ def from_arrays(arrays: dict[str, np.ndarray], fields: dict[str, tuple[int, ...]
 
 
 def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
-    if header.get("privacy") is not None:
-        raise ValueError("it is private in a way that this version of unpooled does not know")
     for name, least in (("n_rows", 1), ("n_features", 1), ("n_outputs", 1), ("order", 1)):
         if type(header.get(name)) is not int or header[name] < least:
             raise ValueError(f"{name} must be a positive whole number, got {shown(header.get(name))}")
@@ -296,17 +309,36 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     )
     if contents.residual and contents.order == 2:
         raise ValueError("it claims to be of residuals and of second order")
-    sums = from_arrays(arrays, shapes(contents))
-    weight, squares = float(sums["weight"].high[0]), sums["yy"].high
-    if not weight > 0 or np.any(squares < 0) or ("loss" in sums and np.any(sums["loss"].high < 0)):
-        raise ValueError("a sum of weights, squares or losses in it is negative")
+    privacy = noised_of(header.get("privacy"), contents)
+    sums = from_arrays(arrays, shapes(contents, privacy))
+    check_sums(sums, header["n_rows"], privacy)
     return Summary(
         contents,
         header["n_rows"],
         sums,
         tuple(str(name) for name in targets),
         bool(header.get("one_target")) and header["n_outputs"] == 1,
+        privacy=privacy,
     )
+
+
+def noised_of(content: Any, contents: Contents) -> Noised | None:
+    """What a header says of the noise; a ValueError where it contradicts itself or the rest."""
+    if content is None:
+        return None
+    if contents.n_outputs != 1:
+        raise ValueError("it claims noise for privacy, and more than one label")
+    return Noised.from_dict(content, contents.n_features)
+
+
+def check_sums(sums: dict[str, Sum], n_rows: int, privacy: Noised | None) -> None:
+    """Noise may make any sum negative; without it squares, losses and weights are not."""
+    weight = float(sums["weight"].high[0])
+    if privacy is not None:
+        if weight != n_rows:
+            raise ValueError("it claims noise for privacy, and its weight is not its number of rows")
+    elif not weight > 0 or any(np.any(sums[name].high < 0) for name in ("yy", "loss") if name in sums):
+        raise ValueError("a sum of weights, squares or losses in it is negative")
 
 
 def is_digest(value: Any) -> bool:

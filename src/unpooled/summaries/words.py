@@ -24,11 +24,18 @@ def describe(summary: Summary) -> str:
         f"{'rows':>12}  {1:>9}  the number of rows: {summary.n_rows}",
     ]
     lines += [f"{field:>12}  {size(summary, field):>9}  {words}" for field, words in fields(summary).items()]
-    lines += [
-        "",
-        f"{numbers(summary)} numbers in all. No noise was added: it is not differentially private.",
-    ]
+    lines += ["", f"{numbers(summary)} numbers in all. {privacy(summary)}"]
     return "\n".join(lines)
+
+
+def privacy(summary: Summary) -> str:
+    """What is promised of the records, and how much noise that took."""
+    noised = summary.privacy
+    if noised is None:
+        return "No noise was added: it is not differentially private."
+    noise = ", ".join(f"{field} {noised.sigma[field]:.4g}" for field in summary.sums if field in noised.sigma)
+    beside = " (on the diagonal; beside it 1/√2 of that)" if "gram" in noised.sigma else ""
+    return f"{noised}\nThe standard deviation of the noise in each number: {noise}{beside}."
 
 
 def fields(summary: Summary) -> dict[str, str]:

@@ -1,0 +1,117 @@
+"""up.audit: run mechanisms on neighbouring data sets, and compare what shows with what they claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engines.progress import Progress
+from ..messages import shown
+from ..privacy.checks import count, probability
+from .estimate import CONFIDENCE, LEAST_RUNS, lower_bound
+from .faults import FAULTS
+from .mechanism import Mechanism
+from .mechanisms import SHIPPED
+from .table import Audit, Audited
+
+PARTS = 10  # steps of the bar for each mechanism and data set
+
+
+def audit(
+    mechanisms: Any = None,
+    *,
+    neighbours: tuple[Any, Any] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    runs: int | None = None,
+    confidence: float = CONFIDENCE,
+    quick: bool = False,
+    progress: bool = True,
+) -> Audit:
+    """Run private mechanisms many times on two neighbouring data sets, and bound their ε from below.
+
+    Parameters
+    ----------
+    mechanisms : what to audit
+        None is everything the library ships, and planted faults that have to be caught; or names of these, or
+        ``auditing.Mechanism`` objects, one or several. Or a function of one data set that returns a number or an array
+        with fresh noise, and then ``neighbours``, ``epsilon`` and ``delta`` say what it claims.
+    neighbours, epsilon, delta : of such a function: two data sets, and how hard they are to tell apart
+    runs : on each data set; None is what each mechanism suggests
+    confidence : with which each lower bound holds
+    quick : fewer runs: a minute and not several
+    progress : whether to show a bar, where somebody waits for it
+
+    Returns
+    -------
+    Audit, which prints as a table; ``ok`` says whether no claim was refuted and every planted fault was caught. A claim
+    that was not refuted is not proved: docs/privacy/audit.md.
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> rng = np.random.default_rng(0)
+    >>> def mean(y):
+    ...     return np.mean(y) + rng.laplace(scale=0.01)  # should be 2/(nε) = 0.02 for labels in ±1
+    >>> y = np.zeros(100)
+    >>> found = up.audit(mean, neighbours=(np.append(y, 1.0), np.append(y, -1.0)), epsilon=1.0, delta=0.0, runs=5000)
+    >>> found.ok
+    False
+    """
+    if runs is not None:
+        runs = count("runs", runs, LEAST_RUNS)
+    confidence = probability("confidence", confidence)
+    chosen = [make() for make in _makers(mechanisms, neighbours, epsilon, delta)]
+    rows = []
+    with Progress(2 * PARTS * len(chosen), "runs", int(progress)) as bar:
+        for mechanism in chosen:
+            each = mechanism.runs_of(runs, quick)
+            first, second = (_outputs(mechanism, data, each, bar) for data in mechanism.neighbours)
+            bound = lower_bound(first, second, mechanism.delta, confidence, mechanism.direction)
+            rows.append(Audited.of(mechanism, bound))
+    return Audit(tuple(sorted(rows, key=lambda row: row.fault)), confidence)
+
+
+def _outputs(mechanism: Mechanism, data: Any, runs: int, bar: Progress) -> np.ndarray:
+    found = []
+    for part in np.array_split(np.arange(runs), PARTS):
+        found.append(mechanism.outputs(data, len(part)))
+        bar.advance()
+    return np.concatenate(found)
+
+
+def _makers(
+    mechanisms: Any, neighbours: tuple[Any, Any] | None, epsilon: float | None, delta: float | None
+) -> Sequence[Callable[[], Mechanism]]:
+    """What makes each of the mechanisms; names are looked up, and nothing is made before all are known."""
+    claim = {"neighbours": neighbours, "epsilon": epsilon, "delta": delta}
+    if callable(mechanisms):
+        missing = [name for name, value in claim.items() if value is None]
+        if missing:
+            raise ValueError(f"a function to audit needs its claim: give {', '.join(missing)}")
+        name = getattr(mechanisms, "__name__", type(mechanisms).__name__)
+        own = Mechanism(name, mechanisms, **claim)  # type: ignore[arg-type]
+        return [lambda: own]
+    given = [name for name, value in claim.items() if value is not None]
+    if given:
+        raise ValueError(f"{', '.join(given)} belong to a function to audit: leave them out, or give the function")
+    known = SHIPPED | FAULTS
+    if mechanisms is None:
+        return list(known.values())
+    if isinstance(mechanisms, (str, Mechanism)):
+        mechanisms = [mechanisms]
+    if not isinstance(mechanisms, Iterable):
+        raise ValueError(
+            f"mechanisms must be a name, a Mechanism, several of these or a function, got {shown(mechanisms)}"
+        )
+    return [_maker(item, known) for item in mechanisms]
+
+
+def _maker(item: Any, known: dict[str, Callable[[], Mechanism]]) -> Callable[[], Mechanism]:
+    if isinstance(item, Mechanism):
+        return lambda: item
+    if isinstance(item, str) and item in known:
+        return known[item]
+    raise ValueError(f"there is no mechanism {shown(item)}: the names are {', '.join(known)}")

@@ -1,0 +1,180 @@
+"""To audit: private summaries, alone, in shares, as rounds of residuals, and several through one ledger.
+
+``release`` is the call that a user makes. ``many`` adds the rows up once, because the sums before noise are the same
+bits in every run, and draws the noise of all runs together.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bases import Basis, RandomFeatures
+from ..kernels import Gaussian
+from ..losses import Huber
+from ..privacy import Ledger, Overspend, Private, epsilon_of, mu_for
+from ..sources import open_labeled
+from ..summaries import Summary
+from ..summaries.private import Asked, asked
+from .batches import DELTA, EPSILON, QUICK_RUNS, RUNS, with_noise
+from .mechanism import Mechanism
+from .neighbours import Neighbours, Rows, worst_neighbours
+
+ROWS = 4
+LABEL_BOUND = 1.0
+PARTIES, MISSING = 3, 1
+ROUNDS = 3
+NOTE = "the rows are added up once, the noise of all runs is drawn together"
+
+
+def first_order(epsilon: float = EPSILON) -> Mechanism:
+    """Σyφ, Σφ, Σy and Σy²."""
+    return _summary("summary of order 1", 1, Private(epsilon, DELTA, LABEL_BOUND))
+
+
+def second_order() -> Mechanism:
+    """The same, and Σφφᵀ."""
+    return _summary("summary of order 2", 2, Private(EPSILON, DELTA, LABEL_BOUND))
+
+
+def residual_round() -> Mechanism:
+    """Σψ(y - f(x))φ(x), labels without a bound."""
+    basis = public_basis()
+    X, y = np.linspace(-1, 1, 50)[:, None], np.sin(3 * np.linspace(-1, 1, 50))
+    from ..estimators import SummaryRegressor
+
+    model = SummaryRegressor(lam=0.1).fit_summary(Summary.of(basis, X, y, loss=Huber(0.5)))
+    return _summary("round of residuals, Huber's loss", 1, Private(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5))
+
+
+def in_shares() -> Mechanism:
+    """The sum over sites that make the noise together, one of which sends nothing."""
+    basis = public_basis()
+    privacy = Private(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
+    question = asked(basis, 1, None, "squared", None, privacy)
+    others = [(np.full((2, 1), 0.5 * site), np.full(2, 0.3)) for site in range(1, PARTIES - MISSING)]
+    found = furthest(question)
+
+    def release(data: Rows) -> np.ndarray:
+        messages = [Summary.of(basis, *rows, privacy=privacy) for rows in (data, *others)]
+        total = sum(messages[1:], messages[0])
+        assert total.privacy is not None
+        total.privacy.check_complete()
+        return weighted(question, total)
+
+    def many(data: Rows, runs: int) -> np.ndarray:
+        return sum(
+            (with_noise(question.noise, sums(question, *rows), runs) for rows in (data, *others)),
+            np.zeros((runs, question.noise.size)),
+        )
+
+    name = f"noise in {PARTIES} shares, {MISSING} missing"
+    return _mechanism(name, release, many, found, runs=RUNS // (PARTIES - MISSING))
+
+
+def through_a_ledger() -> Mechanism:
+    """Summaries of the same rows until the ledger refuses the next: the claim is the ledger's budget.
+
+    The price of each is a part of the budget that makes it go up in ``ROUNDS`` of them.
+    """
+    basis = public_basis()
+    each = epsilon_of(mu_for(EPSILON, DELTA) / math.sqrt(ROUNDS), DELTA)
+    question = asked(basis, 1, None, "squared", None, Private(each, DELTA, LABEL_BOUND, means=0.0))
+    found = furthest(question)
+
+    def release(data: Rows) -> np.ndarray:
+        messages = []
+        for ledger in _ledgers():
+            try:
+                while True:
+                    privacy = Private(each, DELTA, LABEL_BOUND, means=0.0, ledger=ledger)
+                    messages.append(weighted(question, Summary.of(basis, *data, privacy=privacy)))
+            except Overspend:
+                pass
+        return np.concatenate(messages)
+
+    def many(data: Rows, runs: int) -> np.ndarray:
+        rounds = 0
+        for ledger in _ledgers():  # a real one, once: what it allows does not depend on the data
+            try:
+                while True:
+                    ledger.charge(question.noise.event, "a round")
+                    rounds += 1
+            except Overspend:
+                pass
+        before = sums(question, *data)
+        return np.concatenate([with_noise(question.noise, before, runs) for _ in range(rounds)], axis=1)
+
+    name = f"{ROUNDS} summaries until the ledger refuses"
+    note = f"{NOTE}; the ledger is asked once"
+    return _mechanism(name, release, many, found, rounds=ROUNDS, runs=RUNS // ROUNDS, note=note)
+
+
+def public_basis() -> Basis:
+    """A cosine and a sine, so that φ(x) may point anywhere and |φ(x)| = κ for all x."""
+    return RandomFeatures(Gaussian(1.0), 2).fit(np.linspace(-2.0, 2.0, 50)[:, None])
+
+
+def sums(question: Asked, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What would be released, before there is noise on it."""
+    return question.before_noise(open_labeled(question.basis, X, y, None))[1]
+
+
+def weighted(question: Asked, summary: Summary) -> np.ndarray:
+    """What was released, in units in which the noise is alike on all numbers."""
+    return question.bounds.released.pack({name: value.high for name, value in summary.sums.items()})
+
+
+def furthest(question: Asked, label_bound: float = LABEL_BOUND) -> Neighbours:
+    """Rows whose sums are as far apart as a search finds them."""
+    return worst_neighbours(lambda X, y: sums(question, X, y), ROWS, 1, label_bound, spread=2.0)
+
+
+def _summary(name: str, order: int, privacy: Private, **how: Any) -> Mechanism:
+    basis = public_basis()
+    question = asked(basis, order, how.get("residuals_of"), how.get("loss", "squared"), None, privacy)
+    found = furthest(question, 5.0 * LABEL_BOUND)  # labels beyond the bound, which has to hold by force
+    return _mechanism(
+        name,
+        lambda data: weighted(question, Summary.of(basis, data[0], data[1], order, privacy=privacy, **how)),
+        lambda data, runs: with_noise(question.noise, sums(question, *data), runs),
+        found,
+        epsilon=privacy.epsilon,
+    )
+
+
+def _mechanism(
+    name: str,
+    release: Any,
+    many: Any,
+    found: Neighbours,
+    *,
+    epsilon: float = EPSILON,
+    rounds: int = 1,
+    runs: int = RUNS,
+    note: str = NOTE,
+) -> Mechanism:
+    assert found.direction is not None
+    return Mechanism(
+        name,
+        release,
+        (found.first, found.second),
+        epsilon,
+        DELTA,
+        many=many,
+        direction=np.tile(found.direction, rounds),
+        runs=runs,
+        quick_runs=QUICK_RUNS,
+        note=note,
+    )
+
+
+def _ledgers() -> Iterator[Ledger]:
+    """One new ledger, gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Ledger.create(Path(folder) / "audit.ledger", EPSILON, DELTA, "an audit")

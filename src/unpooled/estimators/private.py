@@ -1,0 +1,239 @@
+"""PrivateRegressor: ε in, model out."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Tags
+
+from ..arrays import Array, namespace
+from ..bases import Basis, EmpiricalFeatures, RandomFeatures
+from ..bases.empirical import check_size
+from ..blocks.arrays import ArraySource
+from ..blocks.base import Rows
+from ..engines import as_engine
+from ..kernels import Kernel
+from ..messages import shown
+from ..privacy import Guarantee, Ledger, Spent
+from ..privacy.checks import budget, count, positive
+from ..private_rounds.asking import Custodian, held
+from ..private_rounds.frame import Frame, noised_frame, public_frame, unpacked
+from ..private_rounds.learner import learn
+from ..private_rounds.questions import Covariance
+from ..summaries.accumulate import mapped_once
+from . import private_storage
+from .less_public import site_counts
+from .on_engine import OnEngine
+from .private_basis import basis_and_rows, check_bounded, public_features
+from .private_plan import MOST_FEATURES, WITHOUT_PUBLIC, PrivatePlan, decided
+from .private_rows import PrivateRows
+from .span import SpanModel, check_choice, check_fitted
+
+LOSSES = ("auto", "huber", "correntropy")
+NOISES = ("total", "site")
+MECHANISM = "discrete Gaussian noise on rounds of residual sums"
+SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
+
+
+class PrivateRegressor(OnEngine, SpanModel):
+    """Differentially private kernel regression: rounds of residual statistics with noise (docs/privacy/rounds.md).
+
+    The records are only ever asked for sums: counts of labels at first, then in each round Σ ψ(y - f(x)) Wz over all
+    records, ψ bounded and Wz shrunk to a length B, with noise for 2B·sup|ψ|. What is asked in a round (W, B, the scale
+    of ψ) follows from the public sample and from what earlier rounds released. There is nothing to tune.
+
+    The guarantee holds for replacing one record. Public are the number of records, everything given to the
+    constructor, and ``public``, which the length scale, the scaling of inputs and the features come from.
+
+    Parameters
+    ----------
+    epsilon, delta : what one fit may spend. A δ above 1/n is warned of
+    label_bound : c > 0 or None
+        From knowledge that does not come from the labels; labels are moved into [-c, c] without a word, and so are
+        predictions. It may be generous: the noise follows the residuals. Without it labels may be anything, and the
+        correntropy loss, whose scale is found privately, takes gross outliers for what they are.
+    kernel : Kernel, str or None
+        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian("median")`` from the public sample,
+        or ``Gaussian(1.0)`` without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
+    n_features : int or "auto"
+        "auto" is half as many as there are public rows and at most 500; 200 random ones without public rows.
+    rounds : int or "auto"
+    loss : {"auto", "huber", "correntropy"}
+    noise : {"total", "site"}
+        With ``sites``: "total" is noise for the sum, which holds if nothing but the sum is seen (each site adds its
+        share, under secure aggregation); with "site" every site adds all the noise its own sums need.
+    standardize : bool, default True
+        Bring every input to the mean and standard deviation it has on the public sample, if there is one.
+    ledger : None, a ``privacy.Ledger`` or the path of one
+        Charged before the records are looked at; without budget left nothing is looked at.
+    engine : None, "threads", "processes", "dask", a Dask client or an Engine
+    random_state : int, default 0
+        Draws features; never the noise.
+
+    Attributes
+    ----------
+    privacy_ : Guarantee, which prints as a sentence
+    plan_ : PrivatePlan, what was decided beforehand and why
+    history_ : list of dict, what each round asked and what was believed after it
+    coef_, intercept_, predictor_, basis_, kernel_ : the function and its features
+    sites_ : list of dict, the rows of every site
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> rng = np.random.default_rng(0)
+    >>> X, U = rng.uniform(-1, 1, size=(20_000, 2)), rng.uniform(-1, 1, size=(300, 2))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1]
+    >>> model = up.PrivateRegressor(epsilon=1.0, delta=1e-6, label_bound=3.0).fit(X, y, public=U)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _plan_class = PrivatePlan
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        label_bound: float | None = None,
+        kernel: Any = None,
+        *,
+        n_features: Any = "auto",
+        rounds: Any = "auto",
+        loss: str = "auto",
+        noise: str = "total",
+        standardize: bool = True,
+        ledger: Any = None,
+        engine: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.label_bound = label_bound
+        self.kernel = kernel
+        self.n_features = n_features
+        self.rounds = rounds
+        self.loss = loss
+        self.noise = noise
+        self.standardize = standardize
+        self.ledger = ledger
+        self.engine = engine
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        tags.regressor_tags.poor_score = True  # on the few hundred rows of scikit-learn's checks noise drowns all
+        tags.non_deterministic = True
+        return tags
+
+    def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None) -> PrivateRegressor:
+        """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
+
+        All arguments are checked and everything is planned before budget is charged, and budget is charged before a
+        value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
+        """
+        self._check_parameters()
+        ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+        basis, rows = basis_and_rows(self, X, y, public, lambda kernel, known: self._new_basis(kernel, known, public))
+        budget(self.epsilon, self.delta, rows.n_rows)
+        found = site_counts(sites, rows.n_rows)
+        known = public is not None or isinstance(self.kernel, Basis)
+        adding = len(found) if found and self.noise == "site" else 1
+        plan = decided(
+            rows.n_rows, float(self.epsilon), float(self.delta), self.label_bound,
+            n_features=basis.n_features_, n_public=basis.n_public_ if known else None,
+            rounds=self.rounds, loss=self.loss, sites=adding,
+        )  # fmt: skip
+        frame = public_frame(basis, None if public is None else public_features(basis, public, 500)) if known else None
+        events = [event for _, event in plan.events()]
+        paying = contextlib.nullcontext() if ledger is None else ledger.charge(events, "a private regression")
+        with paying, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # one that some value has caused would tell of a record
+            learned, frame, spent = self._rounds(rows, basis, frame, plan, adding)
+        coef, b = frame.coefficients(learned.coef)
+        self._settle(basis, coef[:, None], np.asarray([b]), True)
+        self.basis_, self.plan_, self.history_, self.sites_ = basis, plan, learned.history, found
+        facts = ["the number of records" + (" of every site" if found else ""), "the basis and how it was made"]
+        facts += [f"the label bound {self.label_bound:g}"] if self.label_bound is not None else []
+        self.privacy_ = Guarantee(
+            float(self.epsilon), float(self.delta), MECHANISM, tuple(spent),
+            public=(*facts, "all arguments and the plan"),
+            conditions=(SECURE,) if found and self.noise == "total" else (),
+        )  # fmt: skip
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(X), moved into [-c, c] where there is a label bound; rows as for other models."""
+        values = super().predict(X)
+        if self.label_bound is None:
+            return values
+        c = float(self.label_bound)
+        return namespace(values).clip(values, -c, c)
+
+    def _rounds(
+        self, rows: PrivateRows, basis: Basis, frame: Frame | None, plan: PrivatePlan, adding: int
+    ) -> tuple[Any, Frame, list[Any]]:
+        """Everything that touches the records. What it returns was made from answers with noise."""
+        engine = as_engine(self.engine)
+        source = rows.source
+        if source is None:
+            X, y = rows.read(math.inf)
+            source = ArraySource(Rows(X, y[:, None]))
+            source.n_outputs, source.one_target, source.target_names = 1, True, ()
+        spent = []
+        with engine.session():
+            if frame is None:
+                asked = Custodian(source, rows.n_rows, plan.label_bound, engine, adding)
+                kappa = math.sqrt(basis.kappa_sq_)
+                question = Covariance(basis.n_features_, kappa, math.sqrt(2.0) * kappa)
+                (purpose, event), *_ = plan.events()
+                seen, mapped = mapped_once(source, basis)
+                asked.source = seen
+                values, sigma = asked.ask(question, event.mu, mapped, None)
+                matrix = unpacked(values, basis.n_features_ + 1)
+                frame = noised_frame(basis, matrix, kappa, sigma, float(rows.n_rows))
+                spent = [(purpose, event)]
+            seen, mapped = mapped_once(source, frame)
+            custodian = Custodian(seen, rows.n_rows, plan.label_bound, engine, adding)
+            learner = learn(frame, rows.n_rows, plan.budget(), plan.label_bound, plan.loss)
+            learned, more = held(learner, lambda question, mu: custodian.ask(question, mu, mapped, frame))
+        return learned, frame, [*(Spent(*item) for item in spent), *more]
+
+    def _new_basis(self, kernel: Kernel, known: bool, public: Any) -> Basis:
+        seed = int(self.random_state)
+        if not known:
+            M = WITHOUT_PUBLIC if isinstance(self.n_features, str) else int(self.n_features)
+            return RandomFeatures(kernel, M, seed)
+        M = MOST_FEATURES if isinstance(self.n_features, str) else int(self.n_features)
+        if isinstance(self.n_features, str) and hasattr(public, "__len__"):
+            M = max(min(M, len(public) // 2), 1)
+        return EmpiricalFeatures(kernel, M, bool(self.standardize), random_state=seed)
+
+    def _check_parameters(self) -> None:
+        budget(self.epsilon, self.delta)
+        if self.label_bound is not None:
+            positive("label_bound", self.label_bound)
+        check_size(self.n_features, auto=True)
+        if not (isinstance(self.rounds, str) and self.rounds == "auto"):
+            count("rounds", self.rounds)
+        check_choice("loss", self.loss, LOSSES)
+        check_choice("noise", self.noise, NOISES)
+        count("random_state", self.random_state, 0)
+        if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
+            raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
+        check_bounded(self.kernel)
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_fitted(self)
+        return private_storage.to_parts(self)
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PrivateRegressor:
+        model: PrivateRegressor = private_storage.from_parts(cls, header, arrays)
+        return model

@@ -1,0 +1,80 @@
+"""The basis of a private fit, from public knowledge alone, and the private rows by what they say of themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..arrays import to_numpy
+from ..bases import Basis
+from ..inputs import check_X
+from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
+from .private_rows import PrivateRows, described
+
+STAND_IN = 1000  # rows of the standard normal law in the place of a public sample
+
+
+def basis_and_rows(
+    model: Any, X: Any, y: Any, public: Any, make: Callable[[Kernel, bool], Basis]
+) -> tuple[Basis, PrivateRows]:
+    """The fitted basis and the rows; ``make`` gives a basis for a kernel, with or without public rows.
+
+    Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a length of its
+    own, and features are made for rows of the standard normal law.
+    """
+    if isinstance(model.kernel, Basis):
+        check_is_fitted(model.kernel, "map_")
+        if public is not None:
+            raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
+        return model.kernel, described(model.kernel, X, y, reset=False)
+    if public is not None:
+        basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
+        try:
+            basis.fit(public)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"public: {error}") from None
+        return basis, described(basis, X, y, reset=False)
+    rows = described(model, X, y, reset=True)
+    basis = make(_kernel_without_public(model), False)
+    basis.fit(standard_normal(model.n_features_in_))
+    if hasattr(model, "feature_names_in_"):
+        basis.feature_names_in_ = model.feature_names_in_
+        basis._remember()
+    return basis, rows
+
+
+def public_features(basis: Basis, public: Any, most: int) -> np.ndarray:
+    """Features of at most so many public rows."""
+    rows = to_numpy(check_X(basis, public, reset=False)).astype(np.float64)
+    return np.asarray(basis.features(rows[np.random.default_rng(0).permutation(len(rows))[:most]]))
+
+
+def standard_normal(d: int) -> np.ndarray:
+    """The same rows always. They stand for inputs that nobody has told of; the guarantee does not need them."""
+    return np.random.default_rng(0).standard_normal((STAND_IN, d))
+
+
+def check_bounded(kernel: Any) -> None:
+    """A kernel without a bound lets one record reach any distance."""
+    if isinstance(kernel, Basis) or kernel is None:
+        return
+    kernel = as_kernel(kernel)
+    if not 0 < kernel.kappa() < math.inf:
+        raise ValueError(
+            f"the kernel {type(kernel).__name__} has no bound, so one record could move the weights by any "
+            "amount: use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public "
+            "rows, whose features are shrunk to the length they have there"
+        )
+
+
+def _kernel_without_public(model: Any) -> Kernel:
+    kernel = Gaussian(1.0) if model.kernel is None else as_kernel(model.kernel)
+    try:
+        sample_frequencies(kernel, 1, model.n_features_in_, np.random.default_rng(0))
+    except ValueError as error:
+        raise ValueError(f"without a public sample the kernel cannot be used: {error}") from None
+    return kernel

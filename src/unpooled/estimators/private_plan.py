@@ -1,0 +1,129 @@
+"""How private rounds will go, decided before any record is looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ..messages import shown
+from ..privacy import mu_for
+from ..privacy.checks import count, positive
+from ..privacy.events import Gaussian
+from ..private_rounds.labels import PURPOSES, ZOOMS
+from ..private_rounds.learner import Budget
+
+ROUNDS, MANY_ROUNDS = 8, 12  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
+RICH = 10_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
+LABELS = 0.03  # of μ² for where the labels lie
+COVARIANCE = 0.3  # of μ² for the covariance, where no public rows tell it
+MOST_FEATURES, WITHOUT_PUBLIC = 500, 200
+
+
+@dataclass(frozen=True)
+class PrivatePlan:
+    """What was decided beforehand, all of it public, and why.
+
+    Attributes
+    ----------
+    n_rows : number of records
+    n_features : M
+    rounds : T
+    loss : "huber" or "correntropy"
+    mu : the budget as μ of a Gaussian event; μ² is what is shared
+    labels, covariance : the shares of μ² for where the labels lie, and for the covariance without public rows
+    label_bound : c; infinite where there is none
+    why : sentences
+    """
+
+    n_rows: int
+    n_features: int
+    rounds: int
+    loss: str
+    mu: float
+    labels: float
+    covariance: float
+    label_bound: float
+    why: tuple[str, ...] = ()
+
+    def budget(self) -> Budget:
+        """The part of it that the rounds and the labels have."""
+        return Budget(self.mu * math.sqrt(1.0 - self.covariance), self.rounds, self.labels)
+
+    def events(self) -> list[tuple[str, Gaussian]]:
+        """Everything that may be asked, with its price; not all looks at the labels need be taken."""
+        found, budget = [], self.budget()
+        if self.covariance:
+            found.append(("covariance of the features", Gaussian(self.mu * math.sqrt(self.covariance))))
+        looks = 1 + ZOOMS
+        each = Gaussian(budget.mu * math.sqrt(self.labels / looks))
+        found += [(PURPOSES[look > 0], each) for look in range(looks)]
+        return found + [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.why)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the header of a file."""
+        bound = None if math.isinf(self.label_bound) else self.label_bound
+        return asdict(self) | {"why": list(self.why), "label_bound": bound}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> PrivatePlan:
+        """The inverse; a ValueError where it is no plan."""
+        if not isinstance(content, dict) or set(content) != {field.name for field in fields(cls)}:
+            raise ValueError(f"{shown(content)} is not the plan of private rounds")
+        for name in ("n_rows", "n_features", "rounds"):
+            count(name, content[name])
+        positive("mu", content["mu"])
+        for name in ("labels", "covariance"):
+            if positive(name, content[name], zero=True) >= 1:
+                raise ValueError(f"{name} must be a share below 1, got {shown(content[name])}")
+        bound = content["label_bound"]
+        bound = math.inf if bound is None else positive("label_bound", bound)
+        if content["loss"] not in ("huber", "correntropy"):
+            raise ValueError(f"{shown(content['loss'])} is not a loss of private rounds")
+        why = content["why"]
+        if not isinstance(why, list) or not all(isinstance(sentence, str) for sentence in why):
+            raise ValueError("the reasons of a plan must be sentences")
+        return cls(**content | {"why": tuple(why), "label_bound": bound})
+
+
+def decided(
+    n: int,
+    epsilon: float,
+    delta: float,
+    label_bound: float | None,
+    *,
+    n_features: int,
+    n_public: int | None,
+    rounds: Any = "auto",
+    loss: str = "auto",
+    sites: int = 1,
+) -> PrivatePlan:
+    """The plan for n records; ``n_public`` is None where there are no public rows, ``sites`` add noise each."""
+    mu = mu_for(epsilon, delta)
+    loss = ("correntropy" if label_bound is None else "huber") if loss == "auto" else loss
+    rich = n * mu / math.sqrt(sites) >= RICH
+    T = (MANY_ROUNDS if rich else ROUNDS) if isinstance(rounds, str) else int(rounds)
+    noisy = "" if sites == 1 else f"; {sites} sites add all of the noise each, √{sites} times as much together"
+    why = [
+        f"{n} records at ε = {epsilon:g}, δ = {delta:g}: Gaussian noise of μ = {mu:.4g}, n·μ = {n * mu:.4g}{noisy}",
+        f"{T} rounds of residuals"
+        + (": " if isinstance(rounds, str) else ", as asked for: ")
+        + "messages are averaged, so none is lost, and later ones are asked with smaller residuals and less noise",
+        f"{n_features} features"
+        + (f" of {n_public} public rows" if n_public else f"; {COVARIANCE:.0%} of μ² tells their covariance"),
+        f"loss {loss}: "
+        + (
+            "without a label bound one record must not push further the further off it is"
+            if loss == "correntropy" and label_bound is None
+            else "its scale, and with it the noise, follows the residuals down"
+        ),
+        f"{LABELS:.0%} of μ² tells where the labels lie and how far they spread: the intercept starts there",
+        "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
+    ]
+    return PrivatePlan(
+        n, n_features, T, loss, mu, LABELS, 0.0 if n_public else COVARIANCE,
+        math.inf if label_bound is None else float(label_bound), tuple(why),
+    )  # fmt: skip

@@ -1,0 +1,285 @@
+"""PrivateSGDRegressor: stochastic gradient descent on random features with noise on its outcome (paper 004)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Tags
+
+from ..arrays import Array, namespace
+from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
+from ..bases.empirical import check_size
+from ..kernels import Kernel
+from ..messages import shown
+from ..privacy import Approximate, Event, Guarantee, Ledger, Spent
+from ..privacy.checks import budget, count, positive
+from ..solvers.sgd import descend, drawn, one_by_one, shuffled, within
+from ..solvers.sgd_simulation import MOST_ROWS, coordinates
+from ..solvers.shrinkage import shrunk
+from . import private_storage
+from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
+from .private_rows import PrivateRows
+from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
+from .span import SpanModel, check_choice, check_fitted
+
+METHODS = ("tight", "paper")
+IN_MEMORY = 1 << 27  # features that are kept for all passes: 1 GiB. Beyond, each batch is mapped anew
+MECHANISM = "discrete Gaussian noise on the outcome of stochastic gradient descent"
+PURPOSE = {"tight": "the weights of a regression", "paper": "the weights of a regression (Algorithm 1 of paper 004)"}
+
+
+class PrivateSGDRegressor(SpanModel):
+    """Differentially private regression: descent from zero, and noise on where it ends (Wang and Guo 2024, mended).
+
+    ``method="tight"`` visits every record once in each of several shuffled passes, in batches, with residuals clipped
+    (Huber's loss), and adds the noise that this needs; ``method="paper"`` is Algorithm 1 of the paper with its errata
+    mended, for comparison: private, and far too noisy to be of use. Proofs are in docs/privacy/sgd.md.
+
+    The guarantee holds for replacing one record. Public are the number of records, everything given to the
+    constructor, and ``public``, from which length scale, scaling of the inputs, features, step, clip and passes are
+    chosen. Labels are moved into [-c, c] without a word, and so are predictions.
+
+    Parameters
+    ----------
+    epsilon, delta : what one fit may spend. A δ above 1/n is warned of
+    label_bound : c > 0, from knowledge that does not come from the labels
+    kernel : Kernel, str or None
+        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian("median")`` from the public sample,
+        or ``Gaussian(1.0)`` without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
+    n_features : int, default 500
+        The most features. Noise does not grow with their number.
+    method : {"tight", "paper"}
+    step : η; None chooses
+    n_steps : T of "paper"; None is the schedule of the paper's Theorem 1 for η = 1/n, r = 0.75 and α = 0.8
+    passes, batch_size : of "tight"; None chooses
+    clip : C of "tight", None chooses
+    lam, averaged : weight decay, and whether the mean of all iterates is released; of "tight"
+    precondition : "auto", a positive number λ₀ or None
+        Descend in the coordinates φ_i/√(λ_i + λ₀), λ_i the public eigenvalues, or in φ itself; of "tight".
+    intercept : bool or None
+        A constant feature. None is yes for "tight" and no for "paper", which has none.
+    shrink : bool, default True
+        Take out of the noisy weights what noise alone would make of them, by blocks; of "tight".
+    standardize : bool, default False
+        Bring every input to the mean and standard deviation it has on the public sample.
+    ledger : None, a ``privacy.Ledger`` or the path of one
+        Charged before the records are looked at; without budget left nothing is looked at.
+    random_state : int, default 0
+        Draws features and, in "tight", the order of visits, which may both be known to anyone. Never the noise, nor the
+        order of "paper", whose proof needs it to be random.
+
+    Attributes
+    ----------
+    privacy_ : Guarantee, which prints as a sentence
+    plan_ : SGDPlan, what was chosen and why
+    sensitivity_, sigma_ : how far one record moves the weights, and the standard deviation of the noise on each
+    coef_, intercept_ : of the features of ``basis_``, with noise
+    basis_, predictor_, kernel_ : the features, the fitted function (not moved into [-c, c]), the kernel
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> rng = np.random.default_rng(0)
+    >>> X, U = rng.uniform(-1, 1, size=(20_000, 2)), rng.uniform(-1, 1, size=(300, 2))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1]
+    >>> model = up.PrivateSGDRegressor(1.0, 1e-6, label_bound=2.0).fit(X, y, public=U)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _plan_class = SGDPlan
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        label_bound: float,
+        kernel: Any = None,
+        n_features: int = 500,
+        method: str = "tight",
+        *,
+        step: float | None = None,
+        n_steps: int | None = None,
+        passes: int | None = None,
+        batch_size: int | None = None,
+        clip: float | None = None,
+        lam: float = 0.0,
+        averaged: bool = False,
+        precondition: Any = "auto",
+        intercept: bool | None = None,
+        shrink: bool = True,
+        standardize: bool = False,
+        ledger: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.label_bound = label_bound
+        self.kernel = kernel
+        self.n_features = n_features
+        self.method = method
+        self.step = step
+        self.n_steps = n_steps
+        self.passes = passes
+        self.batch_size = batch_size
+        self.clip = clip
+        self.lam = lam
+        self.averaged = averaged
+        self.precondition = precondition
+        self.intercept = intercept
+        self.shrink = shrink
+        self.standardize = standardize
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        tags.regressor_tags.poor_score = True  # on the few hundred rows of scikit-learn's checks noise drowns all
+        tags.non_deterministic = True
+        return tags
+
+    def fit(self, X: Any, y: Any, public: Any = None) -> PrivateSGDRegressor:
+        """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
+
+        All arguments are checked and everything is planned before budget is charged, and budget is charged before a
+        value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
+        """
+        self._check_parameters()
+        ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+        basis, rows = self._basis_and_rows(X, y, public)
+        budget(self.epsilon, self.delta, rows.n_rows)
+        if self.method == "paper":
+            plan, noise = paper_plan(self, basis, rows.n_rows)
+            event: Event = Approximate(float(self.epsilon), float(self.delta))
+        else:
+            plan, noise = tight_plan(self, basis, rows.n_rows, *self._public_features(basis, public))
+            event = noise.event
+        purpose = PURPOSE[self.method]
+        with contextlib.nullcontext() if ledger is None else ledger.charge(event, purpose):
+            with warnings.catch_warnings():  # one that some value has caused would tell of a record
+                warnings.simplefilter("ignore", RuntimeWarning)
+                before = self._descent(rows, basis, plan)
+            weights = noise.add(before)
+            self._become(basis, plan, weights)
+        facts = ("the number of records", "the basis and how it was made", f"the label bound {self.label_bound:g}")
+        self.privacy_ = Guarantee(
+            float(self.epsilon), float(self.delta), MECHANISM, (Spent(purpose, event),),
+            public=(*facts, "all arguments and the plan"),
+        )  # fmt: skip
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(X) moved into [-c, c], of shape (n,); rows as for other models."""
+        values = super().predict(X)
+        c = float(self.label_bound)
+        return namespace(values).clip(values, -c, c)
+
+    def _descent(self, rows: PrivateRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
+        """The weights before there is noise on them: never kept, never shown."""
+        X, y = rows.read(float(self.label_bound))
+        if self.method == "paper":
+            phi = within(basis.features(X), plan.kappa)
+            return one_by_one(phi, y, drawn(rows.n_rows, plan.steps), plan.step)
+        scale = coordinate_scale(basis, plan.ridge)
+
+        def mapped(X: np.ndarray) -> np.ndarray:
+            return coordinates(basis.features(X), scale, plan.constant, plan.kappa)
+
+        Z = mapped(X) if len(X) * plan.size <= IN_MEMORY else None
+        order = np.random.default_rng([int(self.random_state), 1])
+        assert plan.passes is not None
+        assert plan.clip is not None
+        return descend(
+            lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
+            shuffled(rows.n_rows, plan.passes, plan.batch_size, order),
+            plan.size,
+            step=plan.step,
+            batch_size=plan.batch_size,
+            clip=plan.clip,
+            lam=plan.lam,
+            averaged=plan.averaged,
+        )
+
+    def _become(self, basis: Basis, plan: SGDPlan, weights: np.ndarray) -> None:
+        """What follows from the noisy weights alone."""
+        coef, b = np.zeros(basis.n_features_), 0.0
+        if self.method == "paper":
+            coef[:] = weights
+        else:
+            weights = shrunk(weights, plan.sigma) if self.shrink else weights
+            if plan.constant:
+                b, weights = float(weights[0]) * plan.constant, weights[1:]
+            coef[: len(weights)] = weights * coordinate_scale(basis, plan.ridge)
+        self._settle(basis, coef[:, None], np.asarray([b]), True)
+        self.basis_, self.plan_ = basis, plan
+        self.sensitivity_, self.sigma_ = plan.sensitivity, plan.sigma
+
+    def _basis_and_rows(self, X: Any, y: Any, public: Any) -> tuple[Basis, PrivateRows]:
+        if public is None and self.standardize and not isinstance(self.kernel, Basis):
+            raise ValueError("standardize=True needs to know the inputs: give public rows without labels as public")
+        return basis_and_rows(
+            self, X, y, public, lambda kernel, known: self._new_basis(kernel, known and self.method == "tight")
+        )
+
+    def _new_basis(self, kernel: Kernel, empirical: bool) -> Basis:
+        M, seed = int(self.n_features), int(self.random_state)
+        if empirical:
+            return EmpiricalFeatures(kernel, M, bool(self.standardize), random_state=seed)
+        cls = CosineFeatures if self.method == "paper" else RandomFeatures
+        return cls(kernel, M, seed, bool(self.standardize))
+
+    def _public_features(self, basis: Basis, public: Any) -> tuple[np.ndarray, str]:
+        """Features for the plan to simulate on, and whose they are: public rows, or rows of no one."""
+        if public is not None:
+            phi = public_features(basis, public, MOST_ROWS)
+            return phi, f"{len(phi)} public rows"
+        if isinstance(self.kernel, Basis):  # its rows are gone, the spectrum that they had is known
+            phi = np.random.default_rng(0).standard_normal((MOST_ROWS, basis.n_features_)) * np.sqrt(basis.spread_)
+            return phi, "made-up rows with the spectrum of the basis"
+        return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"
+
+    def _check_parameters(self) -> None:
+        budget(self.epsilon, self.delta)
+        positive("label_bound", self.label_bound)
+        check_choice("method", self.method, METHODS)
+        check_size(self.n_features, auto=False)
+        positive("lam", self.lam, zero=True)
+        for name in ("step", "clip"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+        for name in ("n_steps", "passes", "batch_size"):
+            if getattr(self, name) is not None:
+                count(name, getattr(self, name))
+        count("random_state", self.random_state, 0)
+        if isinstance(self.precondition, str):
+            check_choice("precondition", self.precondition, ("auto",))
+        elif self.precondition is not None:
+            positive("precondition", self.precondition)
+        if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
+            raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
+        self._check_what_the_method_has()
+        check_bounded(self.kernel)
+
+    def _check_what_the_method_has(self) -> None:
+        if self.method == "tight":
+            if self.n_steps is not None:
+                raise ValueError("n_steps is of method='paper': give passes to method='tight'")
+            return
+        given = [name for name in ("passes", "batch_size", "clip") if getattr(self, name) is not None]
+        given += [name for name in ("lam", "averaged", "intercept") if getattr(self, name)]
+        if given:
+            raise ValueError(f"Algorithm 1 has no {', '.join(given)}: leave that out, or use method='tight'")
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_fitted(self)
+        return private_storage.to_parts(self)
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PrivateSGDRegressor:
+        model: PrivateSGDRegressor = private_storage.from_parts(cls, header, arrays)
+        return model

@@ -1,0 +1,129 @@
+"""Coordinates in which rounds are asked: z = (1, Vᵀ(φ(x) - m)), uncorrelated on the public sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from .. import threads
+from ..arrays import Array, is_numpy, like
+from ..bases.base import Basis
+
+ROWS = 500  # public rows whose lengths stand for all
+FRESH = 50.0  # a public row stands for fresh ones, on which a coordinate may be larger by no more than √FRESH
+
+
+@dataclass
+class Frame:
+    """The features of a basis, rotated and shifted. It maps rows as a basis does; all of it is public.
+
+    Attributes
+    ----------
+    basis : the features φ
+    rotation, shift : V, and Vᵀm: coordinates are Vᵀφ - shift
+    moments : (M+1,), q_i: about E z_i² at a fresh row, the constant's first
+    lengths : (rows, M+1), z_i² of some rows, as large as they would be at fresh ones
+    n_public : how many rows stand behind the moments
+    """
+
+    basis: Basis
+    rotation: np.ndarray
+    shift: np.ndarray
+    moments: np.ndarray
+    lengths: np.ndarray
+    n_public: float
+
+    def __post_init__(self) -> None:
+        self.coefficients_ = self.basis.coefficients_ @ self.rotation
+        self.n_features_ = int(self.rotation.shape[1])
+        self.digest = self.basis.digest
+        self.rows_at_once = self.basis.rows_at_once
+        self.in_safe_precision = self.basis.in_safe_precision
+        self.padded_block = self.basis.padded_block
+
+    def features(self, X: Array) -> Array:
+        """Vᵀφ of rows that have been checked."""
+        if not is_numpy(X):
+            return self.basis.features(X) @ like(self.rotation, X)
+        X = self.in_safe_precision(X)
+        A, step = like(self.coefficients_, X), self.rows_at_once
+        out = np.empty((len(X), self.n_features_), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = self.padded_block(X[rows], A)
+
+        with threads.one_blas_thread:
+            threads.for_each(fill, [slice(i, i + step) for i in range(0, len(X), step)])
+        return out
+
+    def coordinates(self, rotated: np.ndarray) -> np.ndarray:
+        """z from Vᵀφ."""
+        z = np.empty((len(rotated), self.n_features_ + 1))
+        z[:, 0] = 1.0
+        np.subtract(rotated, self.shift, out=z[:, 1:])
+        return z
+
+    def coefficients(self, a: np.ndarray) -> tuple[np.ndarray, float]:
+        """aᵀz as coefficients of φ and an intercept."""
+        return self.rotation @ a[1:], float(a[0] - self.shift @ a[1:])
+
+
+def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
+    """The frame of a basis; ``phi`` are features of some of its public rows, for their lengths, if they are at hand.
+
+    The coordinates are fitted to the public rows, and their smallest second moments λ_i are smaller there than at
+    others. The basis knows by how much, as a function of λ: its ``spread_`` over its ``eigenvalues_``.
+    """
+    lam, V = _decomposed(np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_))
+    small = np.finfo(float).eps * max(float(lam[0]), 1e-300)
+    known = np.log(np.maximum(basis.eigenvalues_, small))[::-1]
+    excess = np.log(np.maximum(basis.spread_, small))[::-1] - known
+    q = np.maximum(lam, small)
+    q = q * np.exp(np.maximum(np.interp(np.log(q), known, excess), 0.0))
+    # Centring leaves one direction next to nothing on these rows; at others it is like the last of the rest.
+    q = np.maximum(np.maximum.accumulate(q[::-1])[::-1], max(float(basis.spread_[-1]), small))
+    if phi is None:
+        z_sq = _made_up(q)
+    else:
+        z_sq = ((phi[:ROWS] - basis.mean_) @ V) ** 2 * np.minimum(q / np.maximum(lam, small), FRESH)
+    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq), float(basis.n_public_))
+
+
+def _decomposed(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues, descending, and eigenvectors."""
+    lam, V = scipy.linalg.eigh(covariance, check_finite=False, driver="evd")
+    return lam[::-1], np.ascontiguousarray(V[:, ::-1])
+
+
+def _made_up(q: np.ndarray) -> np.ndarray:
+    """Squares with means q that spread as such squares do: B is a quantile of their sums, and may be any number."""
+    return np.random.default_rng(0).chisquare(4.0, size=(ROWS, len(q))) / 4.0 * q
+
+
+def _with_constant(q: np.ndarray, z_sq: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([[1.0], q]), np.column_stack([np.ones(len(z_sq)), z_sq])
+
+
+def noised_frame(basis: Basis, covariance: np.ndarray, constant: float, sigma: float, n: float) -> Frame:
+    """The frame of a noised covariance: ``covariance`` is (1/n) Σ zzᵀ, z = (t, φ), with symmetric noise of σ on it.
+
+    Noise of that kind has eigenvalues of about σ√(2M) at most; no second moment is known to be smaller, and a step
+    that takes one for larger than it is goes less far, and never too far. All this is post-processing.
+    """
+    mean = covariance[0, 1:] / constant
+    lam, V = _decomposed(covariance[1:, 1:] - np.outer(mean, mean))
+    q = np.maximum(lam, 0.0) + sigma * np.sqrt(2.0 * len(mean))
+    return Frame(basis, V, V.T @ mean, *_with_constant(q, _made_up(q)), n)
+
+
+def unpacked(triangle: np.ndarray, M: int) -> np.ndarray:
+    """The symmetric matrix of a lower triangle whose entries beside the diagonal come times √2."""
+    matrix: np.ndarray = np.empty((M, M))
+    rows, columns = np.tril_indices(M)
+    values: Any = np.where(rows == columns, triangle, triangle / np.sqrt(2.0))
+    matrix[rows, columns] = values
+    matrix[columns, rows] = values
+    return matrix

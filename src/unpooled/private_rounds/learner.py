@@ -1,0 +1,161 @@
+"""The learner: asks, is told with noise, believes, asks better. It never sees a row.
+
+Each round is a step of Newton's method with a public second derivative, diag(γq), on the messages of a bounded loss:
+
+    message_i = w_i (1/n) Σ_j ψ(y_j - f(x_j)) ω(z_j) z_ji + N(0, s²),    s = √(4B² sup|ψ|² + 2v²)/(nμ_t),
+
+and three choices make it work at small budgets. All are made anew for every round from public and noised facts:
+
+- *Where the noise goes.* A record reaches B = the length of Wz, so E|Wz|² = Σ w_i²q_i is what all coordinates share.
+  The error Σ q_i Var(a_i), Var = s²/(w_iγq_i)² where the coefficient is learned at all, is least at w_i² ∝ k_i/q_i, k_i
+  the share P/(P + Var) that is kept of an observation: by Cauchy and Schwarz (Σ q_i g_i)² in the place of the
+  (Σ q_i)(Σ q_i g_i²) that unweighted features cost, g_i = k_i/q_i. B is a quantile; longer rows count a little less.
+- *Where residuals are cut off.* Noise is proportional to sup|ψ|, and what is cut off may be missed: the scale of ψ
+  makes the expected error plus a share of E(u - ψ(u))² least. Residuals shrink over the rounds, and noise with them.
+- *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..losses import Correntropy, Huber, Loss
+from .belief import Belief
+from .frame import Frame
+from .labels import LabelLaw, labels_asked
+from .questions import Question, Residuals
+from .residual_law import EDGES, ResidualLaw
+
+MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
+LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntropy": Correntropy}
+MISSED = 0.1  # of what a loss cuts off, as much is taken to be signal
+LONGER = 0.8  # the quantile of |Wz| that is B
+COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
+GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
+STEPS = 5  # towards the fixed point of the weights
+
+Asking = tuple[Question, float, str]  # what is asked, at which μ, and in words
+Told = tuple[np.ndarray, float]  # means over the records with noise, and its standard deviation
+
+
+@dataclass
+class Budget:
+    """How a total μ is shared: μ² adds up."""
+
+    mu: float
+    rounds: int
+    labels: float  #: the share of μ² for where the labels lie
+
+    def round(self, t: int) -> float:
+        """μ of round t."""
+        return self.mu * math.sqrt((1.0 - self.labels) * GROWTH**t / self._all(0))
+
+    def left(self, t: int) -> float:
+        """μ of round t and all after it, together."""
+        return self.mu * math.sqrt((1.0 - self.labels) * self._all(t) / self._all(0))
+
+    def _all(self, t: int) -> float:
+        return math.fsum(GROWTH**s for s in range(t, self.rounds))
+
+
+@dataclass
+class Learned:
+    """The outcome: coefficients of z, and how they were come by."""
+
+    coef: np.ndarray
+    history: list[dict[str, float]] = field(default_factory=list)
+    error: float = math.nan  #: what is believed to be the squared error of the function
+
+
+@dataclass
+class Asked:
+    """A choice for one round."""
+
+    loss: Loss
+    weights: np.ndarray
+    length: float
+    unseen: float  #: variance that what is cut off may add to a coordinate, over q_i
+    score: float
+
+
+def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -> Generator[Asking, Told, Learned]:
+    """Coroutine: yields what to ask and at which price, is sent what came back, returns what was learned."""
+    labels: LabelLaw = yield from labels_asked(n, budget.mu * math.sqrt(budget.labels), label_bound)
+    belief = Belief(frame.moments, labels.variance, labels.unsure)
+    law = ResidualLaw.normal(math.sqrt(labels.variance), 2.0 * label_bound)
+    apart = 0.6 * labels.variance  # how far the function so far is believed to be from the best, squared
+    history: list[dict[str, float]] = []
+    for t in range(budget.rounds):
+        mu = budget.round(t)
+        counting = float(np.clip(2.0 / (n * mu * COUNTED), 0.05, 0.5))  # v, in units of B sup|ψ|
+        chosen = _chosen(frame, belief, law, apart, n, budget.left(t), counting, loss)
+        bound = chosen.loss.bound * chosen.length
+        at = belief.mean.copy()
+        at[0] += labels.centre
+        edges = EDGES * law.scale
+        asked = Residuals(at, chosen.loss, chosen.weights, chosen.length, edges, counting * bound)
+        values, sigma = yield asked, mu, f"round {t + 1} of residuals"
+        message, shares = values[: len(at)], values[len(at) :] / (counting * bound)
+        before, law = law, law.counted(shares, sigma / (counting * bound))
+        slope = law.slope(chosen.loss)
+        kept = slope * frame.moments * _mean_shrinking(frame, chosen)
+        variances = (
+            (sigma / chosen.weights) ** 2
+            + frame.moments * (before.scale**2 / n + apart / frame.n_public + chosen.unseen)
+        ) / kept**2
+        old = belief.mean
+        belief.observe(old + message / chosen.weights / kept, variances)
+        moved = float(frame.moments @ (belief.mean - old) ** 2)
+        apart = min(max(belief.error, 0.25 * moved), law.scale**2)
+        history.append(
+            {
+                "round": t + 1,
+                "mu": mu,
+                "cut": float(chosen.loss.bound),
+                "length": chosen.length,
+                "scale": law.scale,
+                "slope": slope,
+                "degrees": belief.degrees,
+                "error": belief.error,
+            }
+        )
+    coef = belief.mean.copy()
+    coef[0] += labels.centre
+    return Learned(coef, history, belief.error)
+
+
+def _chosen(
+    frame: Frame, belief: Belief, law: ResidualLaw, apart: float, n: int, mu: float, counting: float, name: str
+) -> Asked:
+    """The loss and the weights with which the budget that is left makes the expected error least."""
+    best: Asked | None = None
+    weights_sq = belief.prior / (1.0 + belief.prior) / frame.moments
+    active = max(belief.degrees, 10.0)
+    for multiple in MULTIPLES[name]:
+        loss = LOSSES[name](min(multiple * law.scale, law.largest))
+        missed = MISSED * law.cut(loss, robust=name == "correntropy")
+        extra = frame.moments * (law.scale**2 / n + apart / frame.n_public + missed / active)
+        slope = law.slope(loss)
+        for step in range(STEPS if best is None else 2):  # near the last one's weights already
+            length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, LONGER)))
+            sigma = math.hypot(2.0, math.sqrt(2.0) * counting) * loss.bound * length / (n * mu)
+            precision = belief.precision + (slope * frame.moments) ** 2 / (sigma**2 / weights_sq + extra)
+            kept = belief.prior * precision / (1.0 + belief.prior * precision)
+            if step < STEPS - 1:
+                weights_sq = np.sqrt(weights_sq * np.maximum(kept, 1e-6) / frame.moments)
+        length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, LONGER)))
+        score = float(np.sum(frame.moments * belief.prior / (1.0 + belief.prior * precision))) + missed
+        if best is None or score < best.score:
+            best = Asked(loss, np.sqrt(weights_sq), length, missed / active, score)
+    assert best is not None
+    return best
+
+
+def _mean_shrinking(frame: Frame, chosen: Asked) -> float:
+    """The mean of ω over the public rows."""
+    lengths = np.sqrt(frame.lengths @ chosen.weights**2)
+    return float(np.mean(np.minimum(1.0, chosen.length / lengths)))

@@ -1,0 +1,107 @@
+"""What may be asked of private rows, and how far one record moves each answer (docs/privacy/rounds.md).
+
+Every question is a sum over records. It says how many numbers the answer has, its sensitivity, and a bound on what one
+record adds, so that its noise is planned without a look at the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..losses import Loss
+from ..privacy.noise import GridGaussian, plan
+from ..privacy.summaries import ROUNDING
+
+SLACK = 1.0 + 1e-9  # rows are brought to a length in floating point: it is kept to a few roundings
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many labels lie between edges: a replaced record leaves one bin and enters another, so Δ = √2 (theorem 1)."""
+
+    edges: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """The bins, with the two that have no end."""
+        return len(self.edges) + 1
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ in ℓ2 norm."""
+        return math.sqrt(2.0)
+
+    @property
+    def largest(self) -> float:
+        """A bound on the ℓ2 norm of what one record adds."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Σ ψ(u) ω(z) Wz and, times v, counts of |u| between edges, where u = y - b - aᵀz and ω(z) = min(1, B/|Wz|).
+
+    z = (1, centred features). Nothing but B and sup|ψ| says how far a record reaches, whatever the kernel and however
+    large labels and features are: Δ² = 4 B² sup|ψ|² + 2v² (theorem 2).
+    """
+
+    coef: np.ndarray  #: a, with the constant's coefficient first
+    loss: Loss
+    weights: np.ndarray  #: the diagonal of W
+    length: float  #: B
+    edges: np.ndarray  #: of |u|
+    counts_weight: float  #: v
+
+    @property
+    def size(self) -> int:
+        """A number a coordinate, and a bin more than there are edges."""
+        return len(self.coef) + len(self.edges) + 1
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ in ℓ2 norm."""
+        return math.hypot(2.0 * self.loss.bound * self.length * SLACK, math.sqrt(2.0) * self.counts_weight)
+
+    @property
+    def largest(self) -> float:
+        """A bound on the ℓ2 norm of what one record adds."""
+        return math.hypot(self.loss.bound * self.length * SLACK, self.counts_weight)
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The lower triangle of Σ zzᵀ, z = (t, φ) shrunk to length B, entries beside the diagonal times √2: Δ = √2·B².
+
+    (docs/privacy/summaries.md, theorem 3 without labels.)
+    """
+
+    n_features: int
+    constant: float  #: t
+    length: float  #: B
+
+    @property
+    def size(self) -> int:
+        """M(M+1)/2 with the constant among the M."""
+        return (self.n_features + 1) * (self.n_features + 2) // 2
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ in ℓ2 norm."""
+        return math.sqrt(2.0) * (self.length * SLACK) ** 2
+
+    @property
+    def largest(self) -> float:
+        """A bound on the ℓ2 norm of what one record adds."""
+        return (self.length * SLACK) ** 2
+
+
+Question = Counts | Residuals | Covariance
+
+
+def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
+    """The noise with which the answer over n records costs μ."""
+    total = n * question.largest
+    return plan(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)

@@ -1,0 +1,88 @@
+"""What is known of the size of residuals, from noised counts: their scale, and what a loss makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import norm
+
+from ..losses import Loss
+
+EDGES = np.asarray([0.33, 0.67, 1.0, 1.5, 2.0, 3.0, 5.0])  # of |u|, in units of the scale so far
+LAST = 8.0  # where the bin without an end is taken to end
+POINTS = 8  # in a bin
+_NORMAL = norm.isf((np.arange(64) + 0.5) / 128)  # |u| of the standard normal law, at 64 equal probabilities
+USABLE = 0.08  # noise on the share of a bin beyond which counts say nothing
+
+
+@dataclass(frozen=True)
+class ResidualLaw:
+    """|u| as a histogram, or normal where there is none.
+
+    Attributes
+    ----------
+    scale : the size that 68 % of the residuals do not exceed: a standard deviation if they are normal
+    sizes, shares : points |u| with their probabilities; empty where nothing was counted
+    noise : standard deviation of the noise on a bin's share
+    largest : no residual counts as larger
+    """
+
+    scale: float
+    sizes: np.ndarray
+    shares: np.ndarray
+    noise: float
+    largest: float
+
+    @classmethod
+    def normal(cls, scale: float, largest: float) -> ResidualLaw:
+        """Nothing but a scale."""
+        return cls(scale, np.zeros(0), np.zeros(0), np.inf, largest)
+
+    def counted(self, shares: np.ndarray, noise: float) -> ResidualLaw:
+        """The law after counts between ``EDGES`` times the scale; as it was where they are mostly noise."""
+        if noise > USABLE:
+            return self
+        shares = np.where(shares > noise, shares, 0.0)
+        if shares.sum() < 0.5:
+            return self
+        shares = shares / shares.sum()
+        edges = np.concatenate([[0.0], EDGES, [LAST]]) * self.scale
+        points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(POINTS) + 0.5) / POINTS
+        cumulated = np.concatenate([[0.0], np.cumsum(shares)])
+        scale = float(np.interp(0.6827, cumulated, edges))
+        return replace(
+            self,
+            scale=float(np.clip(scale, 0.3 * self.scale, 1.5 * self.scale)),
+            sizes=np.minimum(points.ravel(), self.largest),
+            shares=np.repeat(shares / POINTS, POINTS),
+            noise=noise,
+        )
+
+    def slope(self, loss: Loss) -> float:
+        """γ = E ψ'(u): how much of a small change of the function the messages show."""
+        sizes, shares = self._points()
+        return float(np.clip(shares @ _slope(loss, sizes), 0.1, 1.0))
+
+    def cut(self, loss: Loss, robust: bool) -> float:
+        """E (u - ψ(u))²: what a loss does not see of the residuals; no less than it would be if they were normal.
+
+        Where they are not normal this may be outliers, or it may be what matters; ``robust`` takes it for outliers.
+        """
+        usual = self.scale * _NORMAL
+        found = float(np.mean((usual - np.asarray(loss.derivative(usual))) ** 2))
+        if robust or not len(self.sizes):
+            return found
+        seen = np.where(self.shares > 2.0 * self.noise / POINTS, self.shares, 0.0)
+        return max(found, float(seen @ (self.sizes - np.asarray(loss.derivative(self.sizes))) ** 2))
+
+    def _points(self) -> tuple[np.ndarray, np.ndarray]:
+        if len(self.sizes):
+            return self.sizes, self.shares
+        return self.scale * _NORMAL, np.full(len(_NORMAL), 1.0 / len(_NORMAL))
+
+
+def _slope(loss: Loss, sizes: np.ndarray) -> np.ndarray:
+    """ψ' by differences, over a width that does not matter to what is averaged."""
+    h = 1e-3 * max(float(np.max(sizes)), 1e-300)
+    return np.asarray((loss.derivative(sizes + h) - loss.derivative(sizes - h)) / (2.0 * h))

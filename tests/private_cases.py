@@ -1,0 +1,44 @@
+"""A small study for tests of private summaries: rows, a basis, and what would be released before there is noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import unpooled as up
+from unpooled.sources import open_labeled
+from unpooled.summaries.private import asked
+
+FALSE_ALARM = 1e-8  # of one statistical test: all of them together stay below 1e-6
+
+
+def rows(n, seed=0, noise=0.1):
+    """Inputs in a cube, and a smooth function of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 2))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] + noise * rng.normal(size=n)
+
+
+def basis(n_features=20, n_public=150):
+    """Features of a Gaussian kernel, κ = 1."""
+    return up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), n_features).fit(rows(n_public, seed=99)[0])
+
+
+def before_noise(B, X, y, privacy, order=1, residuals_of=None, loss="squared"):
+    """The vector that gets the noise, and the question it answers."""
+    question = asked(B, order, residuals_of, loss, None, privacy)
+    return question.before_noise(open_labeled(B, X, y, None))[1], question
+
+
+class Untouchable:
+    """Rows that nobody may look at."""
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name in ("shape", "columns", "dtype"):
+            raise AttributeError(name)
+        raise AssertionError(f"the data were touched: {name}")
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("the data were touched")
+
+    def __len__(self):
+        raise AssertionError("the data were touched")
