@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
+from private_cases import Unread
 from private_checks import without_noise
 from unpooled import privacy
 from unpooled.estimators.private_rows import described
@@ -178,19 +179,6 @@ def test_the_seed_is_not_that_of_the_noise_nor_of_algorithm_1():
         assert one.plan_ == other.plan_
         assert not np.array_equal(one.coef_, other.coef_)
         assert private(method=method, random_state=6, **how).fit(X, y).basis_digest_ != one.basis_digest_
-
-
-class Unread:
-    """Rows that say how many they are, and refuse to be looked at."""
-
-    def __init__(self, *shape):
-        self.shape, self.ndim, self.dtype = shape, len(shape), np.dtype(float)
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __array__(self, *_, **__):
-        raise AssertionError("the data were looked at")
 
 
 def test_the_ledger_is_charged_before_the_data_are_looked_at(tmp_path):

@@ -32,4 +32,5 @@ SHIPPED: dict[str, Callable[[], Mechanism]] = {
     "sgd-tight": of_models.tight_descent,
     "sgd-tight-calls": lambda: every_run_a_call(of_models.tight_descent(FEW_RUNS_EPSILON)),
     "sgd-paper": of_models.paper_descent,
+    "regressor": of_models.rounds,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..bases import CosineFeatures, RandomFeatures
-from ..estimators import PrivateSGDRegressor
+from ..estimators import PrivateRegressor, PrivateSGDRegressor
 from ..estimators.private_rows import described
 from ..estimators.private_sgd_plan import paper_plan, tight_plan
 from ..kernels import Gaussian
@@ -99,4 +99,34 @@ def paper_descent() -> Mechanism:
         runs=RUNS // 2,
         quick_runs=QUICK_RUNS,
         note="features are made once, indices are drawn and descent is made in every run; noise of all runs together",
+    )
+
+
+def rounds(epsilon: float = 8.0) -> Mechanism:
+    """PrivateRegressor from one end to the other, by its coefficients and intercept.
+
+    Every round asks what the answers before suggest, so nothing can be made once for all runs. The record is the one
+    whose features are furthest from their mean, its label at the bound and then at the opposite one; all other labels
+    are 0, so that residuals stay small beside it.
+    """
+    basis = RandomFeatures(Gaussian(1.0), 2).fit(PUBLIC)
+    model = PrivateRegressor(epsilon, DELTA, LABEL_BOUND, basis, rounds=3)
+    X = np.tile(PUBLIC[::5], (2, 1))
+    X[0] = PUBLIC[int(np.argmax(np.linalg.norm(basis.features(PUBLIC) - basis.mean_, axis=1)))]
+    label = np.zeros(len(X))
+    label[0] = LABEL_BOUND
+
+    def release(data: Rows) -> np.ndarray:
+        model.fit(*data)
+        return np.append(np.ravel(model.coef_), model.intercept_)
+
+    return Mechanism(
+        "PrivateRegressor",
+        release,
+        ((X, label), (X, -label)),
+        epsilon,
+        DELTA,
+        runs=3_000,
+        quick_runs=120,
+        note="the call that a user makes, in every run",
     )

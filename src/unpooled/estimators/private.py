@@ -24,7 +24,7 @@ from ..privacy.checks import budget, count, positive
 from ..private_rounds.asking import Custodian, held
 from ..private_rounds.frame import Frame, noised_frame, public_frame, unpacked
 from ..private_rounds.learner import learn
-from ..private_rounds.questions import Covariance
+from ..private_rounds.questions import Covariance, check_can_be_drawn
 from ..summaries.accumulate import mapped_once
 from . import private_storage
 from .less_public import site_counts
@@ -36,6 +36,7 @@ from .span import SpanModel, check_choice, check_fitted
 
 LOSSES = ("auto", "huber", "correntropy")
 NOISES = ("total", "site")
+SMALLEST, LARGEST = 1e-100, 1e100  # label bounds whose squares are numbers still
 MECHANISM = "discrete Gaussian noise on rounds of residual sums"
 SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
 
@@ -151,11 +152,13 @@ class PrivateRegressor(OnEngine, SpanModel):
             rounds=self.rounds, loss=self.loss, sites=adding,
         )  # fmt: skip
         frame = public_frame(basis, None if public is None else public_features(basis, public, 500)) if known else None
+        engine = as_engine(self.engine)
+        check_can_be_drawn(rows.n_rows, basis.n_features_, plan.mu)
         events = [event for _, event in plan.events()]
         paying = contextlib.nullcontext() if ledger is None else ledger.charge(events, "a private regression")
         with paying, warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # one that some value has caused would tell of a record
-            learned, frame, spent = self._rounds(rows, basis, frame, plan, adding)
+            learned, frame, spent = self._rounds(rows, basis, frame, plan, adding, engine)
         coef, b = frame.coefficients(learned.coef)
         self._settle(basis, coef[:, None], np.asarray([b]), True)
         self.basis_, self.plan_, self.history_, self.sites_ = basis, plan, learned.history, found
@@ -177,10 +180,9 @@ class PrivateRegressor(OnEngine, SpanModel):
         return namespace(values).clip(values, -c, c)
 
     def _rounds(
-        self, rows: PrivateRows, basis: Basis, frame: Frame | None, plan: PrivatePlan, adding: int
+        self, rows: PrivateRows, basis: Basis, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
     ) -> tuple[Any, Frame, list[Any]]:
         """Everything that touches the records. What it returns was made from answers with noise."""
-        engine = as_engine(self.engine)
         source = rows.source
         if source is None:
             X, y = rows.read(math.inf)
@@ -211,14 +213,17 @@ class PrivateRegressor(OnEngine, SpanModel):
             M = WITHOUT_PUBLIC if isinstance(self.n_features, str) else int(self.n_features)
             return RandomFeatures(kernel, M, seed)
         M = MOST_FEATURES if isinstance(self.n_features, str) else int(self.n_features)
-        if isinstance(self.n_features, str) and hasattr(public, "__len__"):
-            M = max(min(M, len(public) // 2), 1)
+        if isinstance(self.n_features, str):
+            M = max(min(M, _length(public) // 2), 1)
         return EmpiricalFeatures(kernel, M, bool(self.standardize), random_state=seed)
 
     def _check_parameters(self) -> None:
         budget(self.epsilon, self.delta)
-        if self.label_bound is not None:
-            positive("label_bound", self.label_bound)
+        if self.label_bound is not None and not SMALLEST <= positive("label_bound", self.label_bound) <= LARGEST:
+            raise ValueError(
+                f"label_bound must lie between {SMALLEST:g} and {LARGEST:g}, got {shown(self.label_bound)}: "
+                "bring the labels to another unit"
+            )
         check_size(self.n_features, auto=True)
         if not (isinstance(self.rounds, str) and self.rounds == "auto"):
             count("rounds", self.rounds)
@@ -237,3 +242,11 @@ class PrivateRegressor(OnEngine, SpanModel):
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PrivateRegressor:
         model: PrivateRegressor = private_storage.from_parts(cls, header, arrays)
         return model
+
+
+def _length(public: Any) -> int:
+    """How many public rows there are, where they say so; whether they are rows at all is for the basis to find out."""
+    shape = getattr(public, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return int(shape[0])
+    return len(public) if isinstance(public, (list, tuple)) else 2 * MOST_FEATURES

@@ -10,12 +10,11 @@ from ..messages import shown
 from ..privacy import mu_for
 from ..privacy.checks import count, positive
 from ..privacy.events import Gaussian
-from ..private_rounds.labels import PURPOSES, ZOOMS
+from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
 from ..private_rounds.learner import Budget
 
 ROUNDS, MANY_ROUNDS = 8, 12  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
 RICH = 10_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
-LABELS = 0.03  # of μ² for where the labels lie
 COVARIANCE = 0.3  # of μ² for the covariance, where no public rows tell it
 MOST_FEATURES, WITHOUT_PUBLIC = 500, 200
 
@@ -55,9 +54,9 @@ class PrivatePlan:
         found, budget = [], self.budget()
         if self.covariance:
             found.append(("covariance of the features", Gaussian(self.mu * math.sqrt(self.covariance))))
-        looks = 1 + ZOOMS
-        each = Gaussian(budget.mu * math.sqrt(self.labels / looks))
-        found += [(PURPOSES[look > 0], each) for look in range(looks)]
+        if self.labels:
+            each = Gaussian(budget.mu * math.sqrt(self.labels / LOOKS))
+            found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
         return found + [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
 
     def __str__(self) -> str:
@@ -106,6 +105,9 @@ def decided(
     loss = ("correntropy" if label_bound is None else "huber") if loss == "auto" else loss
     rich = n * mu / math.sqrt(sites) >= RICH
     T = (MANY_ROUNDS if rich else ROUNDS) if isinstance(rounds, str) else int(rounds)
+    bound = math.inf if label_bound is None else float(label_bound)
+    covariance = 0.0 if n_public else COVARIANCE
+    share = labels_share(n, mu * math.sqrt((1.0 - covariance) / sites), bound)
     noisy = "" if sites == 1 else f"; {sites} sites add all of the noise each, √{sites} times as much together"
     why = [
         f"{n} records at ε = {epsilon:g}, δ = {delta:g}: Gaussian noise of μ = {mu:.4g}, n·μ = {n * mu:.4g}{noisy}",
@@ -120,10 +122,9 @@ def decided(
             if loss == "correntropy" and label_bound is None
             else "its scale, and with it the noise, follows the residuals down"
         ),
-        f"{LABELS:.0%} of μ² tells where the labels lie and how far they spread: the intercept starts there",
+        f"{share:.1%} of μ² tells where the labels lie and how far they spread"
+        if share
+        else "where the labels lie is not asked: at this budget the answer would be noise",
         "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
     ]
-    return PrivatePlan(
-        n, n_features, T, loss, mu, LABELS, 0.0 if n_public else COVARIANCE,
-        math.inf if label_bound is None else float(label_bound), tuple(why),
-    )  # fmt: skip
+    return PrivatePlan(n, n_features, T, loss, mu, share, covariance, bound, tuple(why))

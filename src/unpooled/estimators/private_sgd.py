@@ -17,6 +17,7 @@ from ..kernels import Kernel
 from ..messages import shown
 from ..privacy import Approximate, Event, Guarantee, Ledger, Spent
 from ..privacy.checks import budget, count, positive
+from ..privacy.extra import opendp
 from ..solvers.sgd import descend, drawn, one_by_one, shuffled, within
 from ..solvers.sgd_simulation import MOST_ROWS, coordinates
 from ..solvers.shrinkage import shrunk
@@ -159,6 +160,7 @@ class PrivateSGDRegressor(SpanModel):
         else:
             plan, noise = tight_plan(self, basis, rows.n_rows, *self._public_features(basis, public))
             event = noise.event
+        opendp()  # without which no noise can be drawn: better said before it is paid for
         purpose = PURPOSE[self.method]
         with contextlib.nullcontext() if ledger is None else ledger.charge(event, purpose):
             with warnings.catch_warnings():  # one that some value has caused would tell of a record

@@ -1,8 +1,8 @@
 """Private models in the span of a basis as a file's header and arrays, and back: the guarantee travels with the model.
 
-A class says how its plan is read with ``_plan_class`` (``to_dict`` and ``from_dict``), and which numbers beside its
-coefficients it keeps with ``sensitivity_`` and ``sigma_`` where it has them. The ledger is a place on one machine and
-is not kept, nor is the basis: predicting needs neither.
+A class says how its plan is read with ``_plan_class`` (``to_dict`` and ``from_dict``). What it has beside its
+coefficients is kept too: ``sensitivity_`` and ``sigma_``, or ``history_`` and ``sites_``. The ledger is a place on one
+machine, and so is an engine: neither is kept, nor is the basis, since predicting needs none of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ..privacy.checks import positive
 from .stored import texts
 
 NUMBERS = ("sensitivity_", "sigma_")
+LISTS = ("history_", "sites_")
 
 
 def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -40,6 +41,7 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "privacy": model.privacy_.to_dict(),
         "plan": model.plan_.to_dict(),
         "numbers": {name: float(getattr(model, name)) for name in NUMBERS if hasattr(model, name)},
+        "lists": {name: getattr(model, name) for name in LISTS if hasattr(model, name)},
     }
     return header, arrays | {"coef": model.coef_matrix_}
 
@@ -72,6 +74,11 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
         raise ValueError(f"it has the unknown numbers {shown(sorted(set(numbers) - set(NUMBERS)))}")
     for name, value in numbers.items():
         setattr(model, name, positive(name, value))
+    lists = dict(header["lists"])
+    if not set(lists) <= set(LISTS):
+        raise ValueError(f"it has the unknown lists {shown(sorted(set(lists) - set(LISTS)))}")
+    for name, value in lists.items():
+        setattr(model, name, _facts(name, value))
     return model
 
 
@@ -82,9 +89,21 @@ def _check_promise(model: Any) -> None:
         raise ValueError("its guarantee is not that of its epsilon and delta")
 
 
+def _facts(name: str, value: Any) -> list[dict[str, Any]]:
+    """A list of small tables: words and finite numbers by their names."""
+    good = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+    for entry in value if good else ():
+        for fact in entry.values():
+            good = good and (isinstance(fact, str) or (type(fact) in (int, float) and -math.inf < fact < math.inf))
+    if not good:
+        raise ValueError(f"its {name} cannot be {shown(value)}")
+    return list(value)
+
+
 def _params(model: Any) -> dict[str, Any]:
     found = model.get_params(deep=False)
-    found.pop("ledger")
+    for name in ("ledger", "engine"):
+        found.pop(name, None)
     kernel = found.pop("kernel")
     if isinstance(kernel, Basis):  # which is not kept; of its kernel only what may be asked for without it
         kernel = model.kernel_ if math.isfinite(model.kernel_.kappa()) else None

@@ -9,6 +9,8 @@ Bayes); where there is more noise than signal that shrinks to nothing by itself.
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 SMOOTHNESS = np.asarray([-1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])  # β
@@ -38,6 +40,10 @@ class Belief:
         self.precision[0] = 1.0 / constant
         self._weighted = np.zeros(len(moments))
         self._settle()
+
+    def copy(self) -> Belief:
+        """The same belief, to come back to."""
+        return copy.copy(self)  # arrays are replaced, never written to
 
     def observe(self, values: np.ndarray, variances: np.ndarray) -> None:
         """Take in independent observations of all coefficients."""

@@ -78,7 +78,8 @@ def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
     others. The basis knows by how much, as a function of λ: its ``spread_`` over its ``eigenvalues_``.
     """
     lam, V = _decomposed(np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_))
-    small = np.finfo(float).eps * max(float(lam[0]), 1e-300)
+    eps = float(np.finfo(float).eps)
+    small = eps * max(float(lam[0]), eps * float(basis.eigenvalues_[0]), 1e-280)  # all of a single row's is rounding
     known = np.log(np.maximum(basis.eigenvalues_, small))[::-1]
     excess = np.log(np.maximum(basis.spread_, small))[::-1] - known
     q = np.maximum(lam, small)

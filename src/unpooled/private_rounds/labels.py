@@ -11,12 +11,14 @@ import numpy as np
 
 from .questions import Counts
 
-ZOOMS = 2  # times a closer look is taken
+LOOKS = 3
 MOST_BINS, FEWEST_BINS = 64, 8
-OCTAVES = range(-60, 61)  # labels without a bound are sought between 2^-60 and 2^60
+WANTED, USABLE = 0.06, 0.1  # noise on the share of a bin: what the looks are given budget for, and what still tells
+LEAST_SHARE, MOST_SHARE = 0.01, 0.15  # of μ²
+DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # for labels without bound
 NOISE = 2.0  # standard deviations of noise that a bin must have to count
+NEAR = 3.0  # standard deviations to either side that a closer look covers
 PURPOSES = ("where the labels lie", "a closer look at the labels")
-NEAR = 4.0  # standard deviations to either side that the closer look covers
 
 
 @dataclass(frozen=True)
@@ -28,45 +30,58 @@ class LabelLaw:
     unsure: float
 
 
-def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
-    """Coroutine like the learner's: ask for counts where they can tell something at this price, else guess.
+def labels_share(n: int, mu: float, label_bound: float) -> float:
+    """The share of μ² for the looks: what makes them tell something, and nothing where that is out of reach.
 
-    With a bound c and too little budget the guess is 0 ± c/2. How many bins there are depends on n and μ alone.
+    Without a bound there is no guess to fall back on, and they are taken all the same.
     """
-    looks = 1 + ZOOMS
-    each = mu / math.sqrt(looks)
-    noise = math.sqrt(2.0) / (n * each) if each > 0 else math.inf  # on the share of a bin
-    bounded = math.isfinite(label_bound)
-    bins = int(2 ** math.floor(math.log2(max(1.0 / (4.0 * noise), 1.0))))
-    if bounded and bins < FEWEST_BINS:
+    share = float(np.clip((math.sqrt(2.0 * LOOKS) / (WANTED * n * mu)) ** 2, LEAST_SHARE, MOST_SHARE))
+    return share if math.isinf(label_bound) or _noise(n, mu * math.sqrt(share)) <= USABLE else 0.0
+
+
+def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
+    """Coroutine like the learner's, with its μ; without budget the guess is 0 ± c/2.
+
+    How many bins there are depends on n and μ alone.
+    """
+    if mu == 0:
         return LabelLaw(0.0, (label_bound / 2) ** 2, (label_bound / 2) ** 2)
-    bins = max(min(bins, MOST_BINS), FEWEST_BINS)
-    edges = np.linspace(-label_bound, label_bound, bins + 1) if bounded else _octaves()
-    law = LabelLaw(0.0, label_bound**2 / 4, label_bound**2 / 4) if bounded else LabelLaw(0.0, 1.0, 1.0)
-    for look in range(looks):
-        values, sigma = yield Counts(edges), each, PURPOSES[look > 0]
-        found = _read(values, sigma, edges)
+    bins = int(np.clip(2 ** math.floor(math.log2(0.5 / _noise(n, mu))), FEWEST_BINS, MOST_BINS))
+    bounded = math.isfinite(label_bound)
+    edges = np.linspace(-label_bound, label_bound, bins + 1) if bounded else DECADES
+    law = None
+    for look in range(LOOKS):
+        values, sigma = yield Counts(edges), mu / math.sqrt(LOOKS), PURPOSES[look > 0]
+        found = _read(values, sigma, edges, sure=look > 0 or bounded)
         if found is None:
             break  # nothing but noise: that too was seen through noise
         law = found
         width = NEAR * math.sqrt(law.variance)
         edges = np.linspace(law.centre - width, law.centre + width, bins + 1)
-    return law
+    spread = label_bound / 2 if bounded else 1.0
+    return law or LabelLaw(0.0, spread**2, spread**2)
 
 
-def _read(shares: np.ndarray, noise: float, edges: np.ndarray) -> LabelLaw | None:
-    """Centre and variance of the bins that stand out of the noise; labels beyond the edges are left aside."""
-    inner = np.where(shares[1:-1] > NOISE * noise, shares[1:-1], 0.0)
-    if inner.sum() < 0.2:
-        return None
-    inner = inner / inner.sum()
+def _noise(n: int, mu: float) -> float:
+    """On the share of a bin, in one of the looks."""
+    return math.sqrt(2.0 * LOOKS) / (n * mu)
+
+
+def _read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool) -> LabelLaw | None:
+    """Centre and variance of the bins that stand out of the noise; labels beyond the edges are left aside.
+
+    Of many bins some stand out by noise alone, and one that is far away would spoil everything; where none stands out
+    enough, the largest is taken unless it is better to be ``sure``.
+    """
+    inner = shares[1:-1]
+    enough = max(NOISE, math.sqrt(2.0 * math.log(len(edges))) + 1.0) if len(edges) > MOST_BINS + 1 else NOISE
+    found = np.where(inner > enough * noise, inner, 0.0)
+    if found.sum() < 0.2:
+        if sure:
+            return None
+        found = np.where(inner == np.max(inner), 1.0, 0.0)
+    found = found / found.sum()
     middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-    centre = float(inner @ middles)
-    variance = float(inner @ ((middles - centre) ** 2 + widths**2 / 12))
+    centre = float(found @ middles)
+    variance = float(found @ ((middles - centre) ** 2 + widths**2 / 12))
     return LabelLaw(centre, variance, 0.25 * variance)
-
-
-def _octaves() -> np.ndarray:
-    """…, -4, -2, -1, …, 1, 2, 4, …"""
-    sizes = np.exp2(np.asarray(list(OCTAVES), dtype=float))
-    return np.concatenate([-sizes[::-1], sizes])

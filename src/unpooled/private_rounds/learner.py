@@ -28,14 +28,15 @@ from .belief import Belief
 from .frame import Frame
 from .labels import LabelLaw, labels_asked
 from .questions import Question, Residuals
-from .residual_law import EDGES, ResidualLaw
+from .residual_law import EDGES, USABLE, ResidualLaw
 
 MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
 LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntropy": Correntropy}
-MISSED = 0.1  # of what a loss cuts off, as much is taken to be signal
-LONGER = 0.8  # the quantile of |Wz| that is B
+MISSED = 0.02  # of what a loss cuts off, as much is taken to be signal
+LONGER = 0.5  # the quantile of |Wz| that is B
 COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
 GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
+WORSE = 0.15  # residuals that have grown by more than this share (and six times the noise) were stepped too far for
 STEPS = 5  # towards the fixed point of the weights
 
 Asking = tuple[Question, float, str]  # what is asked, at which μ, and in words
@@ -89,6 +90,8 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
     law = ResidualLaw.normal(math.sqrt(labels.variance), 2.0 * label_bound)
     apart = 0.6 * labels.variance  # how far the function so far is believed to be from the best, squared
     history: list[dict[str, float]] = []
+    best = (math.inf, belief.copy(), law, apart)
+    careful = 1.0  # the moments are taken to be so many times larger than the public rows have them
     for t in range(budget.rounds):
         mu = budget.round(t)
         counting = float(np.clip(2.0 / (n * mu * COUNTED), 0.05, 0.5))  # v, in units of B sup|ψ|
@@ -100,9 +103,17 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
         asked = Residuals(at, chosen.loss, chosen.weights, chosen.length, edges, counting * bound)
         values, sigma = yield asked, mu, f"round {t + 1} of residuals"
         message, shares = values[: len(at)], values[len(at) :] / (counting * bound)
-        before, law = law, law.counted(shares, sigma / (counting * bound))
+        noise = sigma / (counting * bound)
+        before, law = law, law.counted(shares, noise)
+        if law.scale > best[0] * (1.0 + max(WORSE, 6.0 * noise)) and noise <= USABLE:
+            # The last step went too far: the records spread more than the public rows do. Back, and on with care.
+            _, belief, law, apart = best
+            best, careful = (math.inf, belief.copy(), law, apart), 2.0 * careful
+            continue
+        if law.scale < best[0] and noise <= USABLE:
+            best = (law.scale, belief.copy(), law, apart)
         slope = law.slope(chosen.loss)
-        kept = slope * frame.moments * _mean_shrinking(frame, chosen)
+        kept = slope * careful * frame.moments * _mean_shrinking(frame, chosen)
         variances = (
             (sigma / chosen.weights) ** 2
             + frame.moments * (before.scale**2 / n + apart / frame.n_public + chosen.unseen)
@@ -133,7 +144,7 @@ def _chosen(
 ) -> Asked:
     """The loss and the weights with which the budget that is left makes the expected error least."""
     best: Asked | None = None
-    weights_sq = belief.prior / (1.0 + belief.prior) / frame.moments
+    weights_sq = belief.prior / (belief.variance + belief.prior) / frame.moments  # a start that knows no units
     active = max(belief.degrees, 10.0)
     for multiple in MULTIPLES[name]:
         loss = LOSSES[name](min(multiple * law.scale, law.largest))

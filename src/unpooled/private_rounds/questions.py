@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..losses import Loss
+from ..privacy.extra import opendp
 from ..privacy.noise import GridGaussian, plan
 from ..privacy.summaries import ROUNDING
 
@@ -105,3 +106,12 @@ def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
     """The noise with which the answer over n records costs μ."""
     total = n * question.largest
     return plan(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
+
+
+def check_can_be_drawn(n: int, n_features: int, mu: float) -> None:
+    """Refuse what :func:`noise_for` or the sampler would refuse later, when it has been paid for.
+
+    A grid must hold n·largest and the noise; both in units of Δ hardly differ among questions, and no price is above μ.
+    """
+    opendp()
+    noise_for(Counts(np.zeros(n_features + 64)), n, mu)

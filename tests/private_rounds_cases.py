@@ -1,0 +1,48 @@
+"""Private rounds in pieces for tests: a small frame, rows as a source, and answers before there is noise on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import unpooled as up
+from unpooled.blocks.arrays import ArraySource
+from unpooled.blocks.base import Rows
+from unpooled.engines import as_engine
+from unpooled.private_rounds.answers import answer
+from unpooled.private_rounds.frame import public_frame
+from unpooled.private_rounds.questions import noise_for
+
+ENGINE = as_engine(None)
+
+
+def basis_of(kernel=None, n_features=6, width=2):
+    """Features of sixty rows in a square."""
+    U = np.random.default_rng(1).uniform(-1, 1, size=(60, width))
+    return up.bases.EmpiricalFeatures(up.kernels.Gaussian(0.7) if kernel is None else kernel, n_features).fit(U)
+
+
+def frame_of(basis):
+    """Its frame, as a fit would make it."""
+    return public_frame(basis, None)
+
+
+def source_of(X, y):
+    """Rows in memory with one label."""
+    source = ArraySource(Rows(np.asarray(X, dtype=float), np.asarray(y, dtype=float)[:, None]))
+    source.n_outputs, source.one_target, source.target_names = 1, True, ()
+    return source
+
+
+def answered(question, X, y, features, frame=None, label_bound=np.inf):
+    """What a site computes, by the code that a fit runs."""
+    return answer(question, source_of(X, y), features, frame, label_bound, ENGINE)
+
+
+def exact(source, n, features, frame, label_bound):
+    """A custodian for ``asking.held`` that adds no noise, and says that there is as much as there would be."""
+
+    def told(question, mu):
+        values = answer(question, source, features, frame, label_bound, ENGINE)
+        return values / n, noise_for(question, n, mu).sigma / n
+
+    return told
