@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -77,6 +78,13 @@ def specimens(folder: Path) -> list[Specimen]:
     scores = sum(
         up.Scores.of(candidates, named, pa.table({"age": X[half, 0], "dose": X[half, 1]}), y[half]) for half in halves
     )
+    asked = up.privacy.Private(50.0, 1e-6, label_bound=2.0)
+    rounds = up.PrivateRegressor(50.0, 1e-6, 2.0, up.kernels.Gaussian(1.0), n_features=5, rounds=2)
+    descent = up.PrivateSGDRegressor(50.0, 1e-6, 2.0, up.kernels.Gaussian(1.0), n_features=5, passes=2)
+    with mock.patch("unpooled.privacy.noise._with_noise", lambda units, _: units):  # or each run had other files
+        noised = summary(named, slice(0, 60), y, order=2, privacy=asked)
+        rounds.fit(X, y, public=X[:20], sites=np.arange(60) % 2)
+        descent.fit(X, y, public=X[:20])
     objects: list[tuple[str, Any]] = [
         ("basis", named),
         ("basis of waves", waves),
@@ -91,6 +99,10 @@ def specimens(folder: Path) -> list[Specimen]:
         ("candidates", candidates),
         ("candidates of order 2", pooled),
         ("scores", scores),
+        ("private summary", noised),
+        ("model of a private summary", up.SummaryRegressor(center=True).fit_summary(noised)),
+        ("PrivateRegressor", rounds),
+        ("PrivateSGDRegressor", descent),
     ]
     found = []
     for number, (name, one) in enumerate(objects):

@@ -21,6 +21,8 @@ ESTIMATORS = {
     "as it comes": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0),
     "few features": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, averaged=True, lam=0.1),
     "paper": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, method="paper"),
+    "rounds": up.PrivateRegressor(1.0, 1e-6, label_bound=100.0, n_features=20),
+    "rounds, no bound": up.PrivateRegressor(1.0, 1e-6, n_features=20),
 }
 HELD, NAMED = zip(*(checks(estimator) for estimator in ESTIMATORS.values()))
 
@@ -53,7 +55,8 @@ def test_those_named_hold_once_the_noise_is_taken_out(estimator, check, monkeypa
 
 
 def test_no_check_is_named_that_is_not_there():
-    assert {check.func.__name__ for _, check in NAMED[0]} == set(NOT_FOR_PRIVATE)
+    for named in NAMED:
+        assert {check.func.__name__ for _, check in named} == set(NOT_FOR_PRIVATE)
 
 
 def data(n=300):
@@ -62,20 +65,25 @@ def data(n=300):
     return pd.DataFrame(X, columns=["age", "dose"]), np.sin(X[:, 0])
 
 
-def test_it_is_a_regressor_of_one_label():
-    model = up.PrivateSGDRegressor(1.0, 1e-6, 1.0)
+BOTH = [up.PrivateSGDRegressor, up.PrivateRegressor]
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_it_is_a_regressor_of_one_label(cls):
+    model = cls(1.0, 1e-6, 1.0)
     assert is_regressor(model)
     assert not model.__sklearn_tags__().target_tags.multi_output
     with pytest.raises(NotFittedError, match="not fitted yet"):
         model.predict(np.ones((2, 2)))
 
 
-def test_clones_pickles_pipelines_and_folds():
+@pytest.mark.parametrize("cls", BOTH)
+def test_clones_pickles_pipelines_and_folds(cls):
     X, y = data()
-    model = up.PrivateSGDRegressor(5.0, 1e-6, 1.0, n_features=30).fit(X, y)
+    model = cls(5.0, 1e-6, 1.0, n_features=30).fit(X, y)
     assert repr(clone(model)) == repr(model)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
-    piped = make_pipeline(FunctionTransformer(), clone(model)).fit(X, y, privatesgdregressor__public=X.iloc[:50])
+    piped = make_pipeline(FunctionTransformer(), clone(model)).fit(X, y, **{f"{cls.__name__.lower()}__public": X.iloc[:50]})
     assert piped.predict(X).shape == (300,)
     assert np.all(np.isfinite(cross_val_score(model, X, y, cv=3)))
 

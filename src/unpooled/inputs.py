@@ -52,9 +52,10 @@ def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
     return X
 
 
-def check_Y(y: Any, X: Array) -> tuple[Array, bool]:
+def check_Y(y: Any, X: Array, any_size: bool = False) -> tuple[Array, bool]:
     """y as an (N, T) array in the library and on the device of X, and whether it came one-dimensional.
 
+    Labels whose squares are no numbers are refused, unless they may be of any size, as where they are moved to a bound.
     Double precision stays double even beside single-precision rows: labels may have a large mean.
     """
     if y is None:
@@ -82,7 +83,8 @@ def check_Y(y: Any, X: Array) -> tuple[Array, bool]:
     if Y.shape[0] != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y has {Y.shape[0]}: they must have the same number")
     _refuse_non_finite("y", Y, None)
-    _refuse_extreme(Y)
+    if not any_size:
+        _refuse_extreme(Y)
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
 
 

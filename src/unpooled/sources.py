@@ -75,8 +75,11 @@ def _labeled(
     return ArraySource(rows, getattr(estimator, "feature_names_in_", None), labels), one_target
 
 
-def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> Source:
-    """Labeled rows for something that knows its features already; weights as they are given."""
+def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, any_size: bool = False) -> Source:
+    """Labeled rows for something that knows its features already; weights as they are given.
+
+    ``any_size`` takes labels however large: a refusal would tell of a record where sums are to be private.
+    """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if is_stream(X):
@@ -89,7 +92,7 @@ def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> So
     X, y, weights = named_columns(owner, X, y, sample_weight)
     named = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
     X = check_X(owner, X, reset=False)
-    Y, one_target = check_Y(y, X)
+    Y, one_target = check_Y(y, X, any_size)
     found = ArraySource(Rows(X, Y, _given_weights(weights, X)))
     found.one_target, found.n_outputs = one_target, int(Y.shape[1])
     found.target_names = tuple(str(name) for name in named) if all(isinstance(n, str) and n for n in named) else ()

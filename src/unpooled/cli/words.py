@@ -15,7 +15,9 @@ def of_model(model: Any) -> str:
     targets = ", ".join(getattr(model, "targets_", ()))
     if targets:
         lines.append(f"It predicts {targets}.")
-    if hasattr(model, "basis_digest_"):
+    if hasattr(model, "plan_") and hasattr(model, "basis_digest_"):
+        lines += [f"In the basis {model.basis_digest_[:12]}.", *str(model.plan_).splitlines()]
+    elif hasattr(model, "basis_digest_"):
         rounds = "" if model.n_rounds_ == 1 else f" and {model.n_rounds_} rounds"
         lines.append(
             f"In the basis {model.basis_digest_[:12]}, with λ = {model.lam_:.3g}, the filter "

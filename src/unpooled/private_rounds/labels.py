@@ -15,7 +15,7 @@ LOOKS = 3
 MOST_BINS, FEWEST_BINS = 64, 8
 WANTED, USABLE = 0.06, 0.1  # noise on the share of a bin: what the looks are given budget for, and what still tells
 LEAST_SHARE, MOST_SHARE = 0.01, 0.15  # of μ²
-DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # for labels without bound
+DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # without a bound
 NOISE = 2.0  # standard deviations of noise that a bin must have to count
 NEAR = 3.0  # standard deviations to either side that a closer look covers
 PURPOSES = ("where the labels lie", "a closer look at the labels")
@@ -52,7 +52,7 @@ def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[
     law = None
     for look in range(LOOKS):
         values, sigma = yield Counts(edges), mu / math.sqrt(LOOKS), PURPOSES[look > 0]
-        found = _read(values, sigma, edges, sure=look > 0 or bounded)
+        found = _read(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
         if found is None:
             break  # nothing but noise: that too was seen through noise
         law = found
@@ -67,11 +67,12 @@ def _noise(n: int, mu: float) -> float:
     return math.sqrt(2.0 * LOOKS) / (n * mu)
 
 
-def _read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool) -> LabelLaw | None:
+def _read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:
     """Centre and variance of the bins that stand out of the noise; labels beyond the edges are left aside.
 
     Of many bins some stand out by noise alone, and one that is far away would spoil everything; where none stands out
-    enough, the largest is taken unless it is better to be ``sure``.
+    enough, the largest is taken unless it is better to be ``sure``. Labels without a bound may have gross outliers, of
+    which a mean knows no end: ``robust`` reads the median, and half the way from the 16th to the 84th percentile.
     """
     inner = shares[1:-1]
     enough = max(NOISE, math.sqrt(2.0 * math.log(len(edges))) + 1.0) if len(edges) > MOST_BINS + 1 else NOISE
@@ -81,6 +82,10 @@ def _read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool) -> La
             return None
         found = np.where(inner == np.max(inner), 1.0, 0.0)
     found = found / found.sum()
+    if robust:
+        low, centre, high = np.interp([0.16, 0.5, 0.84], np.concatenate([[0.0], np.cumsum(found)]), edges).tolist()
+        variance = max(0.5 * (high - low), 1e-3 * float(np.min(np.diff(edges)))) ** 2
+        return LabelLaw(centre, variance, 0.25 * variance)
     middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     centre = float(found @ middles)
     variance = float(found @ ((middles - centre) ** 2 + widths**2 / 12))

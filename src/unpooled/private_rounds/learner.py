@@ -32,11 +32,10 @@ from .residual_law import EDGES, USABLE, ResidualLaw
 
 MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
 LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntropy": Correntropy}
-MISSED = 0.02  # of what a loss cuts off, as much is taken to be signal
 LONGER = 0.5  # the quantile of |Wz| that is B
 COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
 GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
-WORSE = 0.15  # residuals that have grown by more than this share (and six times the noise) were stepped too far for
+WORSE = 0.3  # residuals that have grown by more than this share (and 15 times the noise) were stepped too far for
 STEPS = 5  # towards the fixed point of the weights
 
 Asking = tuple[Question, float, str]  # what is asked, at which μ, and in words
@@ -105,7 +104,7 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
         message, shares = values[: len(at)], values[len(at) :] / (counting * bound)
         noise = sigma / (counting * bound)
         before, law = law, law.counted(shares, noise)
-        if law.scale > best[0] * (1.0 + max(WORSE, 6.0 * noise)) and noise <= USABLE:
+        if law.scale > best[0] * (1.0 + max(WORSE, 15.0 * noise)) and noise <= USABLE:
             # The last step went too far: the records spread more than the public rows do. Back, and on with care.
             _, belief, law, apart = best
             best, careful = (math.inf, belief.copy(), law, apart), 2.0 * careful
@@ -148,7 +147,7 @@ def _chosen(
     active = max(belief.degrees, 10.0)
     for multiple in MULTIPLES[name]:
         loss = LOSSES[name](min(multiple * law.scale, law.largest))
-        missed = MISSED * law.cut(loss, robust=name == "correntropy")
+        missed = law.cut(loss, robust=name == "correntropy")
         extra = frame.moments * (law.scale**2 / n + apart / frame.n_public + missed / active)
         slope = law.slope(loss)
         for step in range(STEPS if best is None else 2):  # near the last one's weights already

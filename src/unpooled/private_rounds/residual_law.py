@@ -13,6 +13,7 @@ EDGES = np.asarray([0.33, 0.67, 1.0, 1.5, 2.0, 3.0, 5.0])  # of |u|, in units of
 LAST = 8.0  # where the bin without an end is taken to end
 POINTS = 8  # in a bin
 _NORMAL = norm.isf((np.arange(64) + 0.5) / 128)  # |u| of the standard normal law, at 64 equal probabilities
+NORMAL_MISSED, TAIL_MISSED = 0.01, 0.05  # shares of what is cut off that are taken to be signal
 USABLE = 0.08  # noise on the share of a bin beyond which counts say nothing
 
 
@@ -65,16 +66,18 @@ class ResidualLaw:
         return float(np.clip(shares @ _slope(loss, sizes), 0.1, 1.0))
 
     def cut(self, loss: Loss, robust: bool) -> float:
-        """E (u - ψ(u))²: what a loss does not see of the residuals; no less than it would be if they were normal.
+        """What a loss may miss, from E (u - ψ(u))²: a little of it if residuals are normal, much of what is beyond that.
 
-        Where they are not normal this may be outliers, or it may be what matters; ``robust`` takes it for outliers.
+        Noise that is cut off on both sides is not missed. Where residuals are far from normal what is cut off may be
+        outliers, or it may be what matters; ``robust`` takes it for outliers.
         """
         usual = self.scale * _NORMAL
         found = float(np.mean((usual - np.asarray(loss.derivative(usual))) ** 2))
         if robust or not len(self.sizes):
-            return found
+            return NORMAL_MISSED * found
         seen = np.where(self.shares > 2.0 * self.noise / POINTS, self.shares, 0.0)
-        return max(found, float(seen @ (self.sizes - np.asarray(loss.derivative(self.sizes))) ** 2))
+        all_of_it = float(seen @ (self.sizes - np.asarray(loss.derivative(self.sizes))) ** 2)
+        return NORMAL_MISSED * found + TAIL_MISSED * max(all_of_it - found, 0.0)
 
     def _points(self) -> tuple[np.ndarray, np.ndarray]:
         if len(self.sizes):

@@ -130,7 +130,7 @@ def private(
     n = shape[0] if isinstance(shape, tuple) and shape and type(shape[0]) is int and shape[0] > 0 else None
     budget(privacy.epsilon, privacy.delta, n)
     reservation = question.charge()
-    source = open_labeled(basis, X, y, None)
+    source = open_labeled(basis, X, y, None, any_size=True)
     if n is None and source.n_rows > 0:
         budget(privacy.epsilon, privacy.delta, source.n_rows)
     summary = question.release(source, engine, verbose)
