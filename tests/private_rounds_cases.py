@@ -35,14 +35,14 @@ def source_of(X, y):
 
 def answered(question, X, y, features, frame=None, label_bound=np.inf):
     """What a site computes, by the code that a fit runs."""
-    return answer(question, source_of(X, y), features, frame, label_bound, ENGINE)
+    return answer(question, source_of(X, y), frame, features, label_bound, ENGINE)
 
 
 def exact(source, n, features, frame, label_bound):
     """A custodian for ``asking.held`` that adds no noise, and says that there is as much as there would be."""
 
     def told(question, mu):
-        values = answer(question, source, features, frame, label_bound, ENGINE)
+        values = answer(question, source, frame, features, label_bound, ENGINE)
         return values / n, noise_for(question, n, mu).sigma / n
 
     return told

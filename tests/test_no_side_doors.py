@@ -38,8 +38,10 @@ SPAN = {
 }
 KIND = {
     # Which looks at the labels were taken follows from noised counts, so what was spent is not public beforehand.
+    # Without public rows the basis is of rows that are made up from noised counts.
     up.PrivateRegressor: SPAN
-    | {"basis_": PUBLIC, "plan_": PUBLIC, "sites_": PUBLIC, "privacy_": NOISED, "history_": NOISED},
+    | {"basis_": NOISED, "basis_digest_": NOISED, "kernel_": NOISED, "privacy_": NOISED, "history_": NOISED}
+    | {"plan_": PUBLIC, "sites_": PUBLIC},
     up.PrivateSGDRegressor: SPAN
     | {"basis_": PUBLIC, "plan_": PUBLIC, "privacy_": PUBLIC, "sensitivity_": PUBLIC, "sigma_": PUBLIC},
     up.Summary: {

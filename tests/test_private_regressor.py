@@ -58,7 +58,8 @@ def test_with_much_budget_it_is_as_good_as_a_fit_without_privacy():
     assert plain > 0.995
     for model in (private(MUCH), private(MUCH, label_bound=None), private(MUCH, loss="correntropy")):
         assert model.fit(X, y, public=U).score(T, truth) > plain - 0.02
-    assert private(MUCH, n_features=60).fit(X, y).score(T, truth) > plain - 0.02
+    # Made-up rows know less of the records than public ones, and more rounds are needed.
+    assert private(MUCH, n_features=60, rounds=40).fit(X, y).score(T, truth) > plain - 0.03
 
 
 def test_in_a_small_span_it_is_as_good_as_least_squares_there():
@@ -170,10 +171,9 @@ def test_without_a_bound_gross_outliers_do_not_matter():
 def test_noise_at_every_site_is_the_noise_of_all_of_them():
     question = Counts(np.linspace(-2, 2, 3000))
     plain, shared = (Custodian(source_of(X, y), len(X), 3.0, up.engines.as_engine(None), sites) for sites in (1, 4))
-    basis = basis_of(width=3)
-    exact_shares = answered(question, X, y, basis) / len(X)
+    exact_shares = answered(question, X, y, None) / len(X)
     for custodian, sites in ((plain, 1), (shared, 4)):
-        values, sigma = custodian.ask(question, 0.2, basis, None)
+        values, sigma = custodian.ask(question, 0.2)
         assert sigma == pytest.approx(math.sqrt(2.0 * sites) / 0.2 / len(X), rel=1e-4)
         ratio = float(np.mean(((values - exact_shares) / sigma) ** 2))  # χ² of 3001 degrees of freedom, over them
         assert abs(ratio - 1) < 6 * math.sqrt(2 / 3001)  # but with probability 1e-8
@@ -236,12 +236,12 @@ def test_labels_beyond_the_bound_are_moved_to_it_without_a_word(no_noise):
     assert_array_equal(one.coef_, private(n_features=20).fit(X, np.clip(far, -3, 3), public=U).coef_)
 
 
-def test_two_fits_share_the_plan_and_the_basis_and_not_the_noise():
-    one, other = (private(random_state=5, n_features=30).fit(X, y) for _ in range(2))
+def test_two_fits_share_the_plan_and_the_basis_of_public_rows_and_not_the_noise():
+    one, other = (private(n_features=30).fit(X, y, public=U) for _ in range(2))
     assert one.plan_ == other.plan_
     assert one.basis_digest_ == other.basis_digest_
     assert not np.array_equal(one.coef_, other.coef_)
-    assert private(random_state=6, n_features=30).fit(X, y).basis_digest_ != one.basis_digest_
+    assert "the basis" not in str(private(n_features=30).fit(X, y).privacy_)  # which is of noised counts there
 
 
 def test_it_says_what_it_did():

@@ -83,7 +83,8 @@ def test_clones_pickles_pipelines_and_folds(cls):
     model = cls(5.0, 1e-6, 1.0, n_features=30).fit(X, y)
     assert repr(clone(model)) == repr(model)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
-    piped = make_pipeline(FunctionTransformer(), clone(model)).fit(X, y, **{f"{cls.__name__.lower()}__public": X.iloc[:50]})
+    given = {f"{cls.__name__.lower()}__public": X.iloc[:50]}
+    piped = make_pipeline(FunctionTransformer(), clone(model)).fit(X, y, **given)
     assert piped.predict(X).shape == (300,)
     assert np.all(np.isfinite(cross_val_score(model, X, y, cv=3)))
 

@@ -6,38 +6,42 @@ import contextlib
 import math
 import os
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Tags
 
 from ..arrays import Array, namespace
-from ..bases import Basis, EmpiricalFeatures, RandomFeatures
+from ..bases import Basis, EmpiricalFeatures
 from ..bases.empirical import check_size
 from ..blocks.arrays import ArraySource
 from ..blocks.base import Rows
 from ..engines import as_engine
-from ..kernels import Kernel
+from ..kernels import Gaussian, Kernel, as_kernel
 from ..messages import shown
 from ..privacy import Guarantee, Ledger, Spent
 from ..privacy.checks import budget, count, positive
 from ..private_rounds.asking import Custodian, held
-from ..private_rounds.frame import Frame, noised_frame, public_frame, unpacked
+from ..private_rounds.frame import Frame, public_frame
+from ..private_rounds.inputs import MADE_UP, inputs_asked
 from ..private_rounds.learner import learn
-from ..private_rounds.questions import Covariance, check_can_be_drawn
+from ..private_rounds.questions import check_can_be_drawn
 from ..summaries.accumulate import mapped_once
 from . import private_storage
 from .less_public import site_counts
 from .on_engine import OnEngine
-from .private_basis import basis_and_rows, check_bounded, public_features
-from .private_plan import MOST_FEATURES, WITHOUT_PUBLIC, PrivatePlan, decided
-from .private_rows import PrivateRows
+from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
+from .private_plan import MOST_FEATURES, PrivatePlan, decided
+from .private_rows import PrivateRows, described
 from .span import SpanModel, check_choice, check_fitted
 
 LOSSES = ("auto", "huber", "correntropy")
 NOISES = ("total", "site")
 SMALLEST, LARGEST = 1e-100, 1e100  # label bounds whose squares are numbers still
 MECHANISM = "discrete Gaussian noise on rounds of residual sums"
+WORTH = 50.0  # public rows that made-up ones are worth
+CAREFUL = 3.0  # times larger may moments be than those of made-up rows, whose columns are independent
 SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
 
 
@@ -59,17 +63,17 @@ class PrivateRegressor(OnEngine, SpanModel):
         predictions. It may be generous: the noise follows the residuals. Without it labels may be anything, and the
         correntropy loss, whose scale is found privately, takes gross outliers for what they are.
     kernel : Kernel, str or None
-        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian("median")`` from the public sample,
-        or ``Gaussian(1.0)`` without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
+        A bounded kernel. None is ``Gaussian("median")`` from the public sample, or from rows made up from noised
+        counts of each input without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
     n_features : int or "auto"
-        "auto" is half as many as there are public rows and at most 500; 200 random ones without public rows.
+        "auto" is half as many as there are public rows and at most 500.
     rounds : int or "auto"
     loss : {"auto", "huber", "correntropy"}
     noise : {"total", "site"}
         With ``sites``: "total" is noise for the sum, which holds if nothing but the sum is seen (each site adds its
         share, under secure aggregation); with "site" every site adds all the noise its own sums need.
     standardize : bool, default True
-        Bring every input to the mean and standard deviation it has on the public sample, if there is one.
+        Bring every input to the mean and standard deviation it has on the public sample, or on the rows made up.
     ledger : None, a ``privacy.Ledger`` or the path of one
         Charged before the records are looked at; without budget left nothing is looked at.
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
@@ -141,28 +145,40 @@ class PrivateRegressor(OnEngine, SpanModel):
         """
         self._check_parameters()
         ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
-        basis, rows = basis_and_rows(self, X, y, public, lambda kernel, known: self._new_basis(kernel, known, public))
+        known = public is not None or isinstance(self.kernel, Basis)
+        basis: Basis | None = None
+        if known:
+            basis, rows = basis_and_rows(self, X, y, public, lambda kernel, _: self._new_basis(kernel, _length(public)))
+        else:
+            rows = described(self, X, y, reset=True)
         budget(self.epsilon, self.delta, rows.n_rows)
         found = site_counts(sites, rows.n_rows)
-        known = public is not None or isinstance(self.kernel, Basis)
         adding = len(found) if found and self.noise == "site" else 1
         plan = decided(
             rows.n_rows, float(self.epsilon), float(self.delta), self.label_bound,
-            n_features=basis.n_features_, n_public=basis.n_public_ if known else None,
+            n_features=self._wanted(MADE_UP) if basis is None else basis.n_features_,
+            n_public=None if basis is None else basis.n_public_,
+            n_inputs=self.n_features_in_ if basis is None else basis.n_features_in_,
             rounds=self.rounds, loss=self.loss, sites=adding,
         )  # fmt: skip
-        frame = public_frame(basis, None if public is None else public_features(basis, public, 500)) if known else None
+        frame = None
+        if basis is None:  # a kernel that does not go with the columns is refused here, before it is paid for
+            self._frame_of(standard_normal(self.n_features_in_)[:8])
+        else:
+            frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
-        check_can_be_drawn(rows.n_rows, basis.n_features_, plan.mu)
+        check_can_be_drawn(rows.n_rows, plan.n_features, plan.mu)
         events = [event for _, event in plan.events()]
         paying = contextlib.nullcontext() if ledger is None else ledger.charge(events, "a private regression")
         with paying, warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # one that some value has caused would tell of a record
-            learned, frame, spent = self._rounds(rows, basis, frame, plan, adding, engine)
+            learned, frame, spent = self._rounds(rows, frame, plan, adding, engine)
         coef, b = frame.coefficients(learned.coef)
+        basis = frame.basis
         self._settle(basis, coef[:, None], np.asarray([b]), True)
         self.basis_, self.plan_, self.history_, self.sites_ = basis, plan, learned.history, found
-        facts = ["the number of records" + (" of every site" if found else ""), "the basis and how it was made"]
+        facts = ["the number of records" + (" of every site" if found else "")]
+        facts += ["the basis and how it was made"] if known else []
         facts += [f"the label bound {self.label_bound:g}"] if self.label_bound is not None else []
         self.privacy_ = Guarantee(
             float(self.epsilon), float(self.delta), MECHANISM, tuple(spent),
@@ -180,42 +196,41 @@ class PrivateRegressor(OnEngine, SpanModel):
         return namespace(values).clip(values, -c, c)
 
     def _rounds(
-        self, rows: PrivateRows, basis: Basis, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
-    ) -> tuple[Any, Frame, list[Any]]:
+        self, rows: PrivateRows, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
+    ) -> tuple[Any, Frame, list[Spent]]:
         """Everything that touches the records. What it returns was made from answers with noise."""
         source = rows.source
         if source is None:
             X, y = rows.read(math.inf)
             source = ArraySource(Rows(X, y[:, None]))
             source.n_outputs, source.one_target, source.target_names = 1, True, ()
-        spent = []
+        spent: list[Spent] = []
+        custodian = Custodian(source, rows.n_rows, plan.label_bound, engine, adding)
         with engine.session():
             if frame is None:
-                asked = Custodian(source, rows.n_rows, plan.label_bound, engine, adding)
-                kappa = math.sqrt(basis.kappa_sq_)
-                question = Covariance(basis.n_features_, kappa, math.sqrt(2.0) * kappa)
-                (purpose, event), *_ = plan.events()
-                seen, mapped = mapped_once(source, basis)
-                asked.source = seen
-                values, sigma = asked.ask(question, event.mu, mapped, None)
-                matrix = unpacked(values, basis.n_features_ + 1)
-                frame = noised_frame(basis, matrix, kappa, sigma, float(rows.n_rows))
-                spent = [(purpose, event)]
-            seen, mapped = mapped_once(source, frame)
-            custodian = Custodian(seen, rows.n_rows, plan.label_bound, engine, adding)
+                looking = inputs_asked(rows.n_rows, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
+                made_up, spent = held(looking, custodian.ask)
+                frame = self._frame_of(made_up)
+            custodian.source, mapped = mapped_once(source, frame)
             learner = learn(frame, rows.n_rows, plan.budget(), plan.label_bound, plan.loss)
-            learned, more = held(learner, lambda question, mu: custodian.ask(question, mu, mapped, frame))
-        return learned, frame, [*(Spent(*item) for item in spent), *more]
+            learned, more = held(learner, lambda question, mu: custodian.ask(question, mu, frame, mapped))
+        return learned, frame, spent + more
 
-    def _new_basis(self, kernel: Kernel, known: bool, public: Any) -> Basis:
+    def _frame_of(self, made_up: np.ndarray) -> Frame:
+        """A basis and its frame from rows that noised counts were made into."""
+        kernel = Gaussian("median") if self.kernel is None else as_kernel(self.kernel)
+        basis = self._new_basis(kernel, len(made_up)).fit(made_up)
+        if hasattr(self, "feature_names_in_"):
+            basis.feature_names_in_ = self.feature_names_in_
+            basis._remember()
+        return replace(public_frame(basis, np.asarray(basis.features(made_up[:500])), WORTH), careful=CAREFUL)
+
+    def _wanted(self, n_public: int) -> int:
+        return max(min(MOST_FEATURES, n_public // 2), 1) if isinstance(self.n_features, str) else int(self.n_features)
+
+    def _new_basis(self, kernel: Kernel, n_public: int) -> Basis:
         seed = int(self.random_state)
-        if not known:
-            M = WITHOUT_PUBLIC if isinstance(self.n_features, str) else int(self.n_features)
-            return RandomFeatures(kernel, M, seed)
-        M = MOST_FEATURES if isinstance(self.n_features, str) else int(self.n_features)
-        if isinstance(self.n_features, str):
-            M = max(min(M, _length(public) // 2), 1)
-        return EmpiricalFeatures(kernel, M, bool(self.standardize), random_state=seed)
+        return EmpiricalFeatures(kernel, self._wanted(n_public), bool(self.standardize), random_state=seed)
 
     def _check_parameters(self) -> None:
         budget(self.epsilon, self.delta)

@@ -10,13 +10,13 @@ from ..messages import shown
 from ..privacy import mu_for
 from ..privacy.checks import count, positive
 from ..privacy.events import Gaussian
+from ..private_rounds.inputs import PURPOSE, inputs_share
 from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
-from ..private_rounds.learner import Budget
+from ..private_rounds.learner import CHECKING, Budget
 
 ROUNDS, MANY_ROUNDS = 8, 12  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
 RICH = 10_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
-COVARIANCE = 0.3  # of μ² for the covariance, where no public rows tell it
-MOST_FEATURES, WITHOUT_PUBLIC = 500, 200
+MOST_FEATURES = 500
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PrivatePlan:
     rounds : T
     loss : "huber" or "correntropy"
     mu : the budget as μ of a Gaussian event; μ² is what is shared
-    labels, covariance : the shares of μ² for where the labels lie, and for the covariance without public rows
+    labels, inputs : the shares of μ² for where the labels lie, and for where inputs lie without public rows
     label_bound : c; infinite where there is none
     why : sentences
     """
@@ -41,23 +41,24 @@ class PrivatePlan:
     loss: str
     mu: float
     labels: float
-    covariance: float
+    inputs: float
     label_bound: float
     why: tuple[str, ...] = ()
 
     def budget(self) -> Budget:
         """The part of it that the rounds and the labels have."""
-        return Budget(self.mu * math.sqrt(1.0 - self.covariance), self.rounds, self.labels)
+        return Budget(self.mu * math.sqrt(1.0 - self.inputs), self.rounds, self.labels)
 
     def events(self) -> list[tuple[str, Gaussian]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
         found, budget = [], self.budget()
-        if self.covariance:
-            found.append(("covariance of the features", Gaussian(self.mu * math.sqrt(self.covariance))))
+        if self.inputs:
+            found += [(PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
         if self.labels:
             each = Gaussian(budget.mu * math.sqrt(self.labels / LOOKS))
             found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
-        return found + [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
+        found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
+        return [*found, (CHECKING, Gaussian(budget.mu * math.sqrt(budget.check)))]
 
     def __str__(self) -> str:
         return "\n".join(self.why)
@@ -75,7 +76,7 @@ class PrivatePlan:
         for name in ("n_rows", "n_features", "rounds"):
             count(name, content[name])
         positive("mu", content["mu"])
-        for name in ("labels", "covariance"):
+        for name in ("labels", "inputs"):
             if positive(name, content[name], zero=True) >= 1:
                 raise ValueError(f"{name} must be a share below 1, got {shown(content[name])}")
         bound = content["label_bound"]
@@ -96,6 +97,7 @@ def decided(
     *,
     n_features: int,
     n_public: int | None,
+    n_inputs: int = 1,
     rounds: Any = "auto",
     loss: str = "auto",
     sites: int = 1,
@@ -106,8 +108,8 @@ def decided(
     rich = n * mu / math.sqrt(sites) >= RICH
     T = (MANY_ROUNDS if rich else ROUNDS) if isinstance(rounds, str) else int(rounds)
     bound = math.inf if label_bound is None else float(label_bound)
-    covariance = 0.0 if n_public else COVARIANCE
-    share = labels_share(n, mu * math.sqrt((1.0 - covariance) / sites), bound)
+    inputs = 0.0 if n_public else inputs_share(n, mu / math.sqrt(sites), n_inputs)
+    share = labels_share(n, mu * math.sqrt((1.0 - inputs) / sites), bound)
     noisy = "" if sites == 1 else f"; {sites} sites add all of the noise each, √{sites} times as much together"
     why = [
         f"{n} records at ε = {epsilon:g}, δ = {delta:g}: Gaussian noise of μ = {mu:.4g}, n·μ = {n * mu:.4g}{noisy}",
@@ -115,7 +117,7 @@ def decided(
         + (": " if isinstance(rounds, str) else ", as asked for: ")
         + "messages are averaged, so none is lost, and later ones are asked with smaller residuals and less noise",
         f"{n_features} features"
-        + (f" of {n_public} public rows" if n_public else f"; {COVARIANCE:.0%} of μ² tells their covariance"),
+        + (f" of {n_public} public rows" if n_public else f" of made-up rows, for which {inputs:.1%} of μ² is spent"),
         f"loss {loss}: "
         + (
             "without a label bound one record must not push further the further off it is"
@@ -127,4 +129,4 @@ def decided(
         else "where the labels lie is not asked: at this budget the answer would be noise",
         "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
     ]
-    return PrivatePlan(n, n_features, T, loss, mu, share, covariance, bound, tuple(why))
+    return PrivatePlan(n, n_features, T, loss, mu, share, inputs, bound, tuple(why))

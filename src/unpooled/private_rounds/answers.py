@@ -8,46 +8,64 @@ import numpy as np
 
 from .. import threads
 from ..arrays import to_numpy
-from ..blocks.base import Block, Source
-from ..privacy.noise import triangle_weights
+from ..blocks.base import Block, Rows, Source
 from ..summaries.accumulate import mapped, stretches
 from ..summaries.compensated import Sum
 from .frame import Frame
-from .questions import Counts, Covariance, Question, Residuals
+from .questions import Counts, Losses, Question, Residuals
 
 
 def answer(
-    question: Question, source: Source, features: Any, frame: Frame | None, label_bound: float, engine: Any
+    question: Question, source: Source, frame: Frame | None, features: Any, label_bound: float, engine: Any
 ) -> np.ndarray:
-    """The sums over all rows of a source; ``features`` is the basis, or one that knows the rows' features already."""
+    """The sums over all rows of a source; ``features`` maps them into the frame, or knows what they are there already.
+
+    Counts of labels and of inputs need neither.
+    """
     found: Sum = engine.map_reduce(
-        part, stretches(source, features), _plus, args=(question, features, frame, label_bound), label="asking rows"
+        part, stretches(source, features or Plain), _plus, args=(question, frame, features, label_bound), label="asking"
     )
     return found.high
 
 
-def part(block: Block, question: Question, features: Any, frame: Frame | None, label_bound: float) -> Sum:
-    """The sums over one block."""
+class Plain:
+    """Rows that are not mapped."""
+
+    rows_at_once = 1024
+
+
+def part(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
+    """The sums over one block. Rows and labels may be of any size, and a warning about one would tell of it."""
+    with np.errstate(all="ignore"):
+        return _part(block, question, frame, features, label_bound)
+
+
+def _part(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
     found = Sum.of(np.zeros(question.size))
-    with np.errstate(all="ignore"):  # rows and labels may be of any size, and a word about one would tell of it
+    if isinstance(question, (Residuals, Losses)):
+        assert frame is not None
+        asked: Any = _residuals if isinstance(question, Residuals) else _losses
         for rows, phi in mapped(block, features):
-            y = np.clip(np.asarray(to_numpy(rows.Y), dtype=np.float64)[:, 0], -label_bound, label_bound)
             with threads.one_blas_thread:  # blocks are small: several threads would wait for one another
-                found = found + Sum.of(_of_rows(question, frame, phi, y))
+                found = found + Sum.of(asked(question, frame.coordinates(phi), _labels(rows, label_bound)))
+        return found
+    for stretch in block.labeled:
+        for rows in stretch.chunks(32 * Plain.rows_at_once):
+            if isinstance(question, Counts):
+                counts = counted(_labels(rows, label_bound), question.edges)
+            else:
+                X = np.asarray(to_numpy(rows.X), dtype=np.float64)
+                counts = np.concatenate([counted(X[:, j], edges) for j, edges in enumerate(question.edges)])
+            found = found + Sum.of(counts)
     return found
+
+
+def _labels(rows: Rows, label_bound: float) -> np.ndarray:
+    return np.clip(np.asarray(to_numpy(rows.Y), dtype=np.float64)[:, 0], -label_bound, label_bound)
 
 
 def _plus(a: Sum, b: Sum) -> Sum:
     return a + b
-
-
-def _of_rows(question: Question, frame: Frame | None, phi: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if isinstance(question, Counts):
-        return counted(y, question.edges)
-    if isinstance(question, Covariance):
-        return _covariance(question, phi)
-    assert frame is not None
-    return _residuals(question, frame.coordinates(phi), y)
 
 
 def _residuals(question: Residuals, z: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -60,12 +78,9 @@ def _residuals(question: Residuals, z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([(push @ z) * question.weights, question.counts_weight * bins])
 
 
-def _covariance(question: Covariance, phi: np.ndarray) -> np.ndarray:
-    z = np.column_stack([np.full(len(phi), question.constant), phi])
-    lengths = np.sqrt(np.sum(z * z, axis=1))
-    z = _finite(z, lengths) * _shrinking(question.length, lengths)[:, None]
-    rows, columns = np.tril_indices(z.shape[1])
-    return (z.T @ z)[rows, columns] * triangle_weights(z.shape[1])
+def _losses(question: Losses, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    u = np.nan_to_num(y[:, None] - _finite(z, np.sum(z * z, axis=1)) @ question.coefs)
+    return np.asarray(np.sum(np.minimum(np.abs(u) / question.limit, 1.0) ** 2, axis=0))
 
 
 def _finite(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -75,7 +90,7 @@ def _finite(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _shrinking(length: float, lengths: np.ndarray) -> np.ndarray:
-    """ω = min(1, B/|z|)."""
+    """ω = min(1, B/|Wz|)."""
     return np.minimum(1.0, length / np.where(np.isfinite(lengths), np.maximum(lengths, 1e-300), 1e-300))
 
 

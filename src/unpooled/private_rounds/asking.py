@@ -30,10 +30,12 @@ class Custodian:
     engine: Any
     sites: int = 1
 
-    def ask(self, question: Question, mu: float, features: Any, frame: Frame | None) -> tuple[np.ndarray, float]:
+    def ask(
+        self, question: Question, mu: float, frame: Frame | None = None, features: Any = None
+    ) -> tuple[np.ndarray, float]:
         """Means over the records with noise that makes them cost μ, and the standard deviation of that noise."""
         noise = noise_for(question, self.n, mu)
-        values = noise.add(answer(question, self.source, features, frame, self.label_bound, self.engine))
+        values = noise.add(answer(question, self.source, frame, features, self.label_bound, self.engine))
         for _ in range(self.sites - 1):
             values = values + noise.add(np.zeros(question.size))
         return values / self.n, math.sqrt(self.sites) * noise.sigma / self.n

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -27,6 +26,7 @@ class Frame:
     moments : (M+1,), q_i: about E z_i² at a fresh row, the constant's first
     lengths : (rows, M+1), z_i² of some rows, as large as they would be at fresh ones
     n_public : how many rows stand behind the moments
+    careful : how many times larger the records' moments are taken to be at first
     """
 
     basis: Basis
@@ -35,6 +35,7 @@ class Frame:
     moments: np.ndarray
     lengths: np.ndarray
     n_public: float
+    careful: float = 1.0
 
     def __post_init__(self) -> None:
         self.coefficients_ = self.basis.coefficients_ @ self.rotation
@@ -71,8 +72,10 @@ class Frame:
         return self.rotation @ a[1:], float(a[0] - self.shift @ a[1:])
 
 
-def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
+def public_frame(basis: Basis, phi: np.ndarray | None, n_public: float | None = None) -> Frame:
     """The frame of a basis; ``phi`` are features of some of its public rows, for their lengths, if they are at hand.
+
+    ``n_public`` is how many rows they are to be taken for, where they are not as good as public ones.
 
     The coordinates are fitted to the public rows, and their smallest second moments λ_i are smaller there than at
     others. The basis knows by how much, as a function of λ: its ``spread_`` over its ``eigenvalues_``.
@@ -90,7 +93,7 @@ def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
         z_sq = _made_up(q)
     else:
         z_sq = ((phi[:ROWS] - basis.mean_) @ V) ** 2 * np.minimum(q / np.maximum(lam, small), FRESH)
-    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq), float(basis.n_public_))
+    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq), float(n_public or basis.n_public_))
 
 
 def _decomposed(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,25 +109,3 @@ def _made_up(q: np.ndarray) -> np.ndarray:
 
 def _with_constant(q: np.ndarray, z_sq: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([[1.0], q]), np.column_stack([np.ones(len(z_sq)), z_sq])
-
-
-def noised_frame(basis: Basis, covariance: np.ndarray, constant: float, sigma: float, n: float) -> Frame:
-    """The frame of a noised covariance: ``covariance`` is (1/n) Σ zzᵀ, z = (t, φ), with symmetric noise of σ on it.
-
-    Noise of that kind has eigenvalues of about σ√(2M) at most; no second moment is known to be smaller, and a step
-    that takes one for larger than it is goes less far, and never too far. All this is post-processing.
-    """
-    mean = covariance[0, 1:] / constant
-    lam, V = _decomposed(covariance[1:, 1:] - np.outer(mean, mean))
-    q = np.maximum(lam, 0.0) + sigma * np.sqrt(2.0 * len(mean))
-    return Frame(basis, V, V.T @ mean, *_with_constant(q, _made_up(q)), n)
-
-
-def unpacked(triangle: np.ndarray, M: int) -> np.ndarray:
-    """The symmetric matrix of a lower triangle whose entries beside the diagonal come times √2."""
-    matrix: np.ndarray = np.empty((M, M))
-    rows, columns = np.tril_indices(M)
-    values: Any = np.where(rows == columns, triangle, triangle / np.sqrt(2.0))
-    matrix[rows, columns] = values
-    matrix[columns, rows] = values
-    return matrix

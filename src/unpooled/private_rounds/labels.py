@@ -52,7 +52,7 @@ def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[
     law = None
     for look in range(LOOKS):
         values, sigma = yield Counts(edges), mu / math.sqrt(LOOKS), PURPOSES[look > 0]
-        found = _read(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
+        found = read(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
         if found is None:
             break  # nothing but noise: that too was seen through noise
         law = found
@@ -67,7 +67,7 @@ def _noise(n: int, mu: float) -> float:
     return math.sqrt(2.0 * LOOKS) / (n * mu)
 
 
-def _read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:
+def read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:
     """Centre and variance of the bins that stand out of the noise; labels beyond the edges are left aside.
 
     Of many bins some stand out by noise alone, and one that is far away would spoil everything; where none stands out

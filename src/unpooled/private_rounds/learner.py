@@ -27,7 +27,7 @@ from ..losses import Correntropy, Huber, Loss
 from .belief import Belief
 from .frame import Frame
 from .labels import LabelLaw, labels_asked
-from .questions import Question, Residuals
+from .questions import Losses, Question, Residuals
 from .residual_law import EDGES, USABLE, ResidualLaw
 
 MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
@@ -35,7 +35,11 @@ LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntro
 LONGER = 0.5  # the quantile of |Wz| that is B
 COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
 GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
-WORSE = 0.3  # residuals that have grown by more than this share (and 15 times the noise) were stepped too far for
+WORSE = 1.0  # residuals that have grown by more than this share (and 25 times the noise) were stepped too far for
+CHECK = 0.01  # of μ² for a comparison of the last function with the best so far and with a constant
+CHECKING = "which function is best"
+SURE = 6.0  # standard deviations of noise by which another must be better
+STEEPER = 3.0  # times what is assumed, and second moments are taken to be larger
 STEPS = 5  # towards the fixed point of the weights
 
 Asking = tuple[Question, float, str]  # what is asked, at which μ, and in words
@@ -49,14 +53,19 @@ class Budget:
     mu: float
     rounds: int
     labels: float  #: the share of μ² for where the labels lie
+    check: float = CHECK  #: the share of μ² for a comparison at the end
+
+    @property
+    def _rounds(self) -> float:
+        return 1.0 - self.labels - self.check
 
     def round(self, t: int) -> float:
         """μ of round t."""
-        return self.mu * math.sqrt((1.0 - self.labels) * GROWTH**t / self._all(0))
+        return self.mu * math.sqrt(self._rounds * GROWTH**t / self._all(0))
 
     def left(self, t: int) -> float:
         """μ of round t and all after it, together."""
-        return self.mu * math.sqrt((1.0 - self.labels) * self._all(t) / self._all(0))
+        return self.mu * math.sqrt(self._rounds * self._all(t) / self._all(0))
 
     def _all(self, t: int) -> float:
         return math.fsum(GROWTH**s for s in range(t, self.rounds))
@@ -82,6 +91,29 @@ class Asked:
     score: float
 
 
+@dataclass(frozen=True)
+class Gradient:
+    """C(a* - a) as a round told it, C the records' second moments."""
+
+    at: np.ndarray  #: a
+    values: np.ndarray
+    noise: np.ndarray  #: variance of the noise
+    others: np.ndarray  #: variance of everything else
+
+    def into(self, belief: Belief, moments: np.ndarray) -> None:
+        """Take it in as an observation of a*, C being diag(moments)."""
+        belief.observe(self.at + self.values / moments, (self.noise + self.others) / moments**2)
+
+    def steepness(self, before: Gradient, moments: np.ndarray) -> float:
+        """sᵀCs/sᵀqs for the step s that lies between two gradients, less five standard deviations of noise on it."""
+        s = self.at - before.at
+        length = float(s @ (moments * s))
+        if length <= 0:
+            return 0.0
+        noise = math.sqrt(float(s**2 @ (self.noise + before.noise)))
+        return (float(s @ (before.values - self.values)) - 5.0 * noise) / length
+
+
 def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -> Generator[Asking, Told, Learned]:
     """Coroutine: yields what to ask and at which price, is sent what came back, returns what was learned."""
     labels: LabelLaw = yield from labels_asked(n, budget.mu * math.sqrt(budget.labels), label_bound)
@@ -90,7 +122,9 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
     apart = 0.6 * labels.variance  # how far the function so far is believed to be from the best, squared
     history: list[dict[str, float]] = []
     best = (math.inf, belief.copy(), law, apart)
-    careful = 1.0  # the moments are taken to be so many times larger than the public rows have them
+    last: tuple[Belief, Gradient] | None = None
+    made_up = frame.careful > 1.0
+    careful = frame.careful  # the moments are taken to be so many times larger than the public rows have them
     for t in range(budget.rounds):
         mu = budget.round(t)
         counting = float(np.clip(2.0 / (n * mu * COUNTED), 0.05, 0.5))  # v, in units of B sup|ψ|
@@ -104,21 +138,28 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
         message, shares = values[: len(at)], values[len(at) :] / (counting * bound)
         noise = sigma / (counting * bound)
         before, law = law, law.counted(shares, noise)
-        if law.scale > best[0] * (1.0 + max(WORSE, 15.0 * noise)) and noise <= USABLE:
+        if law.scale > best[0] * (1.0 + max(WORSE, 25.0 * noise)) and noise <= USABLE:
             # The last step went too far: the records spread more than the public rows do. Back, and on with care.
             _, belief, law, apart = best
-            best, careful = (math.inf, belief.copy(), law, apart), 2.0 * careful
+            best, careful, last = (math.inf, belief.copy(), law, apart), 2.0 * careful, None
             continue
         if law.scale < best[0] and noise <= USABLE:
             best = (law.scale, belief.copy(), law, apart)
         slope = law.slope(chosen.loss)
-        kept = slope * careful * frame.moments * _mean_shrinking(frame, chosen)
-        variances = (
-            (sigma / chosen.weights) ** 2
-            + frame.moments * (before.scale**2 / n + apart / frame.n_public + chosen.unseen)
-        ) / kept**2
+        seen = slope * _mean_shrinking(frame, chosen)
+        told = Gradient(
+            belief.mean,
+            message / chosen.weights / seen,
+            (sigma / chosen.weights / seen) ** 2,
+            frame.moments * (before.scale**2 / n + apart / frame.n_public + chosen.unseen) / seen**2,
+        )
+        if made_up and last is not None and (steeper := told.steepness(last[1], frame.moments)) > STEEPER * careful:
+            # Records spread more than made-up rows: what the last gradient told is taken in again, with care.
+            careful, belief = steeper, last[0]
+            last[1].into(belief, careful * frame.moments)
+        last = (belief.copy(), told)
         old = belief.mean
-        belief.observe(old + message / chosen.weights / kept, variances)
+        told.into(belief, careful * frame.moments)
         moved = float(frame.moments @ (belief.mean - old) ** 2)
         apart = min(max(belief.error, 0.25 * moved), law.scale**2)
         history.append(
@@ -133,9 +174,14 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
                 "error": belief.error,
             }
         )
-    coef = belief.mean.copy()
-    coef[0] += labels.centre
-    return Learned(coef, history, belief.error)
+    coefs = np.column_stack([np.zeros_like(belief.mean), best[1].mean, belief.mean])
+    coefs[0] += labels.centre
+    limit = min(3.0 * math.sqrt(labels.variance), law.largest)
+    losses, noise = yield Losses(coefs, limit), budget.mu * math.sqrt(budget.check), CHECKING
+    # The last one, unless another is clearly better: it is where all that was asked has gone.
+    clearly = losses < losses[-1] - SURE * noise
+    chosen_one = int(np.argmin(losses)) if clearly.any() else len(losses) - 1
+    return Learned(coefs[:, chosen_one], history, belief.error)
 
 
 def _chosen(

@@ -73,33 +73,51 @@ class Residuals:
 
 
 @dataclass(frozen=True)
-class Covariance:
-    """The lower triangle of Σ zzᵀ, z = (t, φ) shrunk to length B, entries beside the diagonal times √2: Δ = √2·B².
+class Losses:
+    """Σ min(u², L²)/L² for each of K functions: a record moves each by at most one, so Δ = √K (theorem 4)."""
 
-    (docs/privacy/summaries.md, theorem 3 without labels.)
-    """
-
-    n_features: int
-    constant: float  #: t
-    length: float  #: B
+    coefs: np.ndarray  #: (M+1, K)
+    limit: float  #: L
 
     @property
     def size(self) -> int:
-        """M(M+1)/2 with the constant among the M."""
-        return (self.n_features + 1) * (self.n_features + 2) // 2
+        """A number a function."""
+        return int(self.coefs.shape[1])
 
     @property
     def sensitivity(self) -> float:
         """Δ in ℓ2 norm."""
-        return math.sqrt(2.0) * (self.length * SLACK) ** 2
+        return math.sqrt(self.size)
 
     @property
     def largest(self) -> float:
         """A bound on the ℓ2 norm of what one record adds."""
-        return (self.length * SLACK) ** 2
+        return math.sqrt(self.size)
 
 
-Question = Counts | Residuals | Covariance
+@dataclass(frozen=True)
+class Marginals:
+    """How many values of each input lie between edges: d histograms of the same records, Δ = √(2d) (theorem 3)."""
+
+    edges: np.ndarray  #: (d, k)
+
+    @property
+    def size(self) -> int:
+        """The bins of all columns."""
+        return int(self.edges.shape[0] * (self.edges.shape[1] + 1))
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ in ℓ2 norm."""
+        return math.sqrt(2.0 * self.edges.shape[0])
+
+    @property
+    def largest(self) -> float:
+        """A bound on the ℓ2 norm of what one record adds."""
+        return math.sqrt(self.edges.shape[0])
+
+
+Question = Counts | Residuals | Losses | Marginals
 
 
 def noise_for(question: Question, n: int, mu: float) -> GridGaussian:

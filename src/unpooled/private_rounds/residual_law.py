@@ -66,7 +66,7 @@ class ResidualLaw:
         return float(np.clip(shares @ _slope(loss, sizes), 0.1, 1.0))
 
     def cut(self, loss: Loss, robust: bool) -> float:
-        """What a loss may miss, from E (u - ψ(u))²: a little of it if residuals are normal, much of what is beyond that.
+        """What a loss may miss, from E (u - ψ(u))²: a little if residuals are normal, more of what is beyond that.
 
         Noise that is cut off on both sides is not missed. Where residuals are far from normal what is cut off may be
         outliers, or it may be what matters; ``robust`` takes it for outliers.

@@ -1,0 +1,62 @@
+"""What inputs look like where no public rows tell it: noised counts of each column, and rows made up from them.
+
+Columns are taken as independent, which they are not; the rows only have to be roughly where the records are, so that
+features and their moments are not far off. Rounds correct what is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from .labels import DECADES, FEWEST_BINS, LOOKS, MOST_BINS, NEAR, USABLE, WANTED
+from .labels import read as law_of
+from .questions import Marginals
+
+LEAST_SHARE, MOST_SHARE = 0.02, 0.25  # of μ²
+MADE_UP = 1000  # rows
+PURPOSE = "where the inputs lie"
+
+
+def inputs_share(n: int, mu: float, d: int) -> float:
+    """The share of μ² for the looks at d columns; nothing where they would tell nothing but noise."""
+    share = float(np.clip((math.sqrt(2.0 * d * LOOKS) / (WANTED * n * mu)) ** 2, LEAST_SHARE, MOST_SHARE))
+    return share if _noise(n, mu * math.sqrt(share), d) <= USABLE else 0.0
+
+
+def inputs_asked(n: int, mu: float, d: int) -> Generator[Any, tuple[np.ndarray, float], np.ndarray]:
+    """Coroutine like the learner's: returns made-up rows, of the standard normal law where nothing may be asked."""
+    rng = np.random.default_rng(0)  # the same always: what is drawn hides nothing
+    if mu == 0:
+        return rng.standard_normal((MADE_UP, d))
+    bins = int(np.clip(2 ** math.floor(math.log2(0.5 / _noise(n, mu, d))), FEWEST_BINS, MOST_BINS))
+    edges = np.tile(DECADES, (d, 1))
+    shares = np.zeros((d, 0))
+    sigma = 0.0
+    for look in range(LOOKS):
+        values, sigma = yield Marginals(edges), mu / math.sqrt(LOOKS), PURPOSE
+        shares = values.reshape(d, -1)
+        if look < LOOKS - 1:
+            laws = [law_of(shares[j], sigma, edges[j], sure=False, robust=True) for j in range(d)]
+            assert all(law is not None for law in laws)
+            widths = [NEAR * math.sqrt(law.variance) for law in laws if law]
+            edges = np.stack(
+                [np.linspace(law.centre - w, law.centre + w, bins + 1) for law, w in zip(laws, widths) if law]
+            )
+    return np.column_stack([_drawn(rng, shares[j], sigma, edges[j]) for j in range(d)])
+
+
+def _drawn(rng: np.random.Generator, shares: np.ndarray, noise: float, edges: np.ndarray) -> np.ndarray:
+    """Values from a histogram; a bin counts if it is more than noise, and one at least does."""
+    inner = np.where(shares[1:-1] > noise, shares[1:-1], 0.0)
+    inner = inner if inner.sum() > 0 else np.where(shares[1:-1] == np.max(shares[1:-1]), 1.0, 0.0)
+    chosen = rng.choice(len(inner), size=MADE_UP, p=inner / inner.sum())
+    return edges[chosen] + np.diff(edges)[chosen] * rng.uniform(size=MADE_UP)
+
+
+def _noise(n: int, mu: float, d: int) -> float:
+    """On the share of a bin, in one of the looks."""
+    return math.sqrt(2.0 * d * LOOKS) / (n * mu)
