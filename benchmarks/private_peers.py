@@ -267,7 +267,7 @@ def side_by_side(
     sigma = np.asarray([multipliers[i] for i in order], dtype=np.float32) * clip
     n, y = len(train), bench.data.y.astype(np.float32)
     lengths = 2.0 * np.sqrt(1.0 + np.einsum("ij,ij->i", train, train))
-    W, buffer, square = (np.zeros((size + 1, len(settings)), dtype=np.float32) for _ in range(3))
+    W, buffer, square = (np.zeros((features.size + 1, len(settings)), dtype=np.float32) for _ in range(3))
     rows, expected = slice(None), n // batches
     phi, targets, norms = train, y, lengths
     for t in range(1, int(steps[0]) + 1):
@@ -286,7 +286,7 @@ def side_by_side(
         np.minimum(factor, np.float32(1.0), out=factor)
         residual *= factor
         residual *= np.float32(2.0)
-        gradient = rng.standard_normal((size + 1, running), dtype=np.float32)
+        gradient = rng.standard_normal((features.size + 1, running), dtype=np.float32)
         gradient *= sigma[on]
         gradient[:-1] += phi.T @ residual
         gradient[-1] += residual.sum(axis=0)
@@ -427,7 +427,7 @@ def opacus(bench: Bench, kind: str, settings: Settings, multiplier: float, seed:
     features = bench.features(kind, settings.size)
     train, test = features.standardised if settings.standardised else (features.train, features.test)
     torch.manual_seed(seed)
-    linear = nn.Linear(settings.size, 1)
+    linear = nn.Linear(features.size, 1)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
     model: Any = nn.Sequential(linear, nn.Flatten(0))

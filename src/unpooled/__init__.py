@@ -26,6 +26,7 @@ from .estimators.descent_path import DescentPath
 from .files import FileError
 from .models import load, save
 from .path import Path
+from .planning import Plan, plan
 from .predictors import BasisPredictor, KernelExpansion
 from .summaries import Candidates, Scores, Summary
 
@@ -40,6 +41,7 @@ __all__ = [
     "KernelExpansion",
     "LESSRegressor",
     "Path",
+    "Plan",
     "PrivateRegressor",
     "PrivateSGDRegressor",
     "Scores",
@@ -57,6 +59,7 @@ __all__ = [
     "kernels",
     "load",
     "losses",
+    "plan",
     "privacy",
     "save",
     "site",

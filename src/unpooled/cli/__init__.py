@@ -16,6 +16,7 @@ for _name in (
     "policy",
     "log",
     "ledger",
+    "plan",
     "audit",
 ):
     import_module(f".{'about' if _name == 'demo' else _name}", __name__)  # which adds its commands to the app

@@ -49,7 +49,7 @@ def basis(
     if random is not None and wanted != "auto":
         raise Problem("--random says how many features there are: leave --features out", USAGE)
     with out.working(f"reading {data}"):
-        table = _public(data, columns, drop)
+        table = public_table(data, columns, drop)
     made = (
         RandomFeatures(chosen, random, seed, standardize)
         if random is not None
@@ -75,7 +75,7 @@ def basis(
     }
 
 
-def _public(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
+def public_table(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
     """The inputs as a table with names."""
     given = tables.table(data)
     found = tables.columns(given)

@@ -1,0 +1,173 @@
+"""up.plan: what a privacy budget would buy, before any of it is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from .bases import Basis, EmpiricalFeatures
+from .estimators.private_basis import check_bounded, public_features, standard_normal
+from .estimators.private_plan import MOST_FEATURES, decided
+from .messages import shown
+from .privacy.checks import budget, count, positive
+from .private_rounds.asking import held
+from .private_rounds.frame import Frame, public_frame
+from .private_rounds.learner import learn
+from .private_rounds.simulation import MadeUp
+
+TARGETS = {"rough": -0.75, "usual": -0.25, "smooth": 0.5}  # β of the made-up targets
+SPREAD = 0.3  # of the labels, in units of their bound
+DRAWS = 2
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one ε is expected to buy: the R² for a rough, a usual and a smooth target."""
+
+    epsilon: float
+    rough: float
+    usual: float
+    smooth: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Predicted R² against ε. ``ceiling`` is what no method could exceed: the share of the labels that is signal."""
+
+    n: int
+    delta: float
+    ceiling: float
+    n_features: int
+    n_public: int
+    predictions: tuple[Prediction, ...]
+
+    def __str__(self) -> str:
+        known = (
+            f"{self.n_public} public rows" if self.n_public else "no public rows: inputs like the standard normal law"
+        )
+        lines = [
+            f"{self.n} records, δ = {self.delta:g}, {self.n_features} features, {known}",
+            f"predicted R², if {self.ceiling:.0%} of the labels' variance can be explained at all:",
+            f"{'ε':>8} {'rough target':>14} {'usual':>8} {'smooth':>8} {'rounds':>8}",
+        ]
+        for row in self.predictions:
+            values = f"{row.rough:>14.2f} {row.usual:>8.2f} {row.smooth:>8.2f}"
+            lines.append(f"{row.epsilon:>8g} {values} {row.rounds:>8}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"predictions": [asdict(row) for row in self.predictions]}
+
+    def plot(self, ax: Any = None) -> Any:
+        """R² against ε, with matplotlib."""
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
+        epsilons = [row.epsilon for row in self.predictions]
+        for name in TARGETS:
+            ax.plot(epsilons, [getattr(row, name) for row in self.predictions], marker="o", label=f"{name} target")
+        ax.axhline(self.ceiling, linestyle=":", color="grey", label="not private, at best")
+        ax.set(xscale="log", xlabel="ε", ylabel="predicted R²", title=f"{self.n} records, δ = {self.delta:g}")
+        ax.legend()
+        return ax
+
+
+def plan(
+    n: int,
+    public: Any = None,
+    epsilon: float | Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
+    delta: float = 1e-6,
+    label_bound: float | None = 1.0,
+    kernel: Any = None,
+    *,
+    explained: float = 0.9,
+    sites: int = 1,
+    n_inputs: int | None = None,
+    random_state: int = 0,
+) -> Plan:
+    """Predict what :class:`PrivateRegressor` would reach, from public knowledge alone; nothing is spent.
+
+    The learner is played against made-up targets, rough ones (a*_i ~ N(0, vq_i^β), β = -0.75) to smooth ones (0.5) in
+    the features of the public rows, with noise as it would be.
+
+    Parameters
+    ----------
+    n : number of records there will be
+    public : public rows without labels; without them inputs are taken to be of the standard normal law in ``n_inputs``
+        columns, which is a guess
+    epsilon, delta : one ε or several
+    label_bound : c or None; labels are taken to spread over 0.3 c
+    kernel : as for the regressor
+    explained : the share of the labels' variance that a function of the inputs could explain
+    sites : sites that add all of the noise each (``noise="site"``)
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> U = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
+    >>> outlook = up.plan(20_000, U, epsilon=[0.1, 1.0])
+    >>> outlook.predictions[0].usual < outlook.predictions[1].usual
+    True
+    """
+    n, sites = count("n", n), count("sites", sites)
+    epsilons = [budget(value, delta, n)[0] for value in np.atleast_1d(np.asarray(epsilon, dtype=float)).tolist()]
+    if not epsilons:
+        raise ValueError("epsilon must be a number or several, got none")
+    if label_bound is not None:
+        positive("label_bound", label_bound)
+    if not (isinstance(explained, (int, float)) and 0 < explained < 1):
+        raise ValueError(f"explained must be a share between 0 and 1, got {shown(explained)}")
+    check_bounded(kernel)
+    frame = _frame(public, kernel, n_inputs)
+    M, known = len(frame.moments) - 1, 0 if public is None and not isinstance(kernel, Basis) else int(frame.n_public)
+    found = [_predicted(frame, n, value, delta, label_bound, explained, sites, random_state) for value in epsilons]
+    return Plan(n, float(delta), float(explained), M, known, tuple(found))
+
+
+def _predicted(
+    frame: Frame,
+    n: int,
+    epsilon: float,
+    delta: float,
+    label_bound: float | None,
+    explained: float,
+    sites: int,
+    seed: int,
+) -> Prediction:
+    spread = SPREAD * (1.0 if label_bound is None else float(label_bound))
+    way = decided(
+        n, epsilon, delta, label_bound, n_features=len(frame.moments) - 1, n_public=int(frame.n_public), sites=sites
+    )
+    reached = {}
+    for name, smoothness in TARGETS.items():
+        errors = []
+        for draw in range(DRAWS):
+            rng = np.random.default_rng([seed, draw])
+            truth = MadeUp(frame, n, smoothness, explained, spread, sites, rng)
+            learned, _ = held(learn(frame, n, way.budget(), way.label_bound, way.loss), truth.told)
+            errors.append(truth.error(learned.coef))
+        reached[name] = explained - float(np.mean(errors)) / spread**2
+    return Prediction(epsilon, **reached, rounds=way.rounds)
+
+
+def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
+    if isinstance(kernel, Basis):
+        return public_frame(kernel, None)
+    if public is None and n_inputs is None:
+        raise ValueError("give public rows as public, or the number of input columns as n_inputs")
+    rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
+    size = len(rows) if hasattr(rows, "__len__") else math.inf
+    basis = EmpiricalFeatures(kernel, int(max(min(MOST_FEATURES, size // 2), 1)), standardize=True)
+    try:
+        basis.fit(rows)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"public: {error}") from None
+    return public_frame(basis, public_features(basis, rows, 500))
