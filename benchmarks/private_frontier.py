@@ -166,6 +166,62 @@ def tables(results: Results, names: Sequence[str]) -> None:
         console.print(table)
 
 
+def verdict(results: Results, names: Sequence[str]) -> None:
+    """In how many cells ours is the best to within 0.005 of R², and how far it is from the best where it is not."""
+    cells = {
+        (record["problem"], record["epsilon"], record["method"]): np.mean(record["r2"]) for record in results.read()
+    }
+    judged, behind = 0, []
+    for name, epsilon in ((name, epsilon) for name in names for epsilon in peers.EPSILONS):
+        rivals = {
+            method: value
+            for (where, at, method), value in cells.items()
+            if (where, at) == (name, epsilon) and method != OURS and not method.endswith("add/remove")
+        }
+        if (name, epsilon, OURS) not in cells or not rivals:
+            continue
+        judged += 1
+        best = max(rivals, key=lambda method: rivals[method])
+        missing = rivals[best] - cells[name, epsilon, OURS]
+        if missing > 0.005:
+            behind.append(f"{name} at ε = {epsilon:g}: {missing:.4f} below {best}")
+    print(
+        f"ours is the best, or within 0.005 of it, in {judged - len(behind)} of {judged} cells (same promise for all)"
+    )
+    print(*behind, sep="\n")
+
+
+def plots(results: Results, names: Sequence[str], path: Path) -> None:
+    """Test R² against ε, a panel a problem."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    records = [record for record in results.read() if record["method"] != "Algorithm 1"]
+    figure, axes = plt.subplots(3, 3, figsize=(13, 11), sharex=True)
+    styles = {method: f"C{i}" for i, method in enumerate(dict.fromkeys(record["method"] for record in records))}
+    for ax, name in zip(axes.ravel(), names):
+        for method, colour in styles.items():
+            own = {r["epsilon"]: np.mean(r["r2"]) for r in records if (r["problem"], r["method"]) == (name, method)}
+            if None in own:
+                ax.axhline(own[None], color=colour, linestyle=":", label=method)
+            elif own:
+                at = sorted(own)
+                line = {"linewidth": 3.0 if method == OURS else 1.2, "linestyle": "--" if "add" in method else "-"}
+                ax.plot(at, [own[e] for e in at], color=colour, marker="o", markersize=3, label=method, **line)
+        ax.set(xscale="log", title=name, ylim=(max(ax.get_ylim()[0], -0.1), None))
+    for ax in axes[-1]:
+        ax.set_xlabel("ε (δ = 1e-6)")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("R² on the test part")
+    handles = {label: line for ax in axes.ravel() for line, label in zip(*ax.get_legend_handles_labels())}
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncol=4)
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    figure.savefig(path, dpi=110)
+    print(f"{path}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = Path(__file__).resolve().parents[1] / "build" / "private_frontier"
@@ -186,6 +242,8 @@ def main() -> None:
             ours(results, arguments.problems, arguments.epsilons)
         run(results, arguments.problems, arguments.epsilons, arguments.methods)
     tables(results, arguments.problems)
+    verdict(results, arguments.problems)
+    plots(results, arguments.problems, arguments.out / "frontier.png")
 
 
 if __name__ == "__main__":
