@@ -18,7 +18,6 @@ import numpy as np
 import unpooled as up
 from unpooled.privacy.noise import GridGaussian
 
-
 REPEATS = 3
 
 

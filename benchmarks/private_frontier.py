@@ -5,9 +5,9 @@
     python benchmarks/private_frontier.py --table                            # what there is so far
 
 Nine problems (private_data.py), a public sample of 1000 rows without labels, ε = 0.1, 0.3, 1, 3, 10, δ = 1e-6. Peers
-(private_peers.py) get their best settings on the test part. Results are lines of JSON in the folder --out, one a cell:
-problem, epsilon, method, settings, and r2, a number for each draw of the noise. A run that was stopped goes on where it
-stopped. tried.jsonl says what the search for Opacus' settings saw.
+(private_opacus.py, private_peers.py) get their best settings on the test part. Results are lines of JSON in the folder
+--out, one a cell: problem, epsilon, method, settings, and r2, a number for each draw of the noise. A run that was
+stopped goes on where it stopped. tried.jsonl says what the search for Opacus' settings saw.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+import private_bench as shared
+import private_opacus as opacus
 import private_peers as peers
 import unpooled as up
 from private_data import NAMES, problem
@@ -51,7 +53,7 @@ class Results:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def read(self, *files: str) -> list[peers.Record]:
+    def read(self, *files: str) -> list[shared.Record]:
         """All cells; of one that is there twice, the later."""
         found = {}
         for file in files or ("peers.jsonl", "ours.jsonl"):
@@ -61,7 +63,7 @@ class Results:
                 found[record["problem"], record["epsilon"], record["method"]] = record
         return list(found.values())
 
-    def write(self, record: peers.Record, file: str = "peers.jsonl") -> None:
+    def write(self, record: shared.Record, file: str = "peers.jsonl") -> None:
         with (self.folder / file).open("a") as out:
             out.write(json.dumps(record, default=float) + "\n")
 
@@ -74,7 +76,7 @@ def ours(results: Results, names: Sequence[str], epsilons: Sequence[float], draw
         for epsilon in (value for value in epsilons if (name, value) not in done):
             start, found = time.perf_counter(), []
             for _ in range(draws):
-                model = up.PrivateRegressor(epsilon, peers.DELTA, label_bound=1.0)
+                model = up.PrivateRegressor(epsilon, shared.DELTA, label_bound=1.0)
                 found.append(data.r2(model.fit(data.X, data.y, public=data.public).predict(data.X_test)))
             seconds = (time.perf_counter() - start) / draws
             record = {"problem": name, "epsilon": epsilon, "method": OURS, "settings": {}, "r2": found}
@@ -85,18 +87,20 @@ def ours(results: Results, names: Sequence[str], epsilons: Sequence[float], draw
             )
 
 
-def cheap(bench: peers.Bench, missing: Callable[[str, float | None], bool], epsilons: Sequence[float]) -> Iterator[Any]:
+def cheap(
+    bench: shared.Bench, missing: Callable[[str, float | None], bool], epsilons: Sequence[float]
+) -> Iterator[Any]:
     """Everything but Opacus."""
 
     def lacking(method: str) -> list[float]:
         return [epsilon for epsilon in epsilons if missing(method, epsilon)]
 
-    for kind in peers.KINDS:
+    for kind in shared.KINDS:
         if missing(f"not private, {kind}", None):
             yield from peers.not_private_peer(kind, bench)
     if todo := lacking("LESS, one round"):
         yield from peers.less_peer(bench, todo)
-    for kind in peers.KINDS:
+    for kind in shared.KINDS:
         if todo := lacking(f"AdaSSP, {kind}"):
             yield from peers.adassp_peer(kind, bench, todo)
     if todo := lacking("Algorithm 1"):
@@ -107,7 +111,7 @@ def run(results: Results, names: Sequence[str], epsilons: Sequence[float], metho
     """All cells of the peers that are not there yet, Opacus last."""
     done = {(record["problem"], record["epsilon"], record["method"]) for record in results.read("peers.jsonl")}
 
-    def keep(name: str, records: Iterator[peers.Record]) -> None:
+    def keep(name: str, records: Iterator[shared.Record]) -> None:
         for record in records:
             results.write({"problem": name} | record)
             mean, spread = np.mean(record["r2"]), _spread(record["r2"])
@@ -124,19 +128,19 @@ def run(results: Results, names: Sequence[str], epsilons: Sequence[float], metho
         return missing
 
     for name in names:
-        keep(name, cheap(peers.Bench(problem(name)), missing_of(name), epsilons))
+        keep(name, cheap(shared.Bench(problem(name)), missing_of(name), epsilons))
     for name in names:
-        bench = peers.Bench(problem(name))
-        for kind in peers.KINDS:
+        bench = shared.Bench(problem(name))
+        for kind in shared.KINDS:
             todo = [
                 (promise, epsilon)
-                for promise in (peers.REPLACE, peers.REMOVE)
+                for promise in (opacus.REPLACE, opacus.REMOVE)
                 for epsilon in epsilons
-                if missing_of(name)(peers.opacus_name(kind, promise), epsilon)
+                if missing_of(name)(opacus.opacus_name(kind, promise), epsilon)
             ]
             if todo:
                 log = lambda **record: results.write(record, "tried.jsonl")  # noqa: E731
-                keep(name, peers.opacus_peer(kind, bench, todo, log))
+                keep(name, opacus.opacus_peer(kind, bench, todo, log))
             bench.made.clear()
 
 
@@ -154,14 +158,16 @@ def tables(results: Results, names: Sequence[str]) -> None:
             continue
         table = Table(title=name)
         table.add_column("method")
-        for epsilon in peers.EPSILONS:
+        for epsilon in shared.EPSILONS:
             table.add_column(f"ε = {epsilon:g}", justify="right")
         for method in dict.fromkeys(record["method"] for record in own):
             cells = {record["epsilon"]: record["r2"] for record in own if record["method"] == method}
             if None in cells:
-                table.add_row(method, *[f"{np.mean(cells[None]):.4f}"] * len(peers.EPSILONS))
+                table.add_row(method, *[f"{np.mean(cells[None]):.4f}"] * len(shared.EPSILONS))
                 continue
-            shown = [f"{np.mean(cells[e]):.4f} ± {_spread(cells[e]):.4f}" if e in cells else "" for e in peers.EPSILONS]
+            shown = [
+                f"{np.mean(cells[e]):.4f} ± {_spread(cells[e]):.4f}" if e in cells else "" for e in shared.EPSILONS
+            ]
             table.add_row(method, *shown)
         console.print(table)
 
@@ -172,7 +178,7 @@ def verdict(results: Results, names: Sequence[str]) -> None:
         (record["problem"], record["epsilon"], record["method"]): np.mean(record["r2"]) for record in results.read()
     }
     judged, behind = 0, []
-    for name, epsilon in ((name, epsilon) for name in names for epsilon in peers.EPSILONS):
+    for name, epsilon in ((name, epsilon) for name in names for epsilon in shared.EPSILONS):
         rivals = {
             method: value
             for (where, at, method), value in cells.items()
@@ -227,13 +233,13 @@ def main() -> None:
     default = Path(__file__).resolve().parents[1] / "build" / "private_frontier"
     parser.add_argument("--out", type=Path, default=default, help="folder of the results")
     parser.add_argument("--problems", nargs="+", default=list(ORDER), choices=ORDER)
-    parser.add_argument("--epsilons", nargs="+", type=float, default=list(peers.EPSILONS))
+    parser.add_argument("--epsilons", nargs="+", type=float, default=list(shared.EPSILONS))
     parser.add_argument("--methods", nargs="+", default=[""], help="beginnings of the names of methods to run")
     parser.add_argument("--table", action="store_true", help="print what there is and run nothing")
     parser.add_argument("--check", action="store_true", help="compare the search with Opacus itself and run nothing")
     arguments = parser.parse_args()
     if arguments.check:
-        print(*peers.checks(peers.Bench(problem(arguments.problems[0]))), sep="\n")
+        print(*opacus.checks(shared.Bench(problem(arguments.problems[0]))), sep="\n")
         return
     results = Results(arguments.out)
     if not arguments.table:
