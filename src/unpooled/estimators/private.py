@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Tags
 
-from ..arrays import Array, namespace
 from ..bases import Basis, EmpiricalFeatures
 from ..bases.empirical import check_size
 from ..blocks.arrays import ArraySource
@@ -20,7 +17,7 @@ from ..blocks.base import Rows
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
 from ..messages import shown
-from ..privacy import Guarantee, Ledger, Spent
+from ..privacy import Guarantee, Spent
 from ..privacy.checks import budget, count, positive
 from ..private_rounds.asking import Custodian, held
 from ..private_rounds.frame import Frame, public_frame
@@ -28,13 +25,13 @@ from ..private_rounds.inputs import MADE_UP, inputs_asked
 from ..private_rounds.learner import learn
 from ..private_rounds.questions import check_can_be_drawn
 from ..summaries.accumulate import mapped_once
-from . import private_storage
 from .less_public import site_counts
 from .on_engine import OnEngine
 from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
+from .private_model import PrivateModel
 from .private_plan import MOST_FEATURES, PrivatePlan, decided
 from .private_rows import PrivateRows, described
-from .span import SpanModel, check_choice, check_fitted
+from .span import check_choice
 
 LOSSES = ("auto", "huber", "correntropy")
 NOISES = ("total", "site")
@@ -45,7 +42,7 @@ CAREFUL = 3.0  # times larger may moments be than those of made-up rows, whose c
 SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
 
 
-class PrivateRegressor(OnEngine, SpanModel):
+class PrivateRegressor(OnEngine, PrivateModel):
     """Differentially private kernel regression: rounds of residual statistics with noise (docs/privacy/rounds.md).
 
     The records are only ever asked for sums: counts of labels at first, then in each round Σ ψ(y - f(x)) Wz over all
@@ -130,13 +127,6 @@ class PrivateRegressor(OnEngine, SpanModel):
         self.engine = engine
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        tags.regressor_tags.poor_score = True  # on the few hundred rows of scikit-learn's checks noise drowns all
-        tags.non_deterministic = True
-        return tags
-
     def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None) -> PrivateRegressor:
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
 
@@ -144,7 +134,7 @@ class PrivateRegressor(OnEngine, SpanModel):
         value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
         """
         self._check_parameters()
-        ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+        ledger = self._opened_ledger()
         known = public is not None or isinstance(self.kernel, Basis)
         basis: Basis | None = None
         if known:
@@ -186,14 +176,6 @@ class PrivateRegressor(OnEngine, SpanModel):
             conditions=(SECURE,) if found and self.noise == "total" else (),
         )  # fmt: skip
         return self
-
-    def predict(self, X: Any) -> Array:
-        """f(X), moved into [-c, c] where there is a label bound; rows as for other models."""
-        values = super().predict(X)
-        if self.label_bound is None:
-            return values
-        c = float(self.label_bound)
-        return namespace(values).clip(values, -c, c)
 
     def _rounds(
         self, rows: PrivateRows, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
@@ -245,18 +227,8 @@ class PrivateRegressor(OnEngine, SpanModel):
         check_choice("loss", self.loss, LOSSES)
         check_choice("noise", self.noise, NOISES)
         count("random_state", self.random_state, 0)
-        if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
-            raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
+        self._check_ledger()
         check_bounded(self.kernel)
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_fitted(self)
-        return private_storage.to_parts(self)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PrivateRegressor:
-        model: PrivateRegressor = private_storage.from_parts(cls, header, arrays)
-        return model
 
 
 def _length(public: Any) -> int:

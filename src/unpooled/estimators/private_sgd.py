@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Tags
 
-from ..arrays import Array, namespace
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..bases.empirical import check_size
 from ..kernels import Kernel
-from ..messages import shown
-from ..privacy import Approximate, Event, Guarantee, Ledger, Spent
+from ..privacy import Approximate, Event, Guarantee, Spent
 from ..privacy.checks import budget, count, positive
 from ..privacy.extra import opendp
 from ..solvers.sgd import descend, drawn, one_by_one, shuffled, within
 from ..solvers.sgd_simulation import MOST_ROWS, coordinates
 from ..solvers.shrinkage import shrunk
-from . import private_storage
 from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
+from .private_model import PrivateModel
 from .private_rows import PrivateRows
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
-from .span import SpanModel, check_choice, check_fitted
+from .span import check_choice
 
 METHODS = ("tight", "paper")
 IN_MEMORY = 1 << 27  # features that are kept for all passes: 1 GiB. Beyond, each batch is mapped anew
@@ -33,7 +29,7 @@ MECHANISM = "discrete Gaussian noise on the outcome of stochastic gradient desce
 PURPOSE = {"tight": "the weights of a regression", "paper": "the weights of a regression (Algorithm 1 of paper 004)"}
 
 
-class PrivateSGDRegressor(SpanModel):
+class PrivateSGDRegressor(PrivateModel):
     """Differentially private regression: descent from zero, and noise on where it ends (Wang and Guo 2024, mended).
 
     ``method="tight"`` visits every record once in each of several shuffled passes, in batches, with residuals clipped
@@ -137,13 +133,6 @@ class PrivateSGDRegressor(SpanModel):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        tags.regressor_tags.poor_score = True  # on the few hundred rows of scikit-learn's checks noise drowns all
-        tags.non_deterministic = True
-        return tags
-
     def fit(self, X: Any, y: Any, public: Any = None) -> PrivateSGDRegressor:
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
 
@@ -151,7 +140,7 @@ class PrivateSGDRegressor(SpanModel):
         value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
         """
         self._check_parameters()
-        ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+        ledger = self._opened_ledger()
         basis, rows = self._basis_and_rows(X, y, public)
         budget(self.epsilon, self.delta, rows.n_rows)
         if self.method == "paper":
@@ -174,12 +163,6 @@ class PrivateSGDRegressor(SpanModel):
             public=(*facts, "all arguments and the plan"),
         )  # fmt: skip
         return self
-
-    def predict(self, X: Any) -> Array:
-        """f(X) moved into [-c, c], of shape (n,); rows as for other models."""
-        values = super().predict(X)
-        c = float(self.label_bound)
-        return namespace(values).clip(values, -c, c)
 
     def _descent(self, rows: PrivateRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
         """The weights before there is noise on them: never kept, never shown."""
@@ -262,8 +245,7 @@ class PrivateSGDRegressor(SpanModel):
             check_choice("precondition", self.precondition, ("auto",))
         elif self.precondition is not None:
             positive("precondition", self.precondition)
-        if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
-            raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
+        self._check_ledger()
         self._check_what_the_method_has()
         check_bounded(self.kernel)
 
@@ -276,12 +258,3 @@ class PrivateSGDRegressor(SpanModel):
         given += [name for name in ("lam", "averaged", "intercept") if getattr(self, name)]
         if given:
             raise ValueError(f"Algorithm 1 has no {', '.join(given)}: leave that out, or use method='tight'")
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_fitted(self)
-        return private_storage.to_parts(self)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PrivateSGDRegressor:
-        model: PrivateSGDRegressor = private_storage.from_parts(cls, header, arrays)
-        return model

@@ -1,0 +1,50 @@
+"""What private models share: one label, noise in every fit, predictions within the label bound, files, a ledger."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import Tags
+
+from ..arrays import Array, namespace
+from ..messages import shown
+from ..privacy import Ledger
+from . import private_storage
+from .span import SpanModel, check_fitted
+
+
+class PrivateModel(SpanModel):
+    """A private model in the span of a basis; ``label_bound`` and ``ledger`` are among its arguments."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        tags.regressor_tags.poor_score = True  # on the few hundred rows of scikit-learn's checks noise drowns all
+        tags.non_deterministic = True
+        return tags
+
+    def predict(self, X: Any) -> Array:
+        """f(X), of shape (n,), moved into [-c, c] where there is a label bound c; rows as for other models."""
+        values = super().predict(X)
+        if self.label_bound is None:
+            return values
+        c = float(self.label_bound)
+        return namespace(values).clip(values, -c, c)
+
+    def _check_ledger(self) -> None:
+        if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
+            raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
+
+    def _opened_ledger(self) -> Ledger | None:
+        return Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_fitted(self)
+        return private_storage.to_parts(self)
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        model: Self = private_storage.from_parts(cls, header, arrays)
+        return model
