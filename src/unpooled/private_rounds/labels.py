@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from .questions import Counts
 
@@ -16,6 +17,7 @@ MOST_BINS, FEWEST_BINS = 64, 8
 WANTED, USABLE = 0.06, 0.1  # noise on the share of a bin: what the looks are given budget for, and what still tells
 LEAST_SHARE, MOST_SHARE = 0.01, 0.15  # of μ²
 DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # without a bound
+CLEAR = 0.02  # noise on the share of a bin up to which bins speak for themselves
 NOISE = 2.0  # standard deviations of noise that a bin must have to count
 NEAR = 3.0  # standard deviations to either side that a closer look covers
 PURPOSES = ("where the labels lie", "a closer look at the labels")
@@ -50,9 +52,14 @@ def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[
     bounded = math.isfinite(label_bound)
     edges = np.linspace(-label_bound, label_bound, bins + 1) if bounded else DECADES
     law = None
+    seen: list[tuple[np.ndarray, float, np.ndarray]] = []
     for look in range(LOOKS):
         values, sigma = yield Counts(edges), mu / math.sqrt(LOOKS), PURPOSES[look > 0]
-        found = read(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
+        seen.append((values, sigma, edges))
+        if sigma > CLEAR and (bounded or look > 0):
+            found = fitted(seen if bounded else seen[1:])
+        else:
+            found = read(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
         if found is None:
             break  # nothing but noise: that too was seen through noise
         law = found
@@ -60,6 +67,26 @@ def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[
         edges = np.linspace(law.centre - width, law.centre + width, bins + 1)
     spread = label_bound / 2 if bounded else 1.0
     return law or LabelLaw(0.0, spread**2, spread**2)
+
+
+def fitted(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw:
+    """The normal law that fits noised shares best, of all looks together: least squares, which is most likely.
+
+    Single bins would be lost in such noise, and all of them together are not.
+    """
+    low, high = looks[0][2][0], looks[0][2][-1]
+    centres, spreads = np.linspace(low, high, 41), (high - low) * np.geomspace(1 / 256, 1 / 2, 29)
+    for _ in range(2):
+        misfit = np.zeros((len(centres), len(spreads)))
+        for shares, sigma, edges in looks:
+            below = ndtr((edges - centres[:, None, None]) / spreads[:, None])
+            expected = np.diff(below, axis=-1, prepend=0.0, append=1.0)
+            misfit += np.sum((shares - expected) ** 2, axis=-1) / sigma**2
+        i, j = np.unravel_index(np.argmin(misfit), misfit.shape)
+        centre, spread = float(centres[i]), float(spreads[j])
+        step, ratio = centres[1] - centres[0], spreads[1] / spreads[0]
+        centres, spreads = np.linspace(centre - step, centre + step, 21), spread * np.geomspace(1 / ratio, ratio, 9)
+    return LabelLaw(centre, spread**2, 0.25 * spread**2)
 
 
 def _noise(n: int, mu: float) -> float:
