@@ -6,6 +6,7 @@ a fault has to be caught, the runs leave more than seven standard deviations.
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import unpooled as up
 from cli_cases import answer_of, call, said
 from unpooled.auditing import FAULTS, SHIPPED, Mechanism, audit, lower_bound, worst_neighbours
 from unpooled.auditing.audit import _makers
+from unpooled.auditing.estimate import attainable
 from unpooled.auditing.of_summaries import furthest, public_basis
 from unpooled.privacy import Private, epsilon_of, mu_for
 from unpooled.summaries.private import asked
@@ -51,6 +53,35 @@ def test_the_table_prints_and_goes_to_json(table):
     content = json.loads(table.to_json())
     assert content["kept"] is True
     assert {row["verdict"] for row in content["rows"]} == {"within its claim", "caught"}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_mechanism_is_refuted_once_the_noise_is_taken_out(name, monkeypatch):
+    """Or its line would be no evidence: the quick audit has to see a mechanism that adds nothing."""
+    monkeypatch.setattr("unpooled.privacy.noise._with_noise", lambda units, _scale: units)
+    mechanism = SHIPPED[name]()
+    if mechanism.many is None:  # a fit without noise gives the same numbers every time, so a few are enough
+        outputs = [np.stack([np.ravel(mechanism.release(data)) for _ in range(2)]) for data in mechanism.neighbours]
+        for found in outputs:
+            np.testing.assert_array_equal(found[0], found[1])
+        each = {id(data): found[0] for data, found in zip(mechanism.neighbours, outputs)}
+        mechanism = replace(mechanism, many=lambda data, runs: np.tile(each[id(data)], (runs, 1)))
+    row = audit(mechanism, quick=True, progress=False).rows[0]
+    assert row.attainable > 1.4 * row.epsilon
+    assert row.verdict == "EXCEEDS ITS CLAIM", row
+
+
+def test_runs_that_cannot_refute_a_claim_are_no_evidence_for_it():
+    exact = Mechanism("exact", lambda x: x, (0.0, 1.0), 3.0, 0.01)
+    for runs, verdict in ((100, "too few runs to refute"), (3000, "EXCEEDS ITS CLAIM")):
+        found = audit(exact, runs=runs, progress=False)
+        assert not found.ok
+        assert found.rows[0].verdict == verdict
+        assert found.rows[0].found == pytest.approx(found.rows[0].attainable)
+    for runs, delta, confidence in ((30, 0.0, 0.9), (1000, 0.01, 0.999)):
+        most = lower_bound(np.ones(runs), np.zeros(runs), delta, confidence).epsilon
+        assert attainable(runs, delta, confidence) == pytest.approx(most)
+    assert attainable(30, 0.999) == 0.0
 
 
 @pytest.mark.parametrize("name", [*SHIPPED, *FAULTS])
@@ -189,7 +220,8 @@ def test_names_are_looked_up_before_anything_runs():
 
 def test_the_command_prints_the_table_and_its_exit_code_is_the_verdict():
     pytest.importorskip("opendp")
-    assert "within its claim" in call("audit", "--runs", "100", "noise", "summary-1").stdout
+    assert "within its claim" in call("audit", "--runs", "1000", "noise", "summary-1").stdout
+    assert said("audit", "noise", "--runs", "100", code=7).startswith("discrete Gaussian noise, M = 3: too few runs")
     found = answer_of("audit", "--quick", "noise-small-epsilon")
     assert found["kept"] is True
     assert found["rows"][0]["runs"] == 6000

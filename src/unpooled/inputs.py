@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,31 @@ def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     return np.ascontiguousarray(X)
 
 
+def check_columns(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> None:
+    """Compare the shape and the feature names of X with what is known, and look at no value."""
+    if len(shape) != 2:
+        raise ValueError(f"X must be two-dimensional, rows by features; got an array of shape {shape}")
+    if min(shape) == 0:
+        raise ValueError(f"X has shape {shape}: at least one row and one feature are required")
+    if is_foreign(X):
+        _check_width(estimator, shape[1])
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # check_X says it, once
+            validate_data(estimator, X, reset=False, skip_check_array=True)
+    except (TypeError, ValueError) as error:
+        raise type(error)(_about("X", error)) from None
+
+
+def _check_width(estimator: BaseEstimator, width: int) -> None:
+    if width != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {width} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+
+
 def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
     xp = namespace(X)
     if X.ndim != 2:
@@ -44,11 +70,8 @@ def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
     _refuse_non_finite("X", X, None)
     if reset:
         estimator.n_features_in_ = X.shape[1]
-    elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input"
-        )
+    else:
+        _check_width(estimator, X.shape[1])
     return X
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from .bases import Basis, EmpiricalFeatures
 from .estimators.private_basis import check_bounded, public_features, standard_normal
-from .estimators.private_plan import MOST_FEATURES, decided
+from .estimators.private_plan import decided, usual_features
 from .messages import shown
 from .privacy.checks import budget, count, positive
 from .private_rounds.asking import held
-from .private_rounds.frame import Frame, public_frame
+from .private_rounds.frame import Frame, made_up_frame, public_frame
 from .private_rounds.learner import learn
 from .private_rounds.simulation import MadeUp
 
@@ -127,7 +127,7 @@ def plan(
         raise ValueError(f"explained must be a share between 0 and 1, got {shown(explained)}")
     check_bounded(kernel)
     frame = _frame(public, kernel, n_inputs)
-    M, known = len(frame.moments) - 1, 0 if public is None and not isinstance(kernel, Basis) else int(frame.n_public)
+    M, known = len(frame.moments) - 1, 0 if public is None and not isinstance(kernel, Basis) else frame.basis.n_public_
     found = [_predicted(frame, n, value, delta, label_bound, explained, sites, random_state) for value in epsilons]
     return Plan(n, float(delta), float(explained), M, known, tuple(found))
 
@@ -144,7 +144,14 @@ def _predicted(
 ) -> Prediction:
     spread = SPREAD * (1.0 if label_bound is None else float(label_bound))
     way = decided(
-        n, epsilon, delta, label_bound, n_features=len(frame.moments) - 1, n_public=int(frame.n_public), sites=sites
+        n,
+        epsilon,
+        delta,
+        label_bound,
+        n_features=len(frame.moments) - 1,
+        sites=sites,
+        n_public=None if frame.doubt else frame.basis.n_public_,
+        n_inputs=frame.basis.n_features_in_,
     )
     reached = {}
     for name, smoothness in TARGETS.items():
@@ -152,7 +159,7 @@ def _predicted(
         for draw in range(DRAWS):
             rng = np.random.default_rng([seed, draw])
             truth = MadeUp(frame, n, smoothness, explained, spread, sites, rng)
-            learned, _ = held(learn(frame, n, way.budget(), way.label_bound, way.loss), truth.told)
+            learned, _ = held(learn(frame, n / math.sqrt(sites), way.budget(), way.label_bound, way.loss), truth.told)
             errors.append(truth.error(learned.coef))
         reached[name] = explained - float(np.mean(errors)) / spread**2
     return Prediction(epsilon, **reached, rounds=way.rounds)
@@ -165,9 +172,10 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
         raise ValueError("give public rows as public, or the number of input columns as n_inputs")
     rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
     size = len(rows) if hasattr(rows, "__len__") else math.inf
-    basis = EmpiricalFeatures(kernel, int(max(min(MOST_FEATURES, size // 2), 1)), standardize=True)
+    basis = EmpiricalFeatures(kernel, usual_features(int(min(size, 10_000))), standardize=True)
     try:
         basis.fit(rows)
     except (TypeError, ValueError) as error:
         raise type(error)(f"public: {error}") from None
-    return public_frame(basis, public_features(basis, rows, 500))
+    phi = public_features(basis, rows, 500)
+    return made_up_frame(basis, phi) if public is None else public_frame(basis, phi)

@@ -163,6 +163,11 @@ def is_stream(X: Any) -> bool:
     return isinstance(X, (str, Path, Parquet, Csv)) or is_dask(X)
 
 
+def is_parquet(X: Any) -> bool:
+    """Whether a stream is Parquet, which says how many rows and which columns it has without being read."""
+    return not is_dask(X) and isinstance(_file(X), Parquet)
+
+
 def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
     """Rows to predict, a piece after the other."""
     source = _stream(_by_name(estimator, X, "X"), None, None, None)

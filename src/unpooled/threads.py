@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 import joblib
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 BLOCK_ELEMENTS = 1 << 20  # 8 MiB of float64: a few blocks fit the outer cache, overheads vanish
@@ -89,12 +90,21 @@ def stretches(n: int, length: int) -> list[slice]:
 
 
 def for_each(work: Callable[[slice], None], blocks: list[slice]) -> None:
-    """Run ``work`` on every block, on all allowed threads; the first error is raised."""
+    """Run ``work`` on every block, on all allowed threads; the first error is raised.
+
+    What the caller has set with ``np.errstate`` holds on all of them: NumPy would start each with its defaults.
+    """
     n_threads = min(allowed_threads(), len(blocks)) if len(blocks) > 1 else 1
     if n_threads == 1:
         for block in blocks:
             work(block)
         return
+    how: Any = {**np.geterr(), "call": np.geterrcall()}
+
+    def alike(block: slice) -> None:
+        with np.errstate(**how):
+            work(block)
+
     with one_blas_thread, ThreadPoolExecutor(n_threads) as pool:
-        for done in [pool.submit(work, block) for block in blocks]:
+        for done in [pool.submit(alike, block) for block in blocks]:
             done.result()

@@ -46,8 +46,9 @@ def audit(
 
     Returns
     -------
-    Audit, which prints as a table; ``ok`` says whether no claim was refuted and every planted fault was caught. A claim
-    that was not refuted is not proved: docs/privacy/audit.md.
+    Audit, which prints as a table; ``ok`` says whether no claim was refuted and every planted fault was caught. It is
+    False too where the runs are too few to refute a claim, whatever the mechanism does. A claim that was not refuted
+    is not proved: docs/privacy/audit.md.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from ..privacy.noise import GridGaussian
 # What is claimed where the library is audited. A run shows little of a δ that is far below one in the number of runs,
 # and little of an ε near zero; the code that is run is the same for every ε and δ.
 EPSILON, DELTA = 3.0, 0.01
+FEW_RUNS_EPSILON = 1.0  # where every run is a call: few runs can only refute a small ε
 RUNS, QUICK_RUNS = 200_000, 6_000  # OpenDP draws about 85,000 numbers a second
 
 

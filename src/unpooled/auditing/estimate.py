@@ -71,9 +71,8 @@ def lower_bound(
     runs = len(P)
     if runs < LEAST_RUNS:
         raise ValueError(f"runs must be at least {LEAST_RUNS}, or nothing can be said; got {runs}")
-    choosing = math.ceil(CHOOSING * runs)
-    counted = runs - choosing
-    alpha = (1.0 - confidence) / 2.0  # for each of the two rates
+    counted, alpha = _counted(runs), _alpha(confidence)
+    choosing = runs - counted
 
     def epsilon(low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return np.log(np.maximum(low - delta, 1e-300) / high)
@@ -92,6 +91,23 @@ def lower_bound(
         found.append(max(0.0, float(value(low, high))))
     as_gaussian = epsilon_of(found[1], delta) if delta > 0 else (math.inf if found[1] > 0 else 0.0)
     return LowerBound(found[0], as_gaussian, found[1], delta, runs, confidence)
+
+
+def attainable(runs: int, delta: float, confidence: float = CONFIDENCE) -> float:
+    """The largest ε that so many runs can prove: that of outputs which tell S from S' without error."""
+    counted, alpha = np.asarray(_counted(runs)), _alpha(confidence)
+    low, high = _low(counted, int(counted), alpha), _high(np.asarray(0), int(counted), alpha)
+    return max(0.0, float(np.log(np.maximum(low - delta, 1e-300) / high)))
+
+
+def _counted(runs: int) -> int:
+    """The runs that are left when the rule is chosen."""
+    return runs - math.ceil(CHOOSING * runs)
+
+
+def _alpha(confidence: float) -> float:
+    """For each of the two rates."""
+    return (1.0 - confidence) / 2.0
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from . import of_models, of_noise, of_summaries
+from .batches import FEW_RUNS_EPSILON
 from .mechanism import Mechanism
-
-FEW_RUNS_EPSILON = 8.0
 
 
 def every_run_a_call(mechanism: Mechanism, runs: int = 5_000, quick_runs: int = 200) -> Mechanism:
     """The same without anything taken together: what a user calls is called in every run.
 
-    That is slow. Few runs show more of a large ε.
+    That is slow, and few runs can refute a small ε only: claim one.
     """
     name, note = f"{mechanism.name}, call by call", "the call that a user makes, in every run"
     return replace(mechanism, name=name, many=None, runs=runs, quick_runs=quick_runs, note=note)
@@ -33,4 +32,7 @@ SHIPPED: dict[str, Callable[[], Mechanism]] = {
     "sgd-tight-calls": lambda: every_run_a_call(of_models.tight_descent(FEW_RUNS_EPSILON)),
     "sgd-paper": of_models.paper_descent,
     "regressor": of_models.rounds,
+    "regressor-no-public": of_models.rounds_without_public_rows,
+    "regressor-no-bound": of_models.rounds_without_bound,
+    "regressor-sites": of_models.rounds_at_sites,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..bases import CosineFeatures, RandomFeatures
@@ -10,7 +12,7 @@ from ..estimators.private_rows import described
 from ..estimators.private_sgd_plan import paper_plan, tight_plan
 from ..kernels import Gaussian
 from ..solvers.sgd import drawn, one_by_one, within
-from .batches import DELTA, EPSILON, QUICK_RUNS, RUNS, with_noise
+from .batches import DELTA, EPSILON, FEW_RUNS_EPSILON, QUICK_RUNS, RUNS, with_noise
 from .mechanism import Mechanism
 from .neighbours import Rows, worst_neighbours
 
@@ -102,31 +104,86 @@ def paper_descent() -> Mechanism:
     )
 
 
-def rounds(epsilon: float = 8.0) -> Mechanism:
-    """PrivateRegressor from one end to the other, by its coefficients and intercept.
+def rounds() -> Mechanism:
+    """PrivateRegressor from one end to the other, with a label bound and a public basis."""
+    return _rounds("PrivateRegressor", PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, _basis(), rounds=2))
 
-    Every round asks what the answers before suggest, so nothing can be made once for all runs. The record is the one
-    whose features are furthest from their mean, its label at the bound and then at the opposite one; all other labels
-    are 0, so that residuals stay small beside it.
+
+def rounds_without_public_rows() -> Mechanism:
+    """The same with features of made-up rows: noised counts of the input are asked for first, and shown by the basis.
+
+    The record changes sides with its label. It takes more rows before anything is asked of inputs at this ε.
     """
-    basis = RandomFeatures(Gaussian(1.0), 2).fit(PUBLIC)
-    model = PrivateRegressor(epsilon, DELTA, LABEL_BOUND, basis, rounds=3)
-    X = np.tile(PUBLIC[::5], (2, 1))
-    X[0] = PUBLIC[int(np.argmax(np.linalg.norm(basis.features(PUBLIC) - basis.mean_, axis=1)))]
+    kernel = Gaussian(1.0)  # without a length scale to look for it is three times as fast
+    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, kernel, n_features=2, rounds=2)
+    X = np.tile(PUBLIC, (2, 1))
+    X[0] = PUBLIC[-1]
     label = np.zeros(len(X))
     label[0] = LABEL_BOUND
+    other = X.copy()
+    other[0] = PUBLIC[0]
 
-    def release(data: Rows) -> np.ndarray:
-        model.fit(*data)
-        return np.append(np.ravel(model.coef_), model.intercept_)
+    def shown(fitted: PrivateRegressor) -> np.ndarray:
+        points = np.asarray(fitted.basis_.features(PUBLIC[::24]))
+        return np.concatenate([_coefficients(fitted), points.ravel()])
 
+    return _calls("PrivateRegressor, no public rows", model, ((X, label), (other, -label)), shown)
+
+
+def rounds_without_bound() -> Mechanism:
+    """The same without a label bound: counts of labels are asked for first, and the loss is correntropy.
+
+    The other labels spread as far as that of the record: beside nothing but zeros it would be an outlier, and ignored.
+    """
+    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, None, _basis(), rounds=2)
+    return _rounds("PrivateRegressor, no label bound", model, labels=LABEL_BOUND)
+
+
+def rounds_at_sites() -> Mechanism:
+    """The same at two sites, each of which adds all the noise that its sums need.
+
+    What is shown is the model, which has the noise of both; it is audited as what it is, and not a site's message.
+    """
+    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, _basis(), rounds=2, noise="site")
+    return _rounds("PrivateRegressor, noise of 2 sites", model, sites=2)
+
+
+def _rounds(name: str, model: PrivateRegressor, sites: int = 1, labels: float = 0.0) -> Mechanism:
+    """Neighbours by hand, because every round asks what the answers before suggest.
+
+    The record is the one whose features are furthest from their mean, its label at the bound and then at the opposite
+    one; all other labels are 0, so that residuals stay small beside it, or reach from -``labels`` to ``labels``.
+    """
+    basis = model.kernel
+    X = np.tile(PUBLIC[::5], (2, 1))
+    X[0] = PUBLIC[int(np.argmax(np.linalg.norm(basis.features(PUBLIC) - basis.mean_, axis=1)))]
+    label, opposite = (np.append(end, np.linspace(-labels, labels, len(X) - 1)) for end in (LABEL_BOUND, -LABEL_BOUND))
+    names = None if sites == 1 else np.arange(len(X)) % sites
+    return _calls(name, model, ((X, label), (X, opposite)), _coefficients, names)
+
+
+def _calls(
+    name: str,
+    model: PrivateRegressor,
+    neighbours: tuple[Rows, Rows],
+    shown: Callable[[PrivateRegressor], np.ndarray],
+    sites: np.ndarray | None = None,
+) -> Mechanism:
     return Mechanism(
-        "PrivateRegressor",
-        release,
-        ((X, label), (X, -label)),
-        epsilon,
-        DELTA,
+        name,
+        lambda data: shown(model.fit(data[0], data[1], sites=sites)),
+        neighbours,
+        model.epsilon,
+        model.delta,
         runs=3_000,
         quick_runs=120,
         note="the call that a user makes, in every run",
     )
+
+
+def _coefficients(model: PrivateRegressor) -> np.ndarray:
+    return np.append(np.ravel(model.coef_), model.intercept_)
+
+
+def _basis() -> RandomFeatures:
+    return RandomFeatures(Gaussian(1.0), 2).fit(PUBLIC)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .estimate import LowerBound
+from .estimate import LowerBound, attainable
 from .mechanism import Mechanism
 
 HEADS = ("mechanism", "claimed ε", "at δ", "found ε ≥", "if Gaussian", "runs", "verdict")
@@ -14,7 +14,10 @@ HEADS = ("mechanism", "claimed ε", "at δ", "found ε ≥", "if Gaussian", "run
 
 @dataclass(frozen=True)
 class Audited:
-    """One line: ``found`` is the lower bound that decides, ``found_if_gaussian`` the one that assumes more."""
+    """One line: ``found`` is the lower bound that decides, ``found_if_gaussian`` the one that assumes more.
+
+    ``attainable`` is the largest bound that so many runs can show: that of outputs without any noise.
+    """
 
     name: str
     fault: bool
@@ -23,13 +26,15 @@ class Audited:
     found: float
     found_if_gaussian: float
     runs: int
+    attainable: float
     note: str = ""
 
     @classmethod
     def of(cls, mechanism: Mechanism, bound: LowerBound) -> Audited:
         """The line of a mechanism."""
         m, b = mechanism, bound
-        return cls(m.name, m.fault, m.epsilon, m.delta, b.epsilon, b.gaussian_epsilon, b.runs, m.note)
+        most = attainable(b.runs, m.delta, b.confidence)
+        return cls(m.name, m.fault, m.epsilon, m.delta, b.epsilon, b.gaussian_epsilon, b.runs, most, m.note)
 
     @property
     def exceeds(self) -> bool:
@@ -37,13 +42,20 @@ class Audited:
         return self.found > self.epsilon
 
     @property
+    def can_refute(self) -> bool:
+        """Whether so many runs could refute the claim at all; where not, they are no evidence for it."""
+        return self.attainable > self.epsilon
+
+    @property
     def ok(self) -> bool:
-        """A claim must not be refuted; that of a planted fault must be."""
-        return self.exceeds == self.fault
+        """A claim must not be refuted though it could have been; that of a planted fault must be."""
+        return self.can_refute and self.exceeds == self.fault
 
     @property
     def verdict(self) -> str:
         """In words."""
+        if not self.can_refute:
+            return "too few runs to refute"
         if self.fault:
             return "caught" if self.exceeds else "NOT CAUGHT"
         return "EXCEEDS ITS CLAIM" if self.exceeds else "within its claim"
@@ -70,7 +82,7 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether no claim was refuted, and every planted fault caught."""
+        """Whether every claim could have been refuted and none was, and every planted fault was caught."""
         return all(row.ok for row in self.rows)
 
     @property

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 def audit(
     out: Out,
     name: Annotated[list[str] | None, typer.Argument(help="What to audit; all that there is without a name.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs: half a minute and not several minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs: a minute and not several minutes.")] = False,
     runs: Annotated[int | None, typer.Option(min=30, help="Runs on each of two data sets.")] = None,
 ) -> dict[str, Any]:
     """Run every private mechanism many times on neighbouring data sets, and bound its ε from below.
 
-    Planted faults have to be caught. The exit code is not 0 where one was not, or where a mechanism exceeds its claim.
+    Planted faults have to be caught. The exit code is not 0 where one was not, where a mechanism exceeds its claim, or
+    where the runs are too few to refute a claim.
     """
     from ..auditing import FAULTS, SHIPPED
     from ..auditing import audit as run
@@ -49,7 +50,7 @@ class NotKept(Problem):
     def __init__(self, found: Audit) -> None:
         self.reasons = [
             f"{row.name}: {row.verdict.lower()} (claimed ε = {row.epsilon:g} at δ = {row.delta:g}, found "
-            f"ε ≥ {row.found:.2f} in {row.runs} runs)"
+            f"ε ≥ {row.found:.2f} in {row.runs} runs, which can show {row.attainable:.2f} at most)"
             for row in found.rows
             if not row.ok
         ]

@@ -9,7 +9,6 @@ from ..bases import Basis
 from ..privacy import Private, Reservation
 from ..privacy.checks import budget
 from ..site import Policy, facts
-from ..sources import open_labeled
 from ..summaries import Summary
 from ..summaries.private import asked
 from .codes import REFUSED, USAGE, Problem
@@ -57,9 +56,10 @@ def summarized(
         out.warn(
             "without --ledger nobody keeps count of what is spent: two summaries of the same rows cost more than one"
         )
+    unread = question.checked(rows, y)
     reservation = question.charge()
     with out.working("reading"):
-        source = open_labeled(basis, rows, y, None)
+        source = question.opened(rows, y) if unread is None else unread
     budget(privacy.epsilon, privacy.delta, source.n_rows)
     summary = question.release(source, None, verbose=1)
     if not question.contents.residual:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..messages import shown
 from ..privacy import Guarantee, Spent
 from ..privacy.checks import budget, count, positive
 from ..private_rounds.asking import Custodian, held
-from ..private_rounds.frame import Frame, public_frame
+from ..private_rounds.frame import Frame, made_up_frame, public_frame
 from ..private_rounds.inputs import MADE_UP, inputs_asked
 from ..private_rounds.learner import learn
 from ..private_rounds.questions import check_can_be_drawn
@@ -29,7 +28,7 @@ from .less_public import site_counts
 from .on_engine import OnEngine
 from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
 from .private_model import PrivateModel
-from .private_plan import MOST_FEATURES, PrivatePlan, decided
+from .private_plan import PrivatePlan, decided, usual_features
 from .private_rows import PrivateRows, described
 from .span import check_choice
 
@@ -37,8 +36,6 @@ LOSSES = ("auto", "huber", "correntropy")
 NOISES = ("total", "site")
 SMALLEST, LARGEST = 1e-100, 1e100  # label bounds whose squares are numbers still
 MECHANISM = "discrete Gaussian noise on rounds of residual sums"
-WORTH = 50.0  # public rows that made-up ones are worth
-CAREFUL = 3.0  # times larger may moments be than those of made-up rows, whose columns are independent
 SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
 
 
@@ -157,8 +154,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         else:
             frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
-        check_can_be_drawn(rows.n_rows, plan.n_features, plan.mu)
         events = [event for _, event in plan.events()]
+        for mu in (plan.mu, min(event.mu for event in events)):
+            check_can_be_drawn(rows.n_rows, plan.n_features, mu)
         paying = contextlib.nullcontext() if ledger is None else ledger.charge(events, "a private regression")
         with paying, warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # one that some value has caused would tell of a record
@@ -188,13 +186,14 @@ class PrivateRegressor(OnEngine, PrivateModel):
             source.n_outputs, source.one_target, source.target_names = 1, True, ()
         spent: list[Spent] = []
         custodian = Custodian(source, rows.n_rows, plan.label_bound, engine, adding)
+        counting = rows.n_rows / math.sqrt(adding)  # so many records would have as much to say through one noise
         with engine.session():
             if frame is None:
-                looking = inputs_asked(rows.n_rows, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
+                looking = inputs_asked(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
                 made_up, spent = held(looking, custodian.ask)
                 frame = self._frame_of(made_up)
             custodian.source, mapped = mapped_once(source, frame)
-            learner = learn(frame, rows.n_rows, plan.budget(), plan.label_bound, plan.loss)
+            learner = learn(frame, counting, plan.budget(), plan.label_bound, plan.loss)
             learned, more = held(learner, lambda question, mu: custodian.ask(question, mu, frame, mapped))
         return learned, frame, spent + more
 
@@ -205,10 +204,10 @@ class PrivateRegressor(OnEngine, PrivateModel):
         if hasattr(self, "feature_names_in_"):
             basis.feature_names_in_ = self.feature_names_in_
             basis._remember()
-        return replace(public_frame(basis, np.asarray(basis.features(made_up[:500])), WORTH), careful=CAREFUL)
+        return made_up_frame(basis, np.asarray(basis.features(made_up[:500])))
 
     def _wanted(self, n_public: int) -> int:
-        return max(min(MOST_FEATURES, n_public // 2), 1) if isinstance(self.n_features, str) else int(self.n_features)
+        return usual_features(n_public) if isinstance(self.n_features, str) else int(self.n_features)
 
     def _new_basis(self, kernel: Kernel, n_public: int) -> Basis:
         seed = int(self.random_state)

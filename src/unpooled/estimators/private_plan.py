@@ -14,9 +14,14 @@ from ..private_rounds.inputs import PURPOSE, inputs_share
 from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
 from ..private_rounds.learner import CHECKING, Budget
 
-ROUNDS, MANY_ROUNDS = 8, 12  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
-RICH = 10_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
+ROUNDS, MANY_ROUNDS = 10, 16  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
+RICH = 5_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
 MOST_FEATURES = 500
+
+
+def usual_features(n_public: int) -> int:
+    """Half as many as there are public rows: of the others these rows say little."""
+    return max(min(MOST_FEATURES, n_public // 2), 1)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -12,6 +12,7 @@ from ..arrays import Array, is_numpy, like
 from ..bases.base import Basis
 
 ROWS = 500  # public rows whose lengths stand for all
+DOUBT, CAREFUL = 0.02, 3.0  # of rows that were made up
 FRESH = 50.0  # a public row stands for fresh ones, on which a coordinate may be larger by no more than √FRESH
 
 
@@ -25,7 +26,8 @@ class Frame:
     rotation, shift : V, and Vᵀm: coordinates are Vᵀφ - shift
     moments : (M+1,), q_i: about E z_i² at a fresh row, the constant's first
     lengths : (rows, M+1), z_i² of some rows, as large as they would be at fresh ones
-    n_public : how many rows stand behind the moments
+    doubt : variance that a gradient has in each coordinate, over q_i and the squared distance from the target, because
+        moments are not those of the records; none for public rows, which rounds do well with
     careful : how many times larger the records' moments are taken to be at first
     """
 
@@ -34,7 +36,7 @@ class Frame:
     shift: np.ndarray
     moments: np.ndarray
     lengths: np.ndarray
-    n_public: float
+    doubt: float = 0.0
     careful: float = 1.0
 
     def __post_init__(self) -> None:
@@ -72,10 +74,8 @@ class Frame:
         return self.rotation @ a[1:], float(a[0] - self.shift @ a[1:])
 
 
-def public_frame(basis: Basis, phi: np.ndarray | None, n_public: float | None = None) -> Frame:
+def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
     """The frame of a basis; ``phi`` are features of some of its public rows, for their lengths, if they are at hand.
-
-    ``n_public`` is how many rows they are to be taken for, where they are not as good as public ones.
 
     The coordinates are fitted to the public rows, and their smallest second moments λ_i are smaller there than at
     others. The basis knows by how much, as a function of λ: its ``spread_`` over its ``eigenvalues_``.
@@ -93,7 +93,12 @@ def public_frame(basis: Basis, phi: np.ndarray | None, n_public: float | None = 
         z_sq = _made_up(q)
     else:
         z_sq = ((phi[:ROWS] - basis.mean_) @ V) ** 2 * np.minimum(q / np.maximum(lam, small), FRESH)
-    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq), float(n_public or basis.n_public_))
+    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq))
+
+
+def made_up_frame(basis: Basis, phi: np.ndarray) -> Frame:
+    """The frame of rows that were made up column by column, and are trusted less."""
+    return replace(public_frame(basis, phi), doubt=DOUBT, careful=CAREFUL)
 
 
 def _decomposed(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

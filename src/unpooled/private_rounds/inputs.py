@@ -21,13 +21,13 @@ MADE_UP = 1000  # rows
 PURPOSE = "where the inputs lie"
 
 
-def inputs_share(n: int, mu: float, d: int) -> float:
+def inputs_share(n: float, mu: float, d: int) -> float:
     """The share of μ² for the looks at d columns; nothing where they would tell nothing but noise."""
     share = float(np.clip((math.sqrt(2.0 * d * LOOKS) / (WANTED * n * mu)) ** 2, LEAST_SHARE, MOST_SHARE))
     return share if _noise(n, mu * math.sqrt(share), d) <= USABLE else 0.0
 
 
-def inputs_asked(n: int, mu: float, d: int) -> Generator[Any, tuple[np.ndarray, float], np.ndarray]:
+def inputs_asked(n: float, mu: float, d: int) -> Generator[Any, tuple[np.ndarray, float], np.ndarray]:
     """Coroutine like the learner's: returns made-up rows, of the standard normal law where nothing may be asked."""
     rng = np.random.default_rng(0)  # the same always: what is drawn hides nothing
     if mu == 0:
@@ -57,6 +57,6 @@ def _drawn(rng: np.random.Generator, shares: np.ndarray, noise: float, edges: np
     return edges[chosen] + np.diff(edges)[chosen] * rng.uniform(size=MADE_UP)
 
 
-def _noise(n: int, mu: float, d: int) -> float:
+def _noise(n: float, mu: float, d: int) -> float:
     """On the share of a bin, in one of the looks."""
     return math.sqrt(2.0 * d * LOOKS) / (n * mu)

@@ -32,7 +32,7 @@ class LabelLaw:
     unsure: float
 
 
-def labels_share(n: int, mu: float, label_bound: float) -> float:
+def labels_share(n: float, mu: float, label_bound: float) -> float:
     """The share of μ² for the looks: what makes them tell something, and nothing where that is out of reach.
 
     Without a bound there is no guess to fall back on, and they are taken all the same.
@@ -41,7 +41,7 @@ def labels_share(n: int, mu: float, label_bound: float) -> float:
     return share if math.isinf(label_bound) or _noise(n, mu * math.sqrt(share)) <= USABLE else 0.0
 
 
-def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
+def labels_asked(n: float, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
     """Coroutine like the learner's, with its μ; without budget the guess is 0 ± c/2.
 
     How many bins there are depends on n and μ alone.
@@ -57,7 +57,7 @@ def labels_asked(n: int, mu: float, label_bound: float) -> Generator[Any, tuple[
         values, sigma = yield Counts(edges), mu / math.sqrt(LOOKS), PURPOSES[look > 0]
         seen.append((values, sigma, edges))
         if sigma > CLEAR and (bounded or look > 0):
-            found = fitted(seen if bounded else seen[1:])
+            found: LabelLaw | None = fitted(seen if bounded else seen[1:])
         else:
             found = read(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
         if found is None:
@@ -89,7 +89,7 @@ def fitted(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw:
     return LabelLaw(centre, spread**2, 0.25 * spread**2)
 
 
-def _noise(n: int, mu: float) -> float:
+def _noise(n: float, mu: float) -> float:
     """On the share of a bin, in one of the looks."""
     return math.sqrt(2.0 * LOOKS) / (n * mu)
 

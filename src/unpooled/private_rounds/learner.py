@@ -32,7 +32,7 @@ from .residual_law import EDGES, USABLE, ResidualLaw
 
 MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
 LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntropy": Correntropy}
-LONGER = 0.5  # the quantile of |Wz| that is B
+LONGER = 0.3  # the quantile of |Wz| that is B
 COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
 GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
 WORSE = 1.0  # residuals that have grown by more than this share (and 25 times the noise) were stepped too far for
@@ -114,7 +114,7 @@ class Gradient:
         return (float(s @ (before.values - self.values)) - 5.0 * noise) / length
 
 
-def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -> Generator[Asking, Told, Learned]:
+def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str) -> Generator[Asking, Told, Learned]:
     """Coroutine: yields what to ask and at which price, is sent what came back, returns what was learned."""
     labels: LabelLaw = yield from labels_asked(n, budget.mu * math.sqrt(budget.labels), label_bound)
     belief = Belief(frame.moments, labels.variance, labels.unsure)
@@ -151,7 +151,7 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
             belief.mean,
             message / chosen.weights / seen,
             (sigma / chosen.weights / seen) ** 2,
-            frame.moments * (before.scale**2 / n + apart / frame.n_public + chosen.unseen) / seen**2,
+            frame.moments * (before.scale**2 / n + apart * frame.doubt + chosen.unseen) / seen**2,
         )
         if made_up and last is not None and (steeper := told.steepness(last[1], frame.moments)) > STEEPER * careful:
             # Records spread more than made-up rows: what the last gradient told is taken in again, with care.
@@ -185,7 +185,7 @@ def learn(frame: Frame, n: int, budget: Budget, label_bound: float, loss: str) -
 
 
 def _chosen(
-    frame: Frame, belief: Belief, law: ResidualLaw, apart: float, n: int, mu: float, counting: float, name: str
+    frame: Frame, belief: Belief, law: ResidualLaw, apart: float, n: float, mu: float, counting: float, name: str
 ) -> Asked:
     """The loss and the weights with which the budget that is left makes the expected error least."""
     best: Asked | None = None
@@ -194,7 +194,7 @@ def _chosen(
     for multiple in MULTIPLES[name]:
         loss = LOSSES[name](min(multiple * law.scale, law.largest))
         missed = law.cut(loss, robust=name == "correntropy")
-        extra = frame.moments * (law.scale**2 / n + apart / frame.n_public + missed / active)
+        extra = frame.moments * (law.scale**2 / n + apart * frame.doubt + missed / active)
         slope = law.slope(loss)
         for step in range(STEPS if best is None else 2):  # near the last one's weights already
             length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, LONGER)))

@@ -13,7 +13,7 @@ EDGES = np.asarray([0.33, 0.67, 1.0, 1.5, 2.0, 3.0, 5.0])  # of |u|, in units of
 LAST = 8.0  # where the bin without an end is taken to end
 POINTS = 8  # in a bin
 _NORMAL = norm.isf((np.arange(64) + 0.5) / 128)  # |u| of the standard normal law, at 64 equal probabilities
-NORMAL_MISSED, TAIL_MISSED = 0.01, 0.05  # shares of what is cut off that are taken to be signal
+NORMAL_MISSED, TAIL_MISSED = 0.003, 0.05  # shares of what is cut off that are taken to be signal
 USABLE = 0.08  # noise on the share of a bin beyond which counts say nothing
 
 

@@ -75,7 +75,7 @@ class MadeUp:
         seen = float(slope * np.mean(np.minimum(1.0, question.length / lengths)))
         missing = self.target - question.coef
         # Public second moments differ from those of the records, and a mean over records from its expectation.
-        spread = float(q @ missing**2) / self.frame.n_public + float(np.mean(u**2)) / self.n
+        spread = float(q @ missing**2) / self.frame.basis.n_public_ + float(np.mean(u**2)) / self.n
         gradient = q * missing + np.sqrt(q * spread) * self.rng.standard_normal(len(q))
         bins = counted(np.abs(u), question.edges) / len(u)
         return np.concatenate([question.weights * seen * gradient, question.counts_weight * bins])

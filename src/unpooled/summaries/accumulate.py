@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +36,10 @@ class Target:
     predictor: Any = None  #: f, where it is not
     probes: int = 0  #: so many more labels, of random signs
     with_loss: bool = True  #: whether Σρ is summed
+
+    def looking(self) -> contextlib.AbstractContextManager[None]:
+        """What is around every look at rows, on the thread and in the process that looks."""
+        return contextlib.nullcontext()
 
     def pushed(self, u: np.ndarray, residual: bool) -> np.ndarray:
         """ψ(u), or u itself where it is a label."""
@@ -200,10 +205,11 @@ def partial(
 ) -> Summary:
     """The summary of one block, which may have no rows."""
     found = Accumulator(contents, target)
-    for rows, phi in mapped(block, basis):
-        Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
-        found.add(rows.X, phi, Y, rows.weights)
-    return Summary(contents, found.n_rows, found.result(), names, one_target)
+    with target.looking():
+        for rows, phi in mapped(block, basis):
+            Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
+            found.add(rows.X, phi, Y, rows.weights)
+        return Summary(contents, found.n_rows, found.result(), names, one_target)
 
 
 def mapped(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
