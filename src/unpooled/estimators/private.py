@@ -16,7 +16,7 @@ from ..blocks.base import Rows
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
 from ..messages import shown
-from ..privacy import Guarantee, Spent
+from ..privacy import Guarantee, Spent, events, mu_for
 from ..privacy.checks import budget, count, positive
 from ..private_rounds.asking import Custodian, held
 from ..private_rounds.frame import Frame, made_up_frame, public_frame
@@ -28,13 +28,14 @@ from .less_public import site_counts
 from .on_engine import OnEngine
 from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
 from .private_model import PrivateModel
-from .private_plan import PrivatePlan, decided, usual_features
-from .private_rows import PrivateRows, described
+from .private_plan import MOST_FEATURES, PrivatePlan, decided, usual_features
+from .private_rows import PrivateRows, described, must_be_read
 from .span import check_choice
 
 LOSSES = ("auto", "huber", "correntropy")
 NOISES = ("total", "site")
 SMALLEST, LARGEST = 1e-100, 1e100  # label bounds whose squares are numbers still
+PURPOSE = "a private regression"
 MECHANISM = "discrete Gaussian noise on rounds of residual sums"
 SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
 
@@ -128,10 +129,17 @@ class PrivateRegressor(OnEngine, PrivateModel):
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
 
         All arguments are checked and everything is planned before budget is charged, and budget is charged before a
-        value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
+        value of X or y is looked at; lists and CSV, of which nothing can be told unread, are paid for at once. Rows
+        that turn out not to be finite numbers have cost it all the same.
         """
         self._check_parameters()
-        ledger = self._opened_ledger()
+        with contextlib.ExitStack() as paying:
+            return self._fit(X, y, public, sites, paying)
+
+    def _fit(self, X: Any, y: Any, public: Any, sites: Any, paying: contextlib.ExitStack) -> PrivateRegressor:
+        price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))  # of all that will be asked: μ² adds up
+        if early := must_be_read(X):
+            self._pay(paying, price, PURPOSE)
         known = public is not None or isinstance(self.kernel, Basis)
         basis: Basis | None = None
         if known:
@@ -154,11 +162,11 @@ class PrivateRegressor(OnEngine, PrivateModel):
         else:
             frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
-        events = [event for _, event in plan.events()]
-        for mu in (plan.mu, min(event.mu for event in events)):
+        for mu in (plan.mu, min(event.mu for _, event in plan.events())):
             check_can_be_drawn(rows.n_rows, plan.n_features, mu)
-        paying = contextlib.nullcontext() if ledger is None else ledger.charge(events, "a private regression")
-        with paying, warnings.catch_warnings():
+        if not early:
+            self._pay(paying, price, PURPOSE)
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # one that some value has caused would tell of a record
             learned, frame, spent = self._rounds(rows, frame, plan, adding, engine)
         coef, b = frame.coefficients(learned.coef)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils import Tags
 
 from ..arrays import Array, namespace
 from ..messages import shown
-from ..privacy import Ledger
+from ..privacy import Event, Ledger
 from . import private_storage
 from .span import SpanModel, check_fitted
 
@@ -37,8 +38,11 @@ class PrivateModel(SpanModel):
         if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
             raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
 
-    def _opened_ledger(self) -> Ledger | None:
-        return Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+    def _pay(self, paying: ExitStack, event: Event, purpose: str) -> None:
+        """Charge the ledger, if there is one, and note the release where the stack ends well."""
+        ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+        if ledger is not None:
+            paying.enter_context(ledger.charge(event, purpose))
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         check_fitted(self)

@@ -1,6 +1,7 @@
 """Rows of a private fit: first what they say of themselves (how many, how wide, named how), their values only later.
 
-Budget is charged between the two, so whatever can be refused is refused by the first.
+Budget is charged between the two, so whatever can be refused is refused by the first. Rows that say nothing of
+themselves unread are paid for before either.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..arrays import is_foreign, to_numpy
 from ..blocks.base import Source, concatenate
 from ..inputs import check_X
 from ..messages import shown
-from ..sources import is_stream, named_columns, open_all, open_labeled
+from ..sources import is_parquet, is_stream, named_columns, open_all, open_labeled
 
 
 @dataclass
@@ -42,10 +43,17 @@ class PrivateRows:
         return to_numpy(X).astype(np.float64), np.clip(_labels(y), -label_bound, label_bound)
 
 
+def must_be_read(X: Any) -> bool:
+    """Whether nothing can be said of rows, not even how many there are, without a look at their values."""
+    if is_stream(X):
+        return not is_parquet(X)
+    return not _says_its_shape(X)
+
+
 def described(owner: BaseEstimator, X: Any, y: Any, *, reset: bool) -> PrivateRows:
     """How many rows there are, with their width and names compared to what ``owner`` knows, or remembered by it.
 
-    Lists and other things without a shape have to be read for that.
+    Lists, CSV and other things without a shape have to be read for that: see :func:`must_be_read`.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")

@@ -11,7 +11,7 @@ import numpy as np
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..bases.empirical import check_size
 from ..kernels import Kernel
-from ..privacy import Approximate, Event, Guarantee, Spent
+from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
 from ..privacy.checks import budget, count, positive
 from ..privacy.extra import opendp
 from ..solvers.sgd import descend, drawn, one_by_one, shuffled, within
@@ -19,7 +19,7 @@ from ..solvers.sgd_simulation import MOST_ROWS, coordinates
 from ..solvers.shrinkage import shrunk
 from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
 from .private_model import PrivateModel
-from .private_rows import PrivateRows
+from .private_rows import PrivateRows, must_be_read
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
 from .span import check_choice
 
@@ -140,23 +140,28 @@ class PrivateSGDRegressor(PrivateModel):
         value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
         """
         self._check_parameters()
-        ledger = self._opened_ledger()
+        with contextlib.ExitStack() as paying:
+            return self._fit(X, y, public, paying)
+
+    def _fit(self, X: Any, y: Any, public: Any, paying: contextlib.ExitStack) -> PrivateSGDRegressor:
+        epsilon, delta, purpose = float(self.epsilon), float(self.delta), PURPOSE[self.method]
+        event: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
+        if early := must_be_read(X):
+            self._pay(paying, event, purpose)
         basis, rows = self._basis_and_rows(X, y, public)
         budget(self.epsilon, self.delta, rows.n_rows)
         if self.method == "paper":
             plan, noise = paper_plan(self, basis, rows.n_rows)
-            event: Event = Approximate(float(self.epsilon), float(self.delta))
         else:
             plan, noise = tight_plan(self, basis, rows.n_rows, *self._public_features(basis, public))
-            event = noise.event
         opendp()  # without which no noise can be drawn: better said before it is paid for
-        purpose = PURPOSE[self.method]
-        with contextlib.nullcontext() if ledger is None else ledger.charge(event, purpose):
-            with warnings.catch_warnings():  # one that some value has caused would tell of a record
-                warnings.simplefilter("ignore", RuntimeWarning)
-                before = self._descent(rows, basis, plan)
-            weights = noise.add(before)
-            self._become(basis, plan, weights)
+        if not early:
+            self._pay(paying, event, purpose)
+        with warnings.catch_warnings():  # one that some value has caused would tell of a record
+            warnings.simplefilter("ignore", RuntimeWarning)
+            before = self._descent(rows, basis, plan)
+        weights = noise.add(before)
+        self._become(basis, plan, weights)
         facts = ("the number of records", "the basis and how it was made", f"the label bound {self.label_bound:g}")
         self.privacy_ = Guarantee(
             float(self.epsilon), float(self.delta), MECHANISM, (Spent(purpose, event),),
