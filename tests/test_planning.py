@@ -46,7 +46,8 @@ def test_it_can_be_read_and_kept():
 
 def test_the_command(tmp_path):
     up.bases.EmpiricalFeatures(n_features=20).fit(U).save(tmp_path / "study.basis")
-    said = json.loads(call("plan", "5000", str(tmp_path / "study.basis"), "--epsilon", "0.5,2", "--json").stdout)
+    study = tmp_path / "study.basis"
+    said = json.loads(call("plan", "5000", study, "--epsilon", "0.5,2", "--json").stdout)
     assert [row["epsilon"] for row in said["predictions"]] == [0.5, 2.0]
     assert (
         "--epsilon must be numbers"
