@@ -12,7 +12,7 @@ from ..privacy.checks import count, positive
 from ..privacy.events import Gaussian
 from ..private_rounds.inputs import PURPOSE, inputs_share
 from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
-from ..private_rounds.learner import CHECKING, Budget
+from ..private_rounds.learner import CHECKING, TAILS, TAILS_ASKED, Budget
 
 ROUNDS, MANY_ROUNDS = 10, 16  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
 RICH = 5_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
@@ -52,7 +52,8 @@ class PrivatePlan:
 
     def budget(self) -> Budget:
         """The part of it that the rounds and the labels have."""
-        return Budget(self.mu * math.sqrt(1.0 - self.inputs), self.rounds, self.labels)
+        tails = TAILS if self.labels and self.loss == "huber" and math.isfinite(self.label_bound) else 0.0
+        return Budget(self.mu * math.sqrt(1.0 - self.inputs), self.rounds, self.labels, tails=tails)
 
     def events(self) -> list[tuple[str, Gaussian]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
@@ -62,6 +63,8 @@ class PrivatePlan:
         if self.labels:
             each = Gaussian(budget.mu * math.sqrt(self.labels / LOOKS))
             found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
+        if budget.tails:
+            found.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
         found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
         return [*found, (CHECKING, Gaussian(budget.mu * math.sqrt(budget.check)))]
 

@@ -31,8 +31,12 @@ from .questions import Losses, Question, Residuals
 from .residual_law import EDGES, USABLE, ResidualLaw
 
 MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
+FOR_TAILS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # where labels have long tails, which a mean must not lose
 LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntropy": Correntropy}
-LONGER = 0.3  # the quantile of |Wz| that is B
+LONGER, LONGER_FOR_TAILS = 0.3, 0.8  # the quantile of |Wz| that is B
+TAILS = 0.01  # of μ² for whether tails are long: E min(u², L²) with L ten standard deviations, in units of their square
+TAILS_ASKED = "whether the labels have long tails"
+LIMIT, LONG = 10.0, 1.5  # and from which value on they are; the normal law has 1
 COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
 GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
 WORSE = 1.0  # residuals that have grown by more than this share (and 25 times the noise) were stepped too far for
@@ -54,10 +58,11 @@ class Budget:
     rounds: int
     labels: float  #: the share of μ² for where the labels lie
     check: float = CHECK  #: the share of μ² for a comparison at the end
+    tails: float = 0.0  #: the share of μ² for the tails of the labels
 
     @property
     def _rounds(self) -> float:
-        return 1.0 - self.labels - self.check
+        return 1.0 - self.labels - self.check - self.tails
 
     def round(self, t: int) -> float:
         """μ of round t."""
@@ -117,6 +122,13 @@ class Gradient:
 def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str) -> Generator[Asking, Told, Learned]:
     """Coroutine: yields what to ask and at which price, is sent what came back, returns what was learned."""
     labels: LabelLaw = yield from labels_asked(n, budget.mu * math.sqrt(budget.labels), label_bound)
+    tails = False
+    if budget.tails:
+        centre = np.zeros((len(frame.moments), 1))
+        centre[0] = labels.centre
+        limit = LIMIT * math.sqrt(labels.variance)
+        spread, noise = yield Losses(centre, limit), budget.mu * math.sqrt(budget.tails), TAILS_ASKED
+        tails = LIMIT**2 * (float(spread[0]) - 3.0 * noise) > LONG
     belief = Belief(frame.moments, labels.variance, labels.unsure)
     law = ResidualLaw.normal(math.sqrt(labels.variance), 2.0 * label_bound)
     apart = 0.6 * labels.variance  # how far the function so far is believed to be from the best, squared
@@ -128,7 +140,7 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
     for t in range(budget.rounds):
         mu = budget.round(t)
         counting = float(np.clip(2.0 / (n * mu * COUNTED), 0.05, 0.5))  # v, in units of B sup|ψ|
-        chosen = _chosen(frame, belief, law, apart, n, budget.left(t), counting, loss)
+        chosen = _chosen(frame, belief, law, apart, n, budget.left(t), counting, loss, tails)
         bound = chosen.loss.bound * chosen.length
         at = belief.mean.copy()
         at[0] += labels.centre
@@ -185,25 +197,34 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
 
 
 def _chosen(
-    frame: Frame, belief: Belief, law: ResidualLaw, apart: float, n: float, mu: float, counting: float, name: str
+    frame: Frame,
+    belief: Belief,
+    law: ResidualLaw,
+    apart: float,
+    n: float,
+    mu: float,
+    counting: float,
+    name: str,
+    tails: bool,
 ) -> Asked:
     """The loss and the weights with which the budget that is left makes the expected error least."""
     best: Asked | None = None
     weights_sq = belief.prior / (belief.variance + belief.prior) / frame.moments  # a start that knows no units
     active = max(belief.degrees, 10.0)
-    for multiple in MULTIPLES[name]:
+    longer = LONGER_FOR_TAILS if tails else LONGER
+    for multiple in FOR_TAILS if tails else MULTIPLES[name]:
         loss = LOSSES[name](min(multiple * law.scale, law.largest))
         missed = law.cut(loss, robust=name == "correntropy")
         extra = frame.moments * (law.scale**2 / n + apart * frame.doubt + missed / active)
         slope = law.slope(loss)
         for step in range(STEPS if best is None else 2):  # near the last one's weights already
-            length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, LONGER)))
+            length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, longer)))
             sigma = math.hypot(2.0, math.sqrt(2.0) * counting) * loss.bound * length / (n * mu)
             precision = belief.precision + (slope * frame.moments) ** 2 / (sigma**2 / weights_sq + extra)
             kept = belief.prior * precision / (1.0 + belief.prior * precision)
             if step < STEPS - 1:
                 weights_sq = np.sqrt(weights_sq * np.maximum(kept, 1e-6) / frame.moments)
-        length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, LONGER)))
+        length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, longer)))
         score = float(np.sum(frame.moments * belief.prior / (1.0 + belief.prior * precision))) + missed
         if best is None or score < best.score:
             best = Asked(loss, np.sqrt(weights_sq), length, missed / active, score)
