@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -106,6 +106,7 @@ def data(seed, n=14, d=2, far=8.0):
     n_unlabeled=st.integers(0, 5),
 )
 def test_it_is_the_descent_written_out(loss, center, seed, n, n_iter, scale, step, decay, weighted, n_unlabeled):
+    assume(n != 2 or loss != "correntropy" or not center)  # two labels far apart are two equally good intercepts
     X, y, Z = data(seed, n)
     rng = np.random.default_rng(seed + 1)
     weights = rng.uniform(0.2, 3, n) if weighted else None
