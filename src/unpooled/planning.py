@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .bases import Basis, EmpiricalFeatures
-from .estimators.private_basis import check_bounded, public_features, standard_normal
+from .estimators.private_basis import check_bounded, n_public_rows, public_features, standard_normal
 from .estimators.private_plan import decided, usual_features
 from .messages import shown
 from .privacy.checks import budget, count, positive
@@ -22,6 +22,7 @@ from .private_rounds.simulation import MadeUp
 TARGETS = {"rough": -0.75, "usual": -0.25, "smooth": 0.5}  # β of the made-up targets
 SPREAD = 0.3  # of the labels, in units of their bound
 DRAWS = 2
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Plan:
 def plan(
     n: int,
     public: Any = None,
-    epsilon: float | Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
+    epsilon: float | Sequence[float] = EPSILONS,
     delta: float = 1e-6,
     label_bound: float | None = 1.0,
     kernel: Any = None,
@@ -171,8 +172,7 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
     if public is None and n_inputs is None:
         raise ValueError("give public rows as public, or the number of input columns as n_inputs")
     rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
-    size = len(rows) if hasattr(rows, "__len__") else math.inf
-    basis = EmpiricalFeatures(kernel, usual_features(int(min(size, 10_000))), standardize=True)
+    basis = EmpiricalFeatures(kernel, usual_features(n_public_rows(rows)), standardize=True)
     try:
         basis.fit(rows)
     except (TypeError, ValueError) as error:

@@ -29,6 +29,7 @@ def plan(
 ) -> dict[str, Any]:
     """Predict R² against ε for a private regression, from public knowledge alone. No private row is read."""
     from .. import bases
+    from ..planning import EPSILONS
     from ..planning import plan as planned
     from .basis import public_table
 
@@ -41,7 +42,7 @@ def plan(
         found = planned(
             rows,
             None if known else given,
-            _numbers(epsilon) or (0.1, 0.3, 1.0, 3.0, 10.0),
+            _numbers(epsilon) or EPSILONS,
             DELTA if delta is None else delta,
             label_bound,
             given if known else None,

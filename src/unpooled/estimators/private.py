@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,19 @@ from ..kernels import Gaussian, Kernel, as_kernel
 from ..messages import shown
 from ..privacy import Guarantee, Spent, events, mu_for
 from ..privacy.checks import budget, count, positive
+from ..privacy.ledger import check_ledger
 from ..private_rounds.asking import Custodian, held
 from ..private_rounds.frame import Frame, made_up_frame, public_frame
 from ..private_rounds.inputs import MADE_UP, inputs_asked
 from ..private_rounds.learner import learn
 from ..private_rounds.questions import check_can_be_drawn
+from ..quiet import quietly
 from ..summaries.accumulate import mapped_once
 from .less_public import site_counts
 from .on_engine import OnEngine
-from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
+from .private_basis import basis_and_rows, check_bounded, n_public_rows, public_features, standard_normal
 from .private_model import PrivateModel
-from .private_plan import MOST_FEATURES, PrivatePlan, decided, usual_features
+from .private_plan import PrivatePlan, decided, usual_features
 from .private_rows import PrivateRows, described, must_be_read
 from .span import check_choice
 
@@ -79,7 +80,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     ----------
     privacy_ : Guarantee, which prints as a sentence
     plan_ : PrivatePlan, what was decided beforehand and why
-    history_ : list of dict, what each round asked and what was believed after it
+    history_ : list of dict, what each round asked and what was believed after it; rounds taken back are left out
     coef_, intercept_, predictor_, basis_, kernel_ : the function and its features
     sites_ : list of dict, the rows of every site
 
@@ -143,7 +144,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         known = public is not None or isinstance(self.kernel, Basis)
         basis: Basis | None = None
         if known:
-            basis, rows = basis_and_rows(self, X, y, public, lambda kernel, _: self._new_basis(kernel, _length(public)))
+            basis, rows = basis_and_rows(
+                self, X, y, public, lambda kernel, _: self._new_basis(kernel, n_public_rows(public))
+            )
         else:
             rows = described(self, X, y, reset=True)
         budget(self.epsilon, self.delta, rows.n_rows)
@@ -162,12 +165,10 @@ class PrivateRegressor(OnEngine, PrivateModel):
         else:
             frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
-        for mu in (plan.mu, min(event.mu for _, event in plan.events())):
-            check_can_be_drawn(rows.n_rows, plan.n_features, mu)
+        check_can_be_drawn(rows.n_rows, plan.n_features, [event.mu for _, event in plan.events()])
         if not early:
             self._pay(paying, price, PURPOSE)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # one that some value has caused would tell of a record
+        with quietly():
             learned, frame, spent = self._rounds(rows, frame, plan, adding, engine)
         coef, b = frame.coefficients(learned.coef)
         basis = frame.basis
@@ -234,13 +235,5 @@ class PrivateRegressor(OnEngine, PrivateModel):
         check_choice("loss", self.loss, LOSSES)
         check_choice("noise", self.noise, NOISES)
         count("random_state", self.random_state, 0)
-        self._check_ledger()
+        check_ledger(self.ledger)
         check_bounded(self.kernel)
-
-
-def _length(public: Any) -> int:
-    """How many public rows there are, where they say so; whether they are rows at all is for the basis to find out."""
-    shape = getattr(public, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        return int(shape[0])
-    return len(public) if isinstance(public, (list, tuple)) else 2 * MOST_FEATURES

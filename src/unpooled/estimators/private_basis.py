@@ -53,6 +53,14 @@ def public_features(basis: Basis, public: Any, most: int) -> np.ndarray:
     return np.asarray(basis.features(rows[np.random.default_rng(0).permutation(len(rows))[:most]]))
 
 
+def n_public_rows(public: Any) -> int:
+    """How many there are, where they say so; whether they are rows at all is for the basis to find out."""
+    shape = getattr(public, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return int(shape[0])
+    return len(public) if isinstance(public, (list, tuple)) else STAND_IN
+
+
 def standard_normal(d: int) -> np.ndarray:
     """The same rows always. They stand for inputs that nobody has told of; the guarantee does not need them."""
     return np.random.default_rng(0).standard_normal((STAND_IN, d))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -10,8 +9,8 @@ import numpy as np
 from sklearn.utils import Tags
 
 from ..arrays import Array, namespace
-from ..messages import shown
-from ..privacy import Event, Ledger
+from ..privacy import Event
+from ..privacy.ledger import opened
 from . import private_storage
 from .span import SpanModel, check_fitted
 
@@ -34,13 +33,9 @@ class PrivateModel(SpanModel):
         c = float(self.label_bound)
         return namespace(values).clip(values, -c, c)
 
-    def _check_ledger(self) -> None:
-        if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
-            raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
-
     def _pay(self, paying: ExitStack, event: Event, purpose: str) -> None:
         """Charge the ledger, if there is one, and note the release where the stack ends well."""
-        ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger
+        ledger = opened(self.ledger)
         if ledger is not None:
             paying.enter_context(ledger.charge(event, purpose))
 

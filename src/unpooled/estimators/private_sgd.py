@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
 from ..privacy.checks import budget, count, positive
 from ..privacy.extra import opendp
+from ..privacy.ledger import check_ledger
+from ..quiet import quietly
 from ..solvers.sgd import descend, drawn, one_by_one, shuffled, within
 from ..solvers.sgd_simulation import MOST_ROWS, coordinates
 from ..solvers.shrinkage import shrunk
@@ -157,8 +158,7 @@ class PrivateSGDRegressor(PrivateModel):
         opendp()  # without which no noise can be drawn: better said before it is paid for
         if not early:
             self._pay(paying, event, purpose)
-        with warnings.catch_warnings():  # one that some value has caused would tell of a record
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with quietly():
             before = self._descent(rows, basis, plan)
         weights = noise.add(before)
         self._become(basis, plan, weights)
@@ -250,7 +250,7 @@ class PrivateSGDRegressor(PrivateModel):
             check_choice("precondition", self.precondition, ("auto",))
         elif self.precondition is not None:
             positive("precondition", self.precondition)
-        self._check_ledger()
+        check_ledger(self.ledger)
         self._check_what_the_method_has()
         check_bounded(self.kernel)
 

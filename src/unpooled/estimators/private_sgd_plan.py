@@ -12,10 +12,10 @@ from ..bases import Basis
 from ..messages import shown
 from ..privacy import mu_for, noise, sgd
 from ..privacy.checks import count, positive
+from ..privacy.summaries import ROOM
 from ..solvers.sgd import rounding
 from ..solvers.sgd_simulation import Problem, Way, tried
 
-ROOM = 1e-9  # what rounding may add to a length that was brought to κ, as a share of it
 REGULARITY, CAPACITY = 0.75, 0.8  # r and α of paper 004's Theorem 1 where nobody says better
 RIDGES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6)  # λ₀ that are tried, in units of κ²
 TRUSTED = 0.1  # λ₀ is at least this share of κ²/m: smaller eigenvalues of m public rows say little of other rows

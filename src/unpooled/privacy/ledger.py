@@ -193,6 +193,17 @@ class Ledger:
         return self._chain.append(event, after=after)
 
 
+def check_ledger(given: Any) -> None:
+    """A ledger, the path of one, or None."""
+    if not (given is None or isinstance(given, (Ledger, str, os.PathLike))):
+        raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(given)}")
+
+
+def opened(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
+    """The ledger, which must exist; None where no books are kept."""
+    return given if given is None or isinstance(given, Ledger) else Ledger(given)
+
+
 def _opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
     if not entries:
         raise LedgerError(f"there is no ledger {path}: make one with Ledger.create")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -12,12 +11,11 @@ from .checks import budget, count, positive
 from .events import Gaussian
 from .gaussian import mu_for
 from .guarantee import Guarantee, Spent
-from .ledger import Ledger, Reservation
+from .ledger import check_ledger
 from .noise import GridGaussian
 from .noised import MECHANISM, Noised, condition
-from .summaries import Released
+from .summaries import ROOM, Released
 
-ROOM = 1e-9  # what rounding may add to a norm that was brought to κ, as a share of it
 PLANNED_ROWS = 2**22  # noise is planned for so many rows at least: it does not tell n, and sites of one study agree
 UNIT = 2.0**-53  # half a unit in the last place
 
@@ -68,8 +66,7 @@ class Private:
             raise ValueError(f"missing must be less than the {self.parties} parties, got {self.missing}")
         if not (self.purpose is None or (isinstance(self.purpose, str) and self.purpose)):
             raise ValueError(f"purpose must say what is released, got {shown(self.purpose)}")
-        if not (self.ledger is None or isinstance(self.ledger, (Ledger, str, os.PathLike))):
-            raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(self.ledger)}")
+        check_ledger(self.ledger)
 
     def bounds(self, kernel: Any, n_features: int, order: int, loss_bound: float) -> Bounds:
         """What is made sure of for these sums, or a sentence that says why it cannot be."""
@@ -91,10 +88,6 @@ class Private:
         released = Released(n_features, kappa * (1 + ROOM), c * (1 + ROOM), order, self.means, self.labels, True)
         return Bounds(kappa, c, released)
 
-    def open_ledger(self) -> Ledger | None:
-        """The ledger, which must exist."""
-        return self.ledger if self.ledger is None or isinstance(self.ledger, Ledger) else Ledger(self.ledger)
-
     def planned(self, bounds: Bounds, rows_at_once: int, n: int = 0) -> GridGaussian:
         """The noise for sums of up to 2²² rows, or up to the next power of two where there are more.
 
@@ -112,10 +105,6 @@ class Private:
     def purpose_of(self, bounds: Bounds) -> str:
         """What was asked to be said of it, or the sums by their names."""
         return self.purpose or ", ".join(NAMES[name] for name in bounds.released.weights)
-
-    def charge(self, ledger: Ledger | None, purpose: str, noise: GridGaussian) -> Reservation | None:
-        """Spend the budget; an Overspend where there is none left."""
-        return None if ledger is None else ledger.charge(noise.event, purpose)
 
     def record(self, bounds: Bounds, noise: GridGaussian, purpose: str) -> Noised:
         """What the summary says of its noise."""

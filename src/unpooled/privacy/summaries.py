@@ -18,6 +18,7 @@ from .noise import GridGaussian, plan, triangle_weights
 # How far computed sums may be off, as a share of their largest size: within a block they are plain products, of at most
 # 2^16 rows, each of which may lose 2^-53; blocks are added in twice that precision.
 ROUNDING = 2.0**-36
+ROOM = 1e-9  # what rounding may add to a length that rows were brought to, as a share of it
 
 
 def first_order(kappa: float, label_bound: float) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import threads
 from ..arrays import to_numpy
 from ..blocks.base import Block, Rows, Source
+from ..quiet import quietly
 from ..summaries.accumulate import mapped, stretches
 from ..summaries.compensated import Sum
 from .frame import Frame
@@ -36,7 +37,7 @@ class Plain:
 
 def part(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
     """The sums over one block. Rows and labels may be of any size, and a warning about one would tell of it."""
-    with np.errstate(all="ignore"):
+    with quietly():
         return _part(block, question, frame, features, label_bound)
 
 

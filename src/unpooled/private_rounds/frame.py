@@ -69,6 +69,11 @@ class Frame:
         np.subtract(rotated, self.shift, out=z[:, 1:])
         return z
 
+    def shrinking(self, weights: np.ndarray, length: float) -> float:
+        """The mean of ω = min(1, B/|Wz|) over the rows whose lengths are known."""
+        lengths = np.sqrt(self.lengths @ weights**2)
+        return float(np.mean(np.minimum(1.0, length / lengths)))
+
     def coefficients(self, a: np.ndarray) -> tuple[np.ndarray, float]:
         """aᵀz as coefficients of φ and an intercept."""
         return self.rotation @ a[1:], float(a[0] - self.shift @ a[1:])

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .labels import DECADES, FEWEST_BINS, LOOKS, MOST_BINS, NEAR, USABLE, WANTED
-from .labels import read as law_of
+from .labels import DECADES, LOOKS, USABLE, WANTED, bins_for, closer, look_noise, read
 from .questions import Marginals
 
 LEAST_SHARE, MOST_SHARE = 0.02, 0.25  # of μ²
@@ -23,8 +22,8 @@ PURPOSE = "where the inputs lie"
 
 def inputs_share(n: float, mu: float, d: int) -> float:
     """The share of μ² for the looks at d columns; nothing where they would tell nothing but noise."""
-    share = float(np.clip((math.sqrt(2.0 * d * LOOKS) / (WANTED * n * mu)) ** 2, LEAST_SHARE, MOST_SHARE))
-    return share if _noise(n, mu * math.sqrt(share), d) <= USABLE else 0.0
+    share = float(np.clip((look_noise(n, mu, d) / WANTED) ** 2, LEAST_SHARE, MOST_SHARE))
+    return share if look_noise(n, mu * math.sqrt(share), d) <= USABLE else 0.0
 
 
 def inputs_asked(n: float, mu: float, d: int) -> Generator[Any, tuple[np.ndarray, float], np.ndarray]:
@@ -32,20 +31,12 @@ def inputs_asked(n: float, mu: float, d: int) -> Generator[Any, tuple[np.ndarray
     rng = np.random.default_rng(0)  # the same always: what is drawn hides nothing
     if mu == 0:
         return rng.standard_normal((MADE_UP, d))
-    bins = int(np.clip(2 ** math.floor(math.log2(0.5 / _noise(n, mu, d))), FEWEST_BINS, MOST_BINS))
-    edges = np.tile(DECADES, (d, 1))
-    shares = np.zeros((d, 0))
-    sigma = 0.0
-    for look in range(LOOKS):
-        values, sigma = yield Marginals(edges), mu / math.sqrt(LOOKS), PURPOSE
-        shares = values.reshape(d, -1)
-        if look < LOOKS - 1:
-            laws = [law_of(shares[j], sigma, edges[j], sure=False, robust=True) for j in range(d)]
-            assert all(law is not None for law in laws)
-            widths = [NEAR * math.sqrt(law.variance) for law in laws if law]
-            edges = np.stack(
-                [np.linspace(law.centre - w, law.centre + w, bins + 1) for law, w in zip(laws, widths) if law]
-            )
+    bins, edges = bins_for(look_noise(n, mu, d)), np.tile(DECADES, (d, 1))
+    shares, sigma = yield Marginals(edges), mu / math.sqrt(LOOKS), PURPOSE
+    for _ in range(LOOKS - 1):
+        edges = np.stack([_closer(*column, sigma, bins) for column in zip(shares.reshape(d, -1), edges)])
+        shares, sigma = yield Marginals(edges), mu / math.sqrt(LOOKS), PURPOSE
+    shares = shares.reshape(d, -1)
     return np.column_stack([_drawn(rng, shares[j], sigma, edges[j]) for j in range(d)])
 
 
@@ -57,6 +48,7 @@ def _drawn(rng: np.random.Generator, shares: np.ndarray, noise: float, edges: np
     return edges[chosen] + np.diff(edges)[chosen] * rng.uniform(size=MADE_UP)
 
 
-def _noise(n: float, mu: float, d: int) -> float:
-    """On the share of a bin, in one of the looks."""
-    return math.sqrt(2.0 * d * LOOKS) / (n * mu)
+def _closer(shares: np.ndarray, edges: np.ndarray, noise: float, bins: int) -> np.ndarray:
+    law = read(shares, noise, edges, sure=False, robust=True)
+    assert law is not None  # the largest bin is taken where none stands out
+    return closer(law, bins)

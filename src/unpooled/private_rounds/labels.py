@@ -37,8 +37,8 @@ def labels_share(n: float, mu: float, label_bound: float) -> float:
 
     Without a bound there is no guess to fall back on, and they are taken all the same.
     """
-    share = float(np.clip((math.sqrt(2.0 * LOOKS) / (WANTED * n * mu)) ** 2, LEAST_SHARE, MOST_SHARE))
-    return share if math.isinf(label_bound) or _noise(n, mu * math.sqrt(share)) <= USABLE else 0.0
+    share = float(np.clip((look_noise(n, mu) / WANTED) ** 2, LEAST_SHARE, MOST_SHARE))
+    return share if math.isinf(label_bound) or look_noise(n, mu * math.sqrt(share)) <= USABLE else 0.0
 
 
 def labels_asked(n: float, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
@@ -48,7 +48,7 @@ def labels_asked(n: float, mu: float, label_bound: float) -> Generator[Any, tupl
     """
     if mu == 0:
         return LabelLaw(0.0, (label_bound / 2) ** 2, (label_bound / 2) ** 2)
-    bins = int(np.clip(2 ** math.floor(math.log2(0.5 / _noise(n, mu))), FEWEST_BINS, MOST_BINS))
+    bins = bins_for(look_noise(n, mu))
     bounded = math.isfinite(label_bound)
     edges = np.linspace(-label_bound, label_bound, bins + 1) if bounded else DECADES
     law = None
@@ -63,8 +63,7 @@ def labels_asked(n: float, mu: float, label_bound: float) -> Generator[Any, tupl
         if found is None:
             break  # nothing but noise: that too was seen through noise
         law = found
-        width = NEAR * math.sqrt(law.variance)
-        edges = np.linspace(law.centre - width, law.centre + width, bins + 1)
+        edges = closer(law, bins)
     spread = label_bound / 2 if bounded else 1.0
     return law or LabelLaw(0.0, spread**2, spread**2)
 
@@ -89,9 +88,20 @@ def fitted(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw:
     return LabelLaw(centre, spread**2, 0.25 * spread**2)
 
 
-def _noise(n: float, mu: float) -> float:
-    """On the share of a bin, in one of the looks."""
-    return math.sqrt(2.0 * LOOKS) / (n * mu)
+def look_noise(n: float, mu: float, columns: int = 1) -> float:
+    """The noise on the share of a bin in one of the looks, at which so many columns are counted together."""
+    return math.sqrt(2.0 * columns * LOOKS) / (n * mu)
+
+
+def bins_for(noise: float) -> int:
+    """As many bins as still stand out of the noise: a power of two."""
+    return int(np.clip(2 ** math.floor(math.log2(0.5 / noise)), FEWEST_BINS, MOST_BINS))
+
+
+def closer(law: LabelLaw, bins: int) -> np.ndarray:
+    """The edges of a closer look."""
+    width = NEAR * math.sqrt(law.variance)
+    return np.linspace(law.centre - width, law.centre + width, bins + 1)
 
 
 def read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -81,8 +81,7 @@ class Learned:
     """The outcome: coefficients of z, and how they were come by."""
 
     coef: np.ndarray
-    history: list[dict[str, float]] = field(default_factory=list)
-    error: float = math.nan  #: what is believed to be the squared error of the function
+    history: list[dict[str, float]]
 
 
 @dataclass
@@ -158,7 +157,7 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
         if law.scale < best[0] and noise <= USABLE:
             best = (law.scale, belief.copy(), law, apart)
         slope = law.slope(chosen.loss)
-        seen = slope * _mean_shrinking(frame, chosen)
+        seen = slope * frame.shrinking(chosen.weights, chosen.length)
         told = Gradient(
             belief.mean,
             message / chosen.weights / seen,
@@ -193,7 +192,7 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
     # The last one, unless another is clearly better: it is where all that was asked has gone.
     clearly = losses < losses[-1] - SURE * noise
     chosen_one = int(np.argmin(losses)) if clearly.any() else len(losses) - 1
-    return Learned(coefs[:, chosen_one], history, belief.error)
+    return Learned(coefs[:, chosen_one], history)
 
 
 def _chosen(
@@ -230,9 +229,3 @@ def _chosen(
             best = Asked(loss, np.sqrt(weights_sq), length, missed / active, score)
     assert best is not None
     return best
-
-
-def _mean_shrinking(frame: Frame, chosen: Asked) -> float:
-    """The mean of ω over the public rows."""
-    lengths = np.sqrt(frame.lengths @ chosen.weights**2)
-    return float(np.mean(np.minimum(1.0, chosen.length / lengths)))

@@ -7,6 +7,7 @@ record adds, so that its noise is planned without a look at the rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy as np
 from ..losses import Loss
 from ..privacy.extra import opendp
 from ..privacy.noise import GridGaussian, plan
-from ..privacy.summaries import ROUNDING
+from ..privacy.summaries import ROOM, ROUNDING
 
-SLACK = 1.0 + 1e-9  # rows are brought to a length in floating point: it is kept to a few roundings
+SLACK = 1.0 + ROOM
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,12 @@ def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
     return plan(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
 
 
-def check_can_be_drawn(n: int, n_features: int, mu: float) -> None:
+def check_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
     """Refuse what :func:`noise_for` or the sampler would refuse later, when it has been paid for.
 
-    A grid must hold n·largest and the noise; both in units of Δ hardly differ among questions, and no price is above μ.
+    A grid must hold n·largest, which is hardest at the highest price, and the noise, which is hardest at the lowest;
+    both in units of Δ hardly differ among questions.
     """
     opendp()
-    noise_for(Counts(np.zeros(n_features + 64)), n, mu)
+    for mu in (max(prices), min(prices)):
+        noise_for(Counts(np.zeros(n_features + 64)), n, mu)

@@ -63,7 +63,7 @@ class ResidualLaw:
     def slope(self, loss: Loss) -> float:
         """γ = E ψ'(u): how much of a small change of the function the messages show."""
         sizes, shares = self._points()
-        return float(np.clip(shares @ _slope(loss, sizes), 0.1, 1.0))
+        return float(np.clip(shares @ slopes(loss, sizes), 0.1, 1.0))
 
     def cut(self, loss: Loss, robust: bool) -> float:
         """What a loss may miss, from E (u - ψ(u))²: a little if residuals are normal, more of what is beyond that.
@@ -85,7 +85,7 @@ class ResidualLaw:
         return self.scale * _NORMAL, np.full(len(_NORMAL), 1.0 / len(_NORMAL))
 
 
-def _slope(loss: Loss, sizes: np.ndarray) -> np.ndarray:
-    """ψ' by differences, over a width that does not matter to what is averaged."""
-    h = 1e-3 * max(float(np.max(sizes)), 1e-300)
-    return np.asarray((loss.derivative(sizes + h) - loss.derivative(sizes - h)) / (2.0 * h))
+def slopes(loss: Loss, u: np.ndarray) -> np.ndarray:
+    """ψ'(u) by differences, over a width that does not matter to what is averaged."""
+    h = 1e-3 * max(float(np.max(np.abs(u))), 1e-300)
+    return np.asarray((loss.derivative(u + h) - loss.derivative(u - h)) / (2.0 * h))

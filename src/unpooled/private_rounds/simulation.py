@@ -15,6 +15,7 @@ from scipy.stats import norm
 from .answers import counted
 from .frame import Frame
 from .questions import Counts, Losses, Question, Residuals
+from .residual_law import slopes
 
 _NORMAL = norm.ppf((np.arange(256) + 0.5) / 256)  # the standard normal law, at equal probabilities
 
@@ -69,10 +70,7 @@ class MadeUp:
             return np.asarray(found)
         assert isinstance(question, Residuals)
         q, u = self.frame.moments, self._residuals(question.coef)
-        h = 1e-3 * float(np.max(np.abs(u)))
-        slope = np.mean((question.loss.derivative(u + h) - question.loss.derivative(u - h)) / (2.0 * h))
-        lengths = np.sqrt(self.frame.lengths @ question.weights**2)
-        seen = float(slope * np.mean(np.minimum(1.0, question.length / lengths)))
+        seen = float(np.mean(slopes(question.loss, u))) * self.frame.shrinking(question.weights, question.length)
         missing = self.target - question.coef
         # Public second moments differ from those of the records, and a mean over records from its expectation.
         spread = float(q @ missing**2) / self.frame.basis.n_public_ + float(np.mean(u**2)) / self.n

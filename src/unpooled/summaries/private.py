@@ -11,7 +11,7 @@ import numpy as np
 from ..blocks.base import Source
 from ..messages import shown
 from ..privacy.checks import budget
-from ..privacy.ledger import Reservation
+from ..privacy.ledger import Reservation, opened
 from ..privacy.noise import GridGaussian
 from ..privacy.private import Bounds, Private
 from ..quiet import quietly
@@ -68,7 +68,8 @@ class Asked:
 
     def charge(self) -> Reservation | None:
         """Spend the budget, where there is a ledger."""
-        return self.privacy.charge(self.privacy.open_ledger(), self.purpose, self.noise)
+        ledger = opened(self.privacy.ledger)
+        return None if ledger is None else ledger.charge(self.noise.event, self.purpose)
 
     def checked(self, X: Any, y: Any) -> Source | None:
         """Refuse what can be refused with the rows unread; the rows as a source where they stay unread in it."""
