@@ -49,6 +49,19 @@ def _watch(pid: int, peak: list[float]) -> None:
         return
 
 
+def resident(peak: bool = False) -> float:
+    """Bytes of physical memory that this process holds, or has held at most since :func:`forget_peak`."""
+    wanted = "VmHWM:" if peak else "VmRSS:"
+    with open("/proc/self/status") as lines:
+        return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith(wanted))
+
+
+def forget_peak() -> None:
+    """Let the peak be what is held now."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
 def machine() -> str:
     """One line that says where a figure comes from."""
     import platform

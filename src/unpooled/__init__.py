@@ -3,7 +3,9 @@
 The public surface is what this file lists; everything else may move.
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 try:
     __version__ = version("unpooled")
@@ -17,6 +19,7 @@ from .estimators import (
     AveragedRegressor,
     CorrentropyRegressor,
     LESSRegressor,
+    NystromRegressor,
     PrivateRegressor,
     PrivateSGDRegressor,
     SpectralRegressor,
@@ -24,6 +27,7 @@ from .estimators import (
 )
 from .estimators.descent_path import DescentPath
 from .files import FileError
+from .length_scales import choose_length_scales
 from .models import load, save
 from .path import Path
 from .planning import Plan, plan
@@ -40,10 +44,12 @@ __all__ = [
     "FileError",
     "KernelExpansion",
     "LESSRegressor",
+    "NystromRegressor",
     "Path",
     "Plan",
     "PrivateRegressor",
     "PrivateSGDRegressor",
+    "Report",
     "Scores",
     "SpectralRegressor",
     "Summary",
@@ -53,6 +59,7 @@ __all__ = [
     "auditing",
     "bases",
     "blocks",
+    "choose_length_scales",
     "datasets",
     "engines",
     "filters",
@@ -60,8 +67,25 @@ __all__ = [
     "load",
     "losses",
     "plan",
+    "plot",
     "privacy",
+    "report",
     "save",
     "site",
     "theory",
 ]
+
+# Drawing and reports are not needed to fit or to predict: they are loaded when they are asked for.
+_LATER = {"plot": ("plot", ""), "report": ("reports.writing", "report"), "Report": ("reports.writing", "Report")}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, inner = _LATER[name]
+    found = import_module(f".{module}", __name__)
+    return getattr(found, inner) if inner else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,6 +11,7 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+import scipy.linalg
 
 Array = Any  #: an array of any library that follows the Python array API
 
@@ -23,6 +24,11 @@ def namespace(*arrays: Array) -> Any:
 def is_numpy(array: Array) -> bool:
     """True for a NumPy array."""
     return isinstance(array, np.ndarray)
+
+
+def is_torch(array: Any) -> bool:
+    """True for a torch tensor."""
+    return bool(compat.is_torch_array(array))
 
 
 def is_foreign(array: Any) -> bool:
@@ -123,3 +129,32 @@ def add_to_diagonal(matrix: Array, value: float) -> None:
     else:
         for i in range(matrix.shape[0]):
             matrix[i, i] = matrix[i, i] + value
+
+
+def cholesky(matrix: Array) -> Array | None:
+    """The lower factor of a symmetric matrix, which NumPy overwrites; None where it is not positive definite."""
+    if is_numpy(matrix):
+        # The transpose of a C-ordered matrix is the Fortran array that LAPACK overwrites: Uᵀ is the lower factor.
+        factor, failed = scipy.linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=1)
+        return None if failed else factor.T
+    if compat.is_torch_array(matrix):
+        import torch
+
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        return None if int(failed) else factor
+    try:
+        return namespace(matrix).linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def solve_lower(L: Array, B: Array, transposed: bool = False) -> Array:
+    """L⁻¹B, or L⁻ᵀB, for a lower triangular L."""
+    if is_numpy(L):
+        # L as dpotrf left it is the transpose of a Fortran array: an upper factor, used transposed.
+        return scipy.linalg.solve_triangular(L.T, B, lower=False, trans=0 if transposed else 1, check_finite=False)
+    xp = namespace(L)
+    triangular = getattr(xp.linalg, "solve_triangular", None)
+    if triangular is None:
+        return xp.linalg.solve(L.T if transposed else L, B)
+    return triangular(L.T, B, upper=True) if transposed else triangular(L, B, upper=False)

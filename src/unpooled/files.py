@@ -33,19 +33,28 @@ class FileError(ValueError):
 
 def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write one file of the given kind ("model", "basis", "summary", "candidates", "scores")."""
+    content = to_bytes(kind, header, arrays)
+    with atomic(path) as file:
+        file.write(content)
+
+
+def to_bytes(kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """What :func:`write` writes."""
     from . import __version__
 
     full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
     metadata = {"unpooled": _canonical({"header": full, "sha256": digest(full, arrays)})}
-    with atomic(path) as file:
-        file.write(safetensors.numpy.save(arrays, metadata=metadata))
+    return safetensors.numpy.save(arrays, metadata=metadata)
 
 
 @contextmanager
-def atomic(path: PathLike) -> Iterator[BinaryIO]:
-    """A file to write to that takes its name once all of it is on disk; after an error nothing has changed."""
+def atomic(path: PathLike, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to that takes its name once all of it is on disk; after an error nothing has changed.
+
+    A private one may be read by its owner alone, from the first moment on.
+    """
     target = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -56,7 +65,8 @@ def atomic(path: PathLike) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        if not private:
+            os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
@@ -80,9 +90,32 @@ def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        why = " ".join(str(error).split())[:200]  # a type that NumPy does not have is an AttributeError there
-        raise FileError(f"{name} is not a file of unpooled, or it is damaged ({why})") from None
+    except (*_UNREADABLE, OSError) as error:
+        raise _unreadable(name, error) from None
+    return _checked(name, metadata, arrays), arrays
+
+
+def from_bytes(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The same from the bytes of a file, which errors call ``name``."""
+    try:
+        arrays = safetensors.numpy.load(content)  # which finds the lengths below to be right
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__") or {}
+    except (*_UNREADABLE, RecursionError) as error:
+        raise _unreadable(name, error) from None
+    return _checked(name, metadata, arrays), arrays
+
+
+# A type that NumPy does not have is an AttributeError in safetensors.
+_UNREADABLE = (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError)
+
+
+def _unreadable(name: str, error: Exception) -> FileError:
+    why = " ".join(str(error).split())[:200]
+    return FileError(f"{name} is not a file of unpooled, or it is damaged ({why})")
+
+
+def _checked(name: str, metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The header, where it and the arrays are what was written."""
     if "unpooled" not in metadata:
         raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
     try:
@@ -101,7 +134,7 @@ def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise FileError(
             f"{name} has format {header['format']} and this unpooled reads up to {FORMAT}: install a newer unpooled"
         )
-    return header, arrays
+    return header
 
 
 def _a(kind: Any) -> str:

@@ -11,11 +11,13 @@ from .estimators import (
     AveragedRegressor,
     CorrentropyRegressor,
     LESSRegressor,
+    NystromRegressor,
     PrivateRegressor,
     PrivateSGDRegressor,
     SpectralRegressor,
     SummaryRegressor,
 )
+from .estimators.basis_average import BasisAverage
 from .messages import shown
 
 
@@ -29,8 +31,10 @@ _CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
         AveragedRegressor,
+        BasisAverage,
         CorrentropyRegressor,
         LESSRegressor,
+        NystromRegressor,
         PrivateRegressor,
         PrivateSGDRegressor,
         SpectralRegressor,

@@ -1,4 +1,4 @@
-"""up.plan: what a privacy budget would buy, before any of it is spent."""
+"""up.plan: what a fit would take before it runs, or what a privacy budget would buy before any of it is spent."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from .private_rounds.asking import held
 from .private_rounds.frame import Frame, made_up_frame, public_frame
 from .private_rounds.learner import learn
 from .private_rounds.simulation import MadeUp
+from .resources.choosing import planned
+from .resources.table import Table, is_rows
 
 TARGETS = {"rough": -0.75, "usual": -0.25, "smooth": 0.5}  # β of the made-up targets
 SPREAD = 0.3  # of the labels, in units of their bound
@@ -63,28 +65,32 @@ class Plan:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from .reports import html
+
+        first, second, *_ = str(self).splitlines()
+        rows = [
+            [f"{row.epsilon:g}", *(f"{getattr(row, name):.2f}" for name in TARGETS), str(row.rounds)]
+            for row in self.predictions
+        ]
+        header = ["ε", *(f"{name} target" for name in TARGETS), "rounds"]
+        return html.paragraph(f"{first}; {second}") + html.table(header, rows)
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self) | {"predictions": [asdict(row) for row in self.predictions]}
 
     def plot(self, ax: Any = None) -> Any:
         """R² against ε, with matplotlib."""
-        import matplotlib.pyplot as plt
+        from .plot import frontier
 
-        ax = plt.subplots()[1] if ax is None else ax
-        epsilons = [row.epsilon for row in self.predictions]
-        for name in TARGETS:
-            ax.plot(epsilons, [getattr(row, name) for row in self.predictions], marker="o", label=f"{name} target")
-        ax.axhline(self.ceiling, linestyle=":", color="grey", label="not private, at best")
-        ax.set(xscale="log", xlabel="ε", ylabel="predicted R²", title=f"{self.n} records, δ = {self.delta:g}")
-        ax.legend()
-        return ax
+        return frontier(self, ax)
 
 
 def plan(
-    n: int,
+    n: Any,
     public: Any = None,
-    epsilon: float | Sequence[float] = EPSILONS,
+    epsilon: float | Sequence[float] | None = None,
     delta: float = 1e-6,
     label_bound: float | None = 1.0,
     kernel: Any = None,
@@ -93,31 +99,101 @@ def plan(
     sites: int = 1,
     n_inputs: int | None = None,
     random_state: int = 0,
-) -> Plan:
-    """Predict what :class:`PrivateRegressor` would reach, from public knowledge alone; nothing is spent.
+    d: int | None = None,
+    y: Any = None,
+    targets: int | None = None,
+    dtype: Any = None,
+    lam: Any = None,
+    n_features: Any = None,
+    memory: Any = None,
+    time: float | None = None,
+    device: Any = None,
+    rates: Any = None,
+) -> Any:
+    """Look ahead: what a fit would take, or what a privacy budget would buy.
 
-    The learner is played against made-up targets, rough ones (a*_i ~ N(0, vq_i^β), β = -0.75) to smooth ones (0.5) in
-    the features of the public rows, with noise as it would be.
+    ``plan(X, y)``, ``plan("table.parquet", "label")`` and ``plan(n=1_000_000, d=10)`` give a :class:`ResourcePlan`: for
+    every route (exact, averaged, a basis by one pass or by rounds) the memory and the time it would take on this
+    machine, the route to take, and its ``estimator()``. Of a Parquet file only the metadata are read.
+
+    ``plan(n, public, epsilon)`` gives a :class:`Plan`: what :class:`PrivateRegressor` would reach, from public
+    knowledge alone; nothing is spent. The learner is played against made-up targets, rough ones (a*_i ~ N(0, vq_i^β),
+    β = -0.75) to smooth ones (0.5) in the features of the public rows, with noise as it would be.
 
     Parameters
     ----------
-    n : number of records there will be
+    n : number of rows there will be; or the rows themselves, or where they are
     public : public rows without labels; without them inputs are taken to be of the standard normal law in ``n_inputs``
-        columns, which is a guess
+        columns, which is a guess. After rows: their labels, or the name of their column.
+    kernel : as for the regressors
+
+    *Of memory and time:*
+
+    d, targets, dtype : features, labels and precision of rows that are given by their number
+    y : labels, or the name of their column
+    lam : the λ of the fit; None if it is to be chosen
+    n_features : the points of a basis; None takes as many as pay and fit
+    memory : bytes, or text such as "8 GB", that a fit may take beside its rows; None is what is free, the quota of a
+        container counted
+    time : seconds that it may take; None is 300
+    device : as for :class:`NystromRegressor`
+    rates : those of another machine, which a plan made there has as ``.rates``; None measures them, once a process
+
+    *Of privacy:*
+
     epsilon, delta : one ε or several
     label_bound : c or None; labels are taken to spread over 0.3 c
-    kernel : as for the regressor
     explained : the share of the labels' variance that a function of the inputs could explain
     sites : sites that add all of the noise each (``noise="site"``)
 
     Examples
     --------
     >>> import numpy as np, unpooled as up
+    >>> outlook = up.plan(n=1_000_000, d=10, memory="16 GB")
+    >>> outlook["exact"].fits, outlook.estimator().n_features >= 500
+    (False, True)
     >>> U = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
     >>> outlook = up.plan(20_000, U, epsilon=[0.1, 1.0])
     >>> outlook.predictions[0].usual < outlook.predictions[1].usual
     True
     """
+    of_resources = {"lam": lam, "memory": memory, "time": time, "device": device, "rates": rates}
+    of_rows = {"d": d, "targets": targets, "dtype": dtype}
+    if not is_rows(n) and d is None:
+        others = of_resources | of_rows | {"y": y, "n_features": n_features}
+        _refuse(others, "plans of memory and time, which need rows or their number and d")
+        values = EPSILONS if epsilon is None else epsilon
+        return _private(n, public, values, delta, label_bound, kernel, explained, sites, n_inputs, random_state)
+    _refuse({"epsilon": epsilon, "n_inputs": n_inputs}, "plans of a private regression, which are plan(n, public, ...)")
+    if is_rows(n):
+        _refuse(of_rows, "plans for rows that are given by their number")
+        table = Table.of_rows(n, public if y is None else y)
+    else:
+        _refuse({"public": public, "y": y}, "plans for rows that are there")
+        table = Table.of_size(n, d, 1 if targets is None else targets, dtype)
+    of_basis = "auto" if n_features is None else n_features
+    return planned(table, kernel=kernel, n_features=of_basis, **of_resources)
+
+
+def _refuse(arguments: dict[str, Any], kind: str) -> None:
+    """Arguments of another kind of plan."""
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise ValueError(f"{' and '.join(given)} belong to {kind}")
+
+
+def _private(
+    n: Any,
+    public: Any,
+    epsilon: float | Sequence[float],
+    delta: float,
+    label_bound: float | None,
+    kernel: Any,
+    explained: float,
+    sites: int,
+    n_inputs: int | None,
+    random_state: int,
+) -> Plan:
     n, sites = count("n", n), count("sites", sites)
     epsilons = [budget(value, delta, n)[0] for value in np.atleast_1d(np.asarray(epsilon, dtype=float)).tolist()]
     if not epsilons:
@@ -170,7 +246,9 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
     if isinstance(kernel, Basis):
         return public_frame(kernel, None)
     if public is None and n_inputs is None:
-        raise ValueError("give public rows as public, or the number of input columns as n_inputs")
+        raise ValueError(
+            "give public rows as public, or the number of input columns as n_inputs (as d for a plan of memory and time)"
+        )
     rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
     basis = EmpiricalFeatures(kernel, usual_features(n_public_rows(rows)), standardize=True)
     try:

@@ -63,6 +63,12 @@ def spread(Y: np.ndarray, weights: np.ndarray | None, center: bool) -> np.ndarra
     return np.where(found > 0, found, 1.0)
 
 
+def within_reach(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Labels (n, T) moved to within three robust standard deviations of their median, for what squares them."""
+    middle, reach = weighted_median(Y, weights), 3.0 * spread(Y, weights, True) / NORMAL
+    return np.clip(Y, middle - reach, middle + reach)
+
+
 def scale_grid(Y: np.ndarray, weights: np.ndarray | None, center: bool, loss: Loss) -> np.ndarray:
     """The scales that are tried, (S, T), rising; the last is infinite, and the only one of a loss without a scale."""
     factors = np.append(FACTORS, math.inf) if loss.scaled else np.asarray([math.inf])

@@ -82,6 +82,9 @@ def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, any_s
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    if hasattr(X, "open_labeled"):  # rows that stay where they are
+        remote: Source = X.open_labeled(owner, y, sample_weight)
+        return remote
     if is_stream(X):
         names = [y] if isinstance(y, str) else list(y) if isinstance(y, (list, tuple)) else []
         source: Source = _stream(_by_name(owner, X, "X", beside=(*names, sample_weight)), y, sample_weight, None)

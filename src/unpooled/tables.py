@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ from .blocks.parquet import Parquet, ParquetSource
 from .files import PathLike, atomic
 
 FORMATS = (".parquet", ".csv")
+SHOWN = 30  # columns that an error lists
 LOOK = 100  # rows of a CSV file that show whether a column is text
 
 
@@ -36,6 +38,44 @@ def columns(given: Parquet | Csv) -> dict[str, Any]:
     schema = parquet._schema(parquet._files(given.path)[0])
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return {name: schema.field(name).type for name in schema.names if name not in index}
+
+
+def rows_for(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
+    """The data with these columns as X. ``others``: what asks for further columns, and their names."""
+    given = table(path, list(features) or None)
+    found = columns(given)
+    for asker, wanted in [("the basis", features), *others.items()]:
+        check_columns(path, found, wanted, asker)
+    return given
+
+
+def check_columns(path: Path, found: dict[str, Any], wanted: Iterable[str], asker: str) -> None:
+    """All columns that are asked for are there, and hold numbers."""
+    wanted = list(wanted)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        listed = ", ".join(list(found)[:SHOWN]) + (", …" if len(found) > SHOWN else "")
+        raise ValueError(
+            f"{path} lacks what {asker} asks for: {', '.join(_with_guess(name, found) for name in missing)}; "
+            f"its columns are {listed}"
+        )
+    for name in wanted:
+        if not is_number(found[name]):
+            raise ValueError(
+                f"column {name!r} of {path}, which {asker} asks for, holds {found[name]} and not numbers: "
+                "turn it into numbers first"
+            )
+
+
+def _with_guess(name: str, found: Iterable[str]) -> str:
+    folded = {column.casefold().strip(): column for column in found}
+    close = difflib.get_close_matches(name.casefold().strip(), folded, n=1)
+    return f"{name!r}" + (f" (did you mean {folded[close[0]]!r}?)" if close else "")
+
+
+def columns_of(owner: Any) -> list[str]:
+    """The names of the inputs that a basis or a model knows."""
+    return [str(name) for name in getattr(owner, "feature_names_in_", [])]
 
 
 def is_number(kind: Any) -> bool:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from .. import threads
+from ..resources.rates import best
 from .local import Local
 
 MIN_ROWS = 200  # rows of a block below which rule (14) does not look
@@ -78,23 +75,4 @@ def matrix_product_speed() -> float:
     """Operations a second of a double-precision matrix product on one thread, measured once in a process."""
     A = np.ones((400, 400))
     with threads.one_blas_thread:
-        A @ A
-        best = min(_timed(A) for _ in range(3))
-    return 2.0 * 400**3 / best
-
-
-def _timed(A: np.ndarray) -> float:
-    start = time.perf_counter()
-    A @ A
-    return time.perf_counter() - start
-
-
-def available_memory() -> float:
-    """Bytes of memory that are free for work now, the quota of a container included."""
-    limits = [float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))] if hasattr(os, "sysconf") else []
-    with contextlib.suppress(OSError), open("/proc/meminfo") as lines:
-        limits += [1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
-    group = Path("/sys/fs/cgroup")
-    with contextlib.suppress(OSError, ValueError):
-        limits.append(float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
-    return min(limits, default=4 * 2.0**30)
+        return 2.0 * 400**3 / best(lambda: A @ A, 3)

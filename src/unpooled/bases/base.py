@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import files, threads
 from ..arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from ..inputs import check_X
+from ..notebooks import InNotebooks
 from .maps import RowMap, finite, from_parts
 
 # Rows are mapped in blocks of one shape, the last one filled up: matrix products then round each row alike, whatever
@@ -23,7 +24,7 @@ ROWS = 192
 SINGLE_ERROR = 1e-2  # of a feature's own size: what single precision may cost the smallest one
 
 
-class Basis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """φ(x) = Aᵀ r(x), rotated so that the public sample's covariance of φ is diag(λ^u), λ^u descending.
 
     A concrete basis writes ``_learn``, which gives the map r, A, λ^u and the public mean of φ.

@@ -13,11 +13,14 @@ for _name in (
     "fit",
     "validate",
     "predict",
+    "report",
     "policy",
     "log",
     "ledger",
+    "federation",
     "plan",
     "audit",
+    "reproduce",
 ):
     import_module(f".{'about' if _name == 'demo' else _name}", __name__)  # which adds its commands to the app
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from ..blocks.base import concatenate
 from ..sources import open_unlabeled
 from .app import app, command
 from .codes import DATA, USAGE, Problem
-from .nearby import check_columns, check_output
+from .nearby import check_output
 from .options import Data, Output, choice, count_or, names, number_or
 from .out import Out, size
 
@@ -77,13 +78,25 @@ def basis(
 
 def public_table(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
     """The inputs as a table with names."""
+    used = input_columns(data, columns, drop)
+    source = open_unlabeled(tables.table(data, used), None, None)
+    if not source.n_rows:
+        raise Problem(f"{data} has no rows", DATA)
+    X = np.asarray(concatenate([piece.read() for piece in source.pieces]).X)
+    return pa.table({name: X[:, j] for j, name in enumerate(used)})
+
+
+def input_columns(
+    data: Path, columns: list[str] | None, drop: list[str] | None, labels: Sequence[str] = ()
+) -> list[str]:
+    """The names of the inputs: those that are asked for, or all but those that are dropped and the labels."""
     given = tables.table(data)
     found = tables.columns(given)
     dropped = names(drop, list(found))
-    check_columns(data, dict.fromkeys(found), dropped, "--drop")
+    tables.check_columns(data, dict.fromkeys(found), dropped, "--drop")
     asked = names(columns, list(found))
-    check_columns(data, found, asked, "--columns")
-    used = [name for name in asked or found if name not in dropped]
+    tables.check_columns(data, found, asked, "--columns")
+    used = [name for name in asked or found if name not in {*dropped, *labels}]
     if not used:
         raise Problem(f"no column of {data} is left", DATA)
     words = tables.text_columns(given)
@@ -94,8 +107,4 @@ def public_table(data: Path, columns: list[str] | None, drop: list[str] | None) 
             f"them out with --drop {','.join(unusable)}",
             DATA,
         )
-    source = open_unlabeled(tables.table(data, used), None, None)
-    if not source.n_rows:
-        raise Problem(f"{data} has no rows", DATA)
-    X = np.asarray(concatenate([piece.read() for piece in source.pieces]).X)
-    return pa.table({name: X[:, j] for j, name in enumerate(used)})
+    return used

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..engines import BlockError
+from ..federation import StudyError
 from ..files import FileError
 from ..privacy import Overspend
 from ..site import LogError, PolicyError, Refused
 
-UNEXPECTED, USAGE, DATA, FILE, REFUSED, LOG, AUDIT, STOPPED = 1, 2, 3, 4, 5, 6, 7, 130
+UNEXPECTED, USAGE, DATA, FILE, REFUSED, LOG, AUDIT, STUDY, STOPPED = 1, 2, 3, 4, 5, 6, 7, 8, 130
 
 WORDS = {
     0: "done",
@@ -20,6 +21,7 @@ WORDS = {
     REFUSED: "the site's policy does not let it leave, or cannot be read; or its privacy budget is spent",
     LOG: "the site's log or privacy ledger is not whole, or cannot be written",
     AUDIT: "an audit found that a private mechanism exceeds its claim, or did not catch a planted fault",
+    STUDY: "a study over a network failed: there is no model",
     STOPPED: "stopped from the keyboard",
 }
 
@@ -51,6 +53,7 @@ _KINDS: list[tuple[type[BaseException], int]] = [
     (PolicyError, REFUSED),
     (Refused, REFUSED),
     (Overspend, REFUSED),
+    (StudyError, STUDY),
     (np.linalg.LinAlgError, UNEXPECTED),
     (ValueError, DATA),
     (OSError, DATA),

@@ -11,9 +11,8 @@ import typer
 
 from ..site import Gate, Log, Policy, Refused, Release, find_policy
 from ..site.gate import content_of
+from ..site.log import LOG_NAME
 from .out import Out, size
-
-LOG_NAME = "unpooled-log.jsonl"
 
 
 def gate_for(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:

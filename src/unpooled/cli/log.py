@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from ..site import Log
+from ..site.log import LOG_NAME
 from .app import app, command
 from .codes import DATA, LOG, Problem
-from .leaving import LOG_NAME
 from .out import Out
 
 group = typer.Typer(help="The site's log: what left, and what was refused.", no_args_is_help=True)

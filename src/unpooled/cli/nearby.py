@@ -1,60 +1,15 @@
-"""Finding what belongs to a file: columns by name, bases and models by digest; and not writing over what is read."""
+"""Finding what belongs to a file: bases and models by digest; and not writing over what is read."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import bases, models, tables
+from .. import bases, models
 from ..bases import Basis
-from ..blocks.csv import Csv
-from ..blocks.parquet import Parquet
 from ..files import FileError
 from .codes import DATA, FILE, USAGE, Problem
-
-SHOWN = 30  # columns that an error lists
-
-
-def rows_for(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
-    """The data with these columns as X. ``others``: what asks for further columns, and their names."""
-    given = tables.table(path, list(features) or None)
-    found = tables.columns(given)
-    for asker, wanted in [("the basis", features), *others.items()]:
-        check_columns(path, found, wanted, asker)
-    return given
-
-
-def check_columns(path: Path, found: dict[str, Any], wanted: Iterable[str], asker: str) -> None:
-    """All columns that are asked for are there, and hold numbers."""
-    wanted = list(wanted)
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        listed = ", ".join(list(found)[:SHOWN]) + (", …" if len(found) > SHOWN else "")
-        raise Problem(
-            f"{path} lacks what {asker} asks for: {', '.join(_with_guess(name, found) for name in missing)}; "
-            f"its columns are {listed}",
-            DATA,
-        )
-    for name in wanted:
-        if not tables.is_number(found[name]):
-            raise Problem(
-                f"column {name!r} of {path}, which {asker} asks for, holds {found[name]} and not numbers: "
-                "turn it into numbers first",
-                DATA,
-            )
-
-
-def _with_guess(name: str, found: Iterable[str]) -> str:
-    folded = {column.casefold().strip(): column for column in found}
-    close = difflib.get_close_matches(name.casefold().strip(), folded, n=1)
-    return f"{name!r}" + (f" (did you mean {folded[close[0]]!r}?)" if close else "")
-
-
-def columns_of(owner: Any) -> list[str]:
-    """The names of the inputs that a basis or a model knows."""
-    return [str(name) for name in getattr(owner, "feature_names_in_", [])]
 
 
 def basis_for(digest: str, given: Path | None, folders: Iterable[Path], what: str) -> Basis:

@@ -13,6 +13,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ..messages import size
+
+__all__ = ["Out", "plain", "size"]
+
 
 class Out:
     """Results go to standard output, everything else to standard error."""
@@ -86,11 +90,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else str(value)
-
-
-def size(n: int) -> str:
-    """A number of bytes, in words."""
-    for unit, big in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n >= big:
-            return f"{n / big:.3g} {unit}"
-    return f"{n} bytes"

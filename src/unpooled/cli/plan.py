@@ -1,4 +1,4 @@
-"""``unpooled plan``: what a privacy budget would buy, before any of it is spent."""
+"""``unpooled plan``: what a fit would take before it runs, or what a privacy budget would buy before it is spent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from .app import app, command
 from .codes import USAGE, Problem
-from .options import Delta, names
+from .options import Delta, choice, names, number_or
 from .out import Out
 
 DELTA = 1e-6
@@ -18,8 +18,20 @@ DELTA = 1e-6
 @command(app)
 def plan(
     out: Out,
-    rows: Annotated[int, typer.Argument(min=1, help="How many records there will be.")],
-    public: Annotated[Path, typer.Argument(help="A .basis file, or public rows without labels.")],
+    rows: Annotated[str, typer.Argument(help="A table (Parquet or CSV), or how many rows there will be.")],
+    public: Annotated[
+        Path | None, typer.Argument(help="For a private regression: a .basis file, or public rows without labels.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", "--target", "-t", help="The column to predict; several with commas.")
+    ] = None,
+    inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs, where rows are only counted.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float64 or float32, where rows are only counted.")] = None,
+    lam: Annotated[str, typer.Option(help="auto, or the λ that will be given.")] = "auto",
+    features: Annotated[int | None, typer.Option(min=1, help="Points of a basis. Without it: what pays.")] = None,
+    memory: Annotated[str | None, typer.Option(help="What a fit may take, as in 8GB. Else: what is free.")] = None,
+    time: Annotated[float | None, typer.Option(help="Seconds that a fit may take. Without it: 300.")] = None,
+    device: Annotated[str | None, typer.Option(help="cuda, for a fit there.")] = None,
     epsilon: Annotated[list[str] | None, typer.Option(help="ε, several with commas. Without it: 0.1 to 10.")] = None,
     delta: Delta = DELTA,
     label_bound: Annotated[float, typer.Option(help="c: labels will be moved into [-c, c].")] = 1.0,
@@ -27,7 +39,74 @@ def plan(
     sites: Annotated[int, typer.Option(min=1, help="Sites that add all of the noise each.")] = 1,
     drop: Annotated[list[str] | None, typer.Option(help="Columns of the rows that are no inputs.")] = None,
 ) -> dict[str, Any]:
-    """Predict R² against ε for a private regression, from public knowledge alone. No private row is read."""
+    """Predict memory and time of every way to fit a table, or, with PUBLIC, the R² of a private regression against ε.
+
+    Of a Parquet table only the metadata are read. No private row is read.
+    """
+    number = int(rows) if rows.isascii() and rows.isdigit() else None
+    if public is not None:
+        if number is None or number < 1:
+            raise Problem(f"a private regression is planned for a number of records, and {rows} is none", USAGE)
+        _refuse(label=label, inputs=inputs, dtype=dtype, features=features, memory=memory, time=time, device=device)
+        return _private(out, number, public, epsilon, delta, label_bound, explained, sites, drop)
+    _refuse("PUBLIC", epsilon=epsilon)
+    from ..planning import plan as planned
+
+    of_fit: dict[str, Any] = {
+        "lam": number_or("auto", "--lam", lam),
+        "n_features": features,
+        "memory": memory,
+        "time": time,
+        "device": device,
+    }
+    if number is None:
+        _refuse("a number of rows", inputs=inputs, dtype=dtype)
+        table, targets = _table(Path(rows), label, drop)
+        with out.working(f"looking at {rows}"):
+            found = planned(table, targets, **of_fit)
+    else:
+        _refuse("a table", label=label, drop=drop)
+        if number < 1 or inputs is None:
+            raise Problem("give a table, or a number of rows and --inputs, or PUBLIC as well", USAGE)
+        precision = choice("--dtype", dtype or "float64", ("float64", "float32"))
+        with out.working("measuring this machine"):
+            found = planned(n=number, d=inputs, dtype=precision, **of_fit)
+    out.say(str(found))
+    return dict(found.to_dict())
+
+
+def _refuse(only_with: str = "rows that are fitted as they are, without PUBLIC", **options: Any) -> None:
+    """Options of another kind of plan."""
+    given = [f"--{name}" for name, value in options.items() if value]
+    if given:
+        raise Problem(f"{', '.join(given)} goes with {only_with}", USAGE)
+
+
+def _table(path: Path, label: list[str] | None, drop: list[str] | None) -> tuple[Any, Any]:
+    """The table without dropped columns, and its labels by name."""
+    from .. import tables
+    from .basis import input_columns
+
+    found = tables.columns(tables.table(path))
+    labels = names(label, list(found))
+    if not labels:
+        raise Problem("give the column to predict as --label", USAGE)
+    tables.check_columns(path, found, labels, "--label")
+    used = input_columns(path, None, drop, labels)
+    return tables.table(path, used), labels[0] if len(labels) == 1 else labels
+
+
+def _private(
+    out: Out,
+    rows: int,
+    public: Path,
+    epsilon: list[str] | None,
+    delta: float | None,
+    label_bound: float,
+    explained: float,
+    sites: int,
+    drop: list[str] | None,
+) -> dict[str, Any]:
     from .. import bases
     from ..planning import EPSILONS
     from ..planning import plan as planned
@@ -50,7 +129,7 @@ def plan(
             sites=sites,
         )
     out.say(str(found))
-    return found.to_dict()
+    return dict(found.to_dict())
 
 
 def _numbers(values: list[str] | None) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from .. import models, tables
 from ..engines.progress import Progress
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem
-from .nearby import check_columns, check_output, columns_of
+from .nearby import check_output
 from .options import Data, Output, names
 from .out import Out, size
 
@@ -34,12 +35,12 @@ def predict(
     if not str(output).lower().endswith(tables.FORMATS):
         raise Problem(f"--output {output} must end in {' or '.join(tables.FORMATS)}", USAGE)
     fitted = models.load(model)
-    columns = columns_of(fitted)
+    columns = tables.columns_of(fitted)
     given = tables.table(data, columns or None)
     found = tables.columns(given)
     kept = names(keep, list(found))
-    check_columns(data, found, columns, "the model")
-    check_columns(data, dict.fromkeys(found), kept, "--keep")
+    tables.check_columns(data, found, columns, "the model")
+    tables.check_columns(data, dict.fromkeys(found), kept, "--keep")
     if not columns:
         columns = _unnamed(fitted, model, found, data, kept)
         given = tables.table(data, columns)
@@ -52,12 +53,19 @@ def predict(
     schema = _with_predictions(next(stretches)[1], np.empty((0, len(predicted))), predicted).schema
     with tables.writer(output, schema) as writer, Progress(_pieces(given), "predicting", verbose=1) as progress:
         for X, beside in stretches:
-            values = np.asarray(fitted.predictor_.predict(X), dtype=np.float64)
+            values = _values(fitted, X)
             writer.write_table(_with_predictions(beside, values, predicted))
             n_rows += len(X)
             progress.advance()
     out.say(f"{n_rows} rows predicted; {output}: {size(output.stat().st_size)}, columns {', '.join(schema.names)}")
     return {"file": output, "n_rows": n_rows, "columns": list(schema.names), "predictions": predicted}
+
+
+def _values(model: Any, X: np.ndarray) -> np.ndarray:
+    """What the model predicts, as it predicts in Python: a private one within its label bound."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # columns were taken by name
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(len(X), -1)
 
 
 def _names(model: Any) -> list[str]:
@@ -77,7 +85,7 @@ def _unnamed(model: Any, path: Path, found: dict[str, Any], data: Path, kept: li
             "leave only the inputs in it",
             FILE if len(columns) < model.n_features_in_ else DATA,
         )
-    check_columns(data, found, columns, "the model")
+    tables.check_columns(data, found, columns, "the model")
     return columns
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from ..bases import Basis
 from ..privacy import Private, Reservation
-from ..privacy.checks import budget
-from ..site import Policy, facts
+from ..site import Policy, facts, private
 from ..summaries import Summary
 from ..summaries.private import asked
 from .codes import REFUSED, USAGE, Problem
@@ -47,21 +46,15 @@ def summarized(
     if not isinstance(y, str):
         raise Problem("a private summary is of one --target: make one for each, and pay for each", USAGE)
     question = asked(basis, order, model, loss, None, privacy)
-    if policy.approve == "never":
-        raise Problem('this may not leave: the policy says approve = "never", so nothing was spent', REFUSED)
-    promised = privacy.record(question.bounds, question.noise, question.purpose).guarantee
-    if reasons := policy.about_privacy(facts.of_guarantee(promised)):
-        raise Problem(f"this may not leave, and nothing was spent: {'; '.join(reasons)}", REFUSED)
+    try:
+        private.check_policy(policy, question)
+    except private.NothingSpent as error:
+        raise Problem(str(error), REFUSED) from None
     if privacy.ledger is None:
         out.warn(
             "without --ledger nobody keeps count of what is spent: two summaries of the same rows cost more than one"
         )
-    unread = question.checked(rows, y)
-    reservation = question.charge()
-    with out.working("reading"):
-        source = question.opened(rows, y) if unread is None else unread
-    budget(privacy.epsilon, privacy.delta, source.n_rows)
-    summary = question.release(source, None, verbose=1)
+    summary, source, reservation = private.spend(question, rows, y, lambda: out.working("reading"), verbose=1)
     if not question.contents.residual:
         outside = facts.clipped_labels(source, question.bounds.label_bound)
         out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")

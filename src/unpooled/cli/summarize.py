@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import bases, models
+from .. import bases, models, tables
 from ..bases import Basis
 from ..losses import as_loss
 from ..site import facts
@@ -17,7 +17,7 @@ from ..summaries.summary import spec_of
 from .app import app, command
 from .codes import FILE, USAGE, Problem
 from .leaving import gate_for, leave
-from .nearby import check_output, columns_of, rows_for
+from .nearby import check_output
 from .options import (
     Data,
     Delta,
@@ -80,7 +80,7 @@ def summarize(
     if model is not None:
         _check_model(model, residuals_of, shared, basis, targets, order)
     asked = {"--target": targets} | ({"--weight": [weight]} if weight else {})
-    rows = rows_for(data, columns_of(shared), asked)
+    rows = tables.rows_for(data, tables.columns_of(shared), asked)
     y = targets[0] if len(targets) == 1 else targets
     reservation, share = None, 0.0
     if privacy is not None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import tables
 from ..site import facts
 from ..sources import open_labeled
 from ..summaries import Candidates
@@ -14,7 +15,7 @@ from ..summaries.candidates import scores_of_source
 from .app import app, command
 from .codes import FILE, USAGE, Problem
 from .leaving import gate_for, leave
-from .nearby import basis_for, check_output, columns_of, rows_for
+from .nearby import basis_for, check_output
 from .options import BasisFile, Data, LogFile, Output, PolicyFile, Target, Weight, Yes, names
 from .out import Out
 from .words import of_scores
@@ -48,7 +49,9 @@ def validate(
         raise Problem(f"{candidates} predict {', '.join(asked.targets)}, and --target is {', '.join(targets)}", FILE)
     if asked.coef.shape[1] != shared.n_features_:
         raise Problem(f"{candidates} have {asked.coef.shape[1]} features, and the basis {shared.n_features_}", FILE)
-    rows = rows_for(data, columns_of(shared), {"--target": targets} | ({"--weight": [weight]} if weight else {}))
+    rows = tables.rows_for(
+        data, tables.columns_of(shared), {"--target": targets} | ({"--weight": [weight]} if weight else {})
+    )
     with out.working(f"reading {data}"):
         source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, weight)
     scores = scores_of_source(asked, shared, source, verbose=1)

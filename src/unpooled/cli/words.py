@@ -17,6 +17,11 @@ def of_model(model: Any) -> str:
         lines.append(f"It predicts {targets}.")
     if hasattr(model, "plan_") and hasattr(model, "basis_digest_"):
         lines += [f"In the basis {model.basis_digest_[:12]}.", *str(model.plan_).splitlines()]
+    elif hasattr(model, "n_sites_"):
+        lines.append(
+            f"In the basis {model.basis_digest_[:12]}, with λ = {model.lam_:.3g}: the average of what {model.n_sites_} "
+            "sites have fitted to their own rows."
+        )
     elif hasattr(model, "basis_digest_"):
         rounds = "" if model.n_rounds_ == 1 else f" and {model.n_rounds_} rounds"
         lines.append(

@@ -3,6 +3,7 @@
 from .averaged import AveragedRegressor
 from .correntropy import CorrentropyRegressor
 from .less import LESSRegressor
+from .nystrom import NystromRegressor
 from .private import PrivateRegressor
 from .private_sgd import PrivateSGDRegressor
 from .spectral import SpectralRegressor
@@ -12,6 +13,7 @@ __all__ = [
     "AveragedRegressor",
     "CorrentropyRegressor",
     "LESSRegressor",
+    "NystromRegressor",
     "PrivateRegressor",
     "PrivateSGDRegressor",
     "SpectralRegressor",

@@ -24,7 +24,9 @@ from ..engines import as_engine
 from ..engines.base import Engine
 from ..inputs import check_X
 from ..messages import shown
+from ..notebooks import InNotebooks
 from ..predictors import KernelExpansion, average
+from ..resources.memory import free_memory
 from ..sources import Opened, is_stream, open_all, stream_rows
 from . import averaged_storage
 from .locals import Facts, prepare
@@ -34,7 +36,7 @@ from .spectral import SpectralRegressor
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
-class AveragedRegressor(RegressorMixin, OnEngine):
+class AveragedRegressor(InNotebooks, RegressorMixin, OnEngine):
     """A local learner on every block or site, and the average of what they learn.
 
         f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
@@ -236,6 +238,7 @@ class AveragedRegressor(RegressorMixin, OnEngine):
             lambda kernel: gather.kappa(kernel, finest.blocks(source, opened.unlabeled)),
             opened.one_target,
             coarsest.largest,
+            self.verbose,
         )
         local = prepare(SpectralRegressor() if self.local is None else self.local, facts, self.lam, self.grid)
         if opened.unlabeled is not None and not local.semisupervised:
@@ -249,7 +252,7 @@ class AveragedRegressor(RegressorMixin, OnEngine):
             local,
             1 if sample.Y is None else int(sample.Y.shape[1]),
             engine.n_workers,
-            plan.available_memory() / 2 if self.memory_limit is None else float(self.memory_limit),
+            free_memory() / 2 if self.memory_limit is None else float(self.memory_limit),
             self.time_limit if len(partitions) > 1 else None,
         )
         held = np.zeros(source.n_rows, dtype=bool)

@@ -16,8 +16,10 @@ from .. import robust, threads
 from ..arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from ..inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from ..kernels import Precomputed, as_kernel
+from ..length_scales import resolved
 from ..losses import Loss, as_loss
 from ..messages import shown
+from ..notebooks import InNotebooks
 from ..predictors import KernelExpansion
 from ..solvers.descent import JUMP, Task, operator_of, out_of_fold, run
 from . import correntropy_storage
@@ -25,7 +27,7 @@ from .descent_path import DescentPath
 from .spectral import _kappa_squared
 
 
-class CorrentropyRegressor(RegressorMixin, BaseEstimator):
+class CorrentropyRegressor(InNotebooks, RegressorMixin, BaseEstimator):
     """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
 
     With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,
@@ -163,7 +165,7 @@ class CorrentropyRegressor(RegressorMixin, BaseEstimator):
             1.0 / heaviest,
             float(self.jump),
         )
-        kernel = kernel.resolve(task.points(), task.weights_of_points())
+        kernel = resolved(kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True)
         task = replace(task, kernel=kernel, kappa_sq=_kappa_squared(kernel, task.points()))
         with threads.suited_to(int(task.points().shape[0])):
             found = self._search(task, weights, folds, scale, n_iter) if searching else None

@@ -17,6 +17,7 @@ from ..blocks.base import Rows
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import sample_frequencies
+from ..length_scales import resolved
 from ..losses import as_loss
 from ..messages import shown
 from ..solvers.fit import SOLVERS, Problem
@@ -35,6 +36,7 @@ class Facts:
     kappa: Callable[[Kernel], float]
     one_target: bool
     n_rows: int  #: of the largest block
+    verbose: int = 0
 
 
 def prepare(estimator: Any, facts: Facts, lam: Any, grid: Any) -> Local:
@@ -55,13 +57,16 @@ def _refuse_lam(estimator: Any, lam: Any, grid: Any) -> None:
         )
 
 
-def shared_kernel(kernel: Any, facts: Facts) -> tuple[Kernel, float]:
-    """The kernel that all blocks use, and its κ²."""
+def shared_kernel(kernel: Any, facts: Facts, wrong_labels: bool = False) -> tuple[Kernel, float]:
+    """The kernel that all blocks use, and its κ²; ``wrong_labels`` says that some may be."""
     kernel = as_kernel(kernel)
     if isinstance(kernel, Precomputed):
         raise ValueError("a precomputed kernel cannot be cut into blocks: give the kernel as a function of two rows")
-    weights = facts.sample.weights
-    kernel = kernel.resolve(facts.sample.X, None if weights is None else like(weights / weights.max(), facts.sample.X))
+    rows, weights = facts.sample, facts.sample.weights
+    points_weights = None if weights is None else like(weights / weights.max(), rows.X)
+    kernel = resolved(
+        kernel, rows.X, rows.Y, weights, rows.X, points_weights, wrong_labels=wrong_labels, verbose=facts.verbose
+    )
     kappa = kernel.kappa()
     kappa_sq = (kappa if np.isfinite(kappa) else facts.kappa(kernel)) ** 2
     if not np.isfinite(kappa_sq):
@@ -100,7 +105,7 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
 
 def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any) -> Local:
     _refuse_lam(estimator, lam, grid)
-    kernel, kappa_sq = shared_kernel(estimator.kernel, facts)
+    kernel, kappa_sq = shared_kernel(estimator.kernel, facts, wrong_labels=True)
     if lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
     Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.center)

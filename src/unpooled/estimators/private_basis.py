@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from ..arrays import to_numpy
 from ..bases import Basis
 from ..inputs import check_X
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
+from ..solvers.scaled_kernel import free_parts
 from .private_rows import PrivateRows, described
 
 STAND_IN = 1000  # rows of the standard normal law in the place of a public sample
@@ -53,6 +55,18 @@ def public_features(basis: Basis, public: Any, most: int) -> np.ndarray:
     return np.asarray(basis.features(rows[np.random.default_rng(0).permutation(len(rows))[:most]]))
 
 
+def narrowed(basis: Basis, n_features: int) -> Basis:
+    """The basis with its first features only, those of the largest public eigenvalues."""
+    if n_features >= basis.n_features_:
+        return basis
+    found = copy.copy(basis).set_params(n_features=n_features)
+    found.coefficients_ = np.ascontiguousarray(basis.coefficients_[:, :n_features])
+    for name in ("eigenvalues_", "mean_", "spread_"):
+        setattr(found, name, getattr(basis, name)[:n_features].copy())
+    found._remember()
+    return found
+
+
 def n_public_rows(public: Any) -> int:
     """How many there are, where they say so; whether they are rows at all is for the basis to find out."""
     shape = getattr(public, "shape", None)
@@ -67,10 +81,15 @@ def standard_normal(d: int) -> np.ndarray:
 
 
 def check_bounded(kernel: Any) -> None:
-    """A kernel without a bound lets one record reach any distance."""
+    """A kernel without a bound lets one record reach any distance, and one chosen with labels tells of them."""
     if isinstance(kernel, Basis) or kernel is None:
         return
     kernel = as_kernel(kernel)
+    if free_parts(kernel):
+        raise ValueError(
+            "length_scale='auto' would look at private labels: give numbers or 'median', or take the kernel from "
+            "unpooled.choose_length_scales(kernel, X, y) on public rows"
+        )
     if not 0 < kernel.kappa() < math.inf:
         raise ValueError(
             f"the kernel {type(kernel).__name__} has no bound, so one record could move the weights by any "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ..messages import shown
@@ -16,12 +16,13 @@ from ..private_rounds.learner import CHECKING, TAILS, TAILS_ASKED, Budget
 
 ROUNDS, MANY_ROUNDS = 10, 16  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
 RICH = 5_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
-MOST_FEATURES = 500
+MOST_FEATURES, MANY_FEATURES = 500, 1000
+RICHER = 20_000  # n·μ from which features that public rows say little of are still worth having
 
 
-def usual_features(n_public: int) -> int:
-    """Half as many as there are public rows: of the others these rows say little."""
-    return max(min(MOST_FEATURES, n_public // 2), 1)
+def usual_features(n_public: int, n_mu: float = 0.0) -> int:
+    """Half as many as there are public rows: of the others these rows say little. All, where the records can say it."""
+    return max(min(MANY_FEATURES, n_public) if n_mu >= RICHER else min(MOST_FEATURES, n_public // 2), 1)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class PrivatePlan:
     labels: float
     inputs: float
     label_bound: float
-    why: tuple[str, ...] = ()
+    why: tuple[str, ...] = field(default=(), repr=False)
 
     def budget(self) -> Budget:
         """The part of it that the rounds and the labels have."""
@@ -70,6 +71,11 @@ class PrivatePlan:
 
     def __str__(self) -> str:
         return "\n".join(self.why)
+
+    def _repr_html_(self) -> str:
+        from ..reports import html
+
+        return html.bullets(str(self).splitlines())
 
     def to_dict(self) -> dict[str, Any]:
         """For the header of a file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,15 @@ class SGDPlan:
     sensitivity: float
     sigma: float
     r2: float | None
-    why: tuple[str, ...]
+    why: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
         return "\n".join([*self.why, f"one record moves w by at most {self.sensitivity:.3g}; noise {self.sigma:.3g}"])
+
+    def _repr_html_(self) -> str:
+        from ..reports import html
+
+        return html.bullets(str(self).splitlines())
 
     def to_dict(self) -> dict[str, Any]:
         """For the header of a file."""

@@ -13,11 +13,12 @@ from ..arrays import Array, namespace
 from ..bases.base import Basis
 from ..inputs import check_X
 from ..messages import shown
+from ..notebooks import InNotebooks
 from ..predictors import BasisPredictor
 from ..sources import is_stream, stream_rows
 
 
-class SpanModel(RegressorMixin, BaseEstimator):
+class SpanModel(InNotebooks, RegressorMixin, BaseEstimator):
     """f = aᵀφ + b with the features φ of a basis."""
 
     def __sklearn_tags__(self) -> Tags:

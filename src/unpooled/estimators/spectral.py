@@ -15,7 +15,9 @@ from ..arrays import Array, eps, like, namespace, take_rows
 from ..filters import Floats, as_filter
 from ..inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..length_scales import resolved
 from ..messages import shown
+from ..notebooks import InNotebooks
 from ..path import Path
 from ..predictors import KernelExpansion
 from ..solvers.fit import SOLVERS, Problem, fit_one
@@ -23,7 +25,7 @@ from ..solvers.paths import Folds, PathSolution, fit_path, serves
 from . import storage
 
 
-class SpectralRegressor(RegressorMixin, BaseEstimator):
+class SpectralRegressor(InNotebooks, RegressorMixin, BaseEstimator):
     """Kernel regression with a spectral filter, λ chosen on the whole path from one decomposition.
 
     With the empirical operator L_D f = (1/N) Σ f(x_i) K_{x_i} the estimator is
@@ -131,7 +133,7 @@ class SpectralRegressor(RegressorMixin, BaseEstimator):
         if weights is not None and kept is not None:
             X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
-        kernel = kernel.resolve(X, weights)
+        kernel = resolved(kernel, X, Y, weights)
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
         filter_ = as_filter(self.filter)

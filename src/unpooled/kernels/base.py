@@ -12,6 +12,8 @@ from .. import threads
 from ..arrays import Array, as_floating, is_numpy, namespace, set_diagonal
 from ..messages import shown
 
+DEVICE_ELEMENTS = 1 << 26  # numbers of a tensor that are computed at once: 512 MiB of float64
+
 
 class Kernel(BaseEstimator):
     """A Mercer kernel K: X × X → ℝ.
@@ -27,6 +29,8 @@ class Kernel(BaseEstimator):
     positive_definite = True
     #: any column K(·, x_p) can be had by itself; the low-rank route never forms the matrix
     by_columns = True
+    #: how length scales were chosen, where they were chosen with labels
+    search_: Any = None
 
     def block(self, X: Array, Z: Array) -> Array:
         """The matrix K(x_i, z_j), computed as one block: a fresh array the caller may overwrite."""
@@ -50,6 +54,14 @@ class Kernel(BaseEstimator):
         """This kernel with every data-driven parameter ("median") replaced by its number for ``X``."""
         return self
 
+    def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
+        """How Σ_ij G_ij K(x_i, x_j) changes with the kernels that this one is made of, by their parameters' names.
+
+        By Σ_ij (G_part)_ij (dK_part)_ij, to first order. A kernel that is made of none, or does not say, gives nothing:
+        length scales inside it cannot be chosen.
+        """
+        return {}
+
     def anchors(self, X: Array) -> Array:
         """What a fitted expansion must keep of the training rows: the rows themselves."""
         return X
@@ -59,16 +71,19 @@ class Kernel(BaseEstimator):
         symmetric = Z is None
         X = as_floating(X)
         Z = X if Z is None else as_floating(Z)
-        if not is_numpy(X) or X.shape[0] * Z.shape[0] <= 2 * threads.BLOCK_ELEMENTS:
+        if X.shape[0] * Z.shape[0] <= (2 * threads.BLOCK_ELEMENTS if is_numpy(X) else DEVICE_ELEMENTS):
             K = self.block(X, Z)
-        else:
-            out = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
+        elif is_numpy(X):
+            K = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
 
             def fill(rows: slice) -> None:
-                out[rows] = self.block(X[rows], Z)
+                K[rows] = self.block(X[rows], Z)
 
             threads.for_each(fill, threads.row_blocks(X.shape[0], Z.shape[0]))
-            K = out
+        else:  # in place too: what a block needs beside itself is not needed for the whole matrix at once
+            K = namespace(X).empty((X.shape[0], Z.shape[0]), dtype=X.dtype, device=X.device)
+            for rows in threads.stretches(X.shape[0], max(1, DEVICE_ELEMENTS // Z.shape[0])):
+                K[rows, :] = self.block(X[rows, :], Z)
         if symmetric:
             set_diagonal(K, self.diag(X))
         return K
@@ -132,6 +147,9 @@ class _Pair(Kernel):
 class Sum(_Pair):
     """K = K₁ + K₂; written ``k1 + k2``."""
 
+    def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
+        return {"left": G, "right": G}
+
     def block(self, X: Array, Z: Array) -> Array:
         K = self.left.block(X, Z)
         K += self.right.block(X, Z)
@@ -153,6 +171,9 @@ class Sum(_Pair):
 
 class Product(_Pair):
     """K = K₁ · K₂; written ``k1 * k2``."""
+
+    def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
+        return {"left": G * self.right(X), "right": G * self.left(X)}
 
     def block(self, X: Array, Z: Array) -> Array:
         K = self.left.block(X, Z)
@@ -205,6 +226,9 @@ class Scaled(Kernel):
 
     def kappa(self, X: Array | None = None) -> float:
         return math.sqrt(self._checked_scale()) * self.kernel.kappa(X)
+
+    def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
+        return {"kernel": self._checked_scale() * G}
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         return Scaled(self.scale, self.kernel.resolve(X, weights))

@@ -16,8 +16,9 @@ from .base import Kernel
 class Stationary(Kernel):
     """A kernel k(r) of the distance r between x/ℓ and z/ℓ, with k(0) = 1, so κ = 1.
 
-    ``length_scale`` is a positive number, a vector with one positive number a feature, or "median":
-    the median distance between distinct rows of the data the kernel is fitted on.
+    ``length_scale`` is a positive number, a vector with one positive number a feature, or a word. "median" is the
+    median distance between distinct rows of the data the kernel is fitted on. "auto" is a number a feature, chosen with
+    the labels by the estimator that the kernel is given to: see :func:`unpooled.choose_length_scales`.
     """
 
     nonnegative = True
@@ -33,6 +34,8 @@ class Stationary(Kernel):
         return 1.0
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
+        if is_auto(self.length_scale):
+            raise ValueError(NO_LABELS)
         if _is_median(self.length_scale):
             length_scale: Any = median_distance(X, weights)
         else:
@@ -44,6 +47,8 @@ class Stationary(Kernel):
             raise ValueError(
                 "length_scale='median' needs data: call kernel.resolve(X) first, or give the kernel to an estimator"
             )
+        if is_auto(self.length_scale):
+            raise ValueError(NO_LABELS)
         return checked_length_scale(self.length_scale, n_features)
 
     def scaled(self, X: Array, Z: Array) -> tuple[Array, Array]:
@@ -62,6 +67,22 @@ class Stationary(Kernel):
             length_scale = like(length_scale, X)[None, :]
         return X / length_scale, Z / length_scale
 
+    def length_scale_gradient(self, X: np.ndarray, G: np.ndarray) -> np.ndarray:
+        """How Σ_ij G_ij K(x_i, x_j) changes with log ℓ_k, for every feature k; G is symmetric.
+
+        With D_k the squared differences in feature k, dK/dlog ℓ_k = W∘D_k/ℓ_k² and W = -k'(r)/r, so for S = G∘W and
+        z = x/ℓ the answer is Σ_ij S_ij (z_ik - z_jk)² = 2(Σ_i z_ik² Σ_j S_ij - z_kᵀS z_k): one matrix product for all.
+        """
+        Z, _ = self.scaled(X, X)
+        S = self._slope(Z)
+        S *= G
+        np.fill_diagonal(S, 0.0)  # no difference there, and what cancels may be large
+        return 2.0 * (S.sum(axis=1) @ (Z * Z) - np.einsum("ik,ik->k", Z, S @ Z))
+
+    def _slope(self, Z: np.ndarray) -> np.ndarray:
+        """W_ij = -k'(r)/r at the distances r of rows that are scaled."""
+        raise TypeError(f"{type(self).__name__} has no slope for length_scale='auto': give numbers or 'median'")
+
     def frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         """n draws from the kernel's spectral measure: w with k(x - z) = E cos(wᵀ(x - z))."""
         length_scale = self._number(d)
@@ -76,11 +97,14 @@ class Gaussian(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of one number a feature, or "median"
+    length_scale : float, array of one number a feature, "median" or "auto"
     """
 
     def block(self, X: Array, Z: Array) -> Array:
         return exp_(squared_distance(*self.scaled(X, Z), tolerance=1e-9, factor=-0.5))
+
+    def _slope(self, Z: np.ndarray) -> np.ndarray:
+        return exp_(squared_distance(Z, Z, tolerance=1e-9, factor=-0.5))  # k' = -rk
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         return rng.standard_normal((n, d))
@@ -93,7 +117,7 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of one number a feature, or "median"
+    length_scale : float, array of one number a feature, "median" or "auto"
     nu : 0.5, 1.5 or 2.5
     """
 
@@ -113,6 +137,16 @@ class Matern(Stationary):
         r *= -1.0
         polynomial *= exp_(r)
         return polynomial
+
+    def _slope(self, Z: np.ndarray) -> np.ndarray:
+        t = clip_(distance(Z, Z), None, 1e15)
+        nu = self._checked_nu()
+        t *= math.sqrt(2 * nu)
+        decay = np.exp(-t)
+        if nu == 0.5:
+            decay /= clip_(t, 1e-6, None)  # rows so close have no difference to count it
+            return decay
+        return 3.0 * decay if nu == 1.5 else 5.0 / 3.0 * (1.0 + t) * decay
 
     def _checked_nu(self) -> float:
         if self.nu not in (0.5, 1.5, 2.5):
@@ -134,13 +168,16 @@ class Laplacian(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of one number a feature, or "median"
+    length_scale : float, array of one number a feature, "median" or "auto"
     """
 
     def block(self, X: Array, Z: Array) -> Array:
         r = distance(*self.scaled(X, Z))
         r *= -1.0
         return exp_(r)
+
+    def _slope(self, Z: np.ndarray) -> np.ndarray:
+        return Matern(nu=0.5)._slope(Z)
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         return Matern(nu=0.5)._unit_frequencies(n, d, rng)
@@ -202,6 +239,17 @@ def _is_median(length_scale: Any) -> bool:
     return isinstance(length_scale, str) and length_scale == "median"
 
 
+def is_auto(length_scale: Any) -> bool:
+    """Whether a length scale is to be chosen with the labels."""
+    return isinstance(length_scale, str) and length_scale == "auto"
+
+
+NO_LABELS = (
+    "length_scale='auto' is chosen with labels, and there are none to look at here: give numbers or 'median', or take "
+    "the kernel from unpooled.choose_length_scales(kernel, X, y) on rows whose labels may be seen"
+)
+
+
 def checked_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
     """A positive float or a vector of ``n_features`` positive floats; anything else is an error."""
     try:
@@ -211,7 +259,7 @@ def checked_length_scale(length_scale: Any, n_features: int) -> float | np.ndarr
         value = np.asarray(math.nan)
     if value.ndim > 1 or not np.all(np.isfinite(value) & (value > 0)):
         raise ValueError(
-            f"length_scale must be a positive number, one positive number per feature, or 'median', "
+            f"length_scale must be a positive number, one positive number per feature, 'auto' or 'median', "
             f"got {shown(length_scale)}"
         )
     if value.ndim == 1 and value.shape[0] != n_features:

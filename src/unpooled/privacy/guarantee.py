@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from typing import Any
 
@@ -87,6 +87,17 @@ class Guarantee:
         if self.conditions:
             said += f"; provided that {_listed(self.conditions)}"
         return said + "."
+
+    def __repr__(self) -> str:
+        said = f"epsilon={self.epsilon:.6g}, delta={self.delta:.6g}, mechanism={self.mechanism!r}"
+        return f"Guarantee({said}, releases={len(self.spent_on)}, conditions={len(self.conditions)})"
+
+    def _repr_html_(self) -> str:
+        from ..reports import html
+
+        rows = [[item.purpose, str(item.event)] for item in self.spent_on]
+        spent = html.folded("What it was spent on", [html.table(["release", "price"], rows)]) if rows else ""
+        return html.paragraph(str(replace(self, spent_on=()))) + spent
 
     def to_dict(self) -> dict[str, Any]:
         """For the JSON header of a file."""

@@ -41,15 +41,13 @@ class Belief:
         self._weighted = np.zeros(len(moments))
         self._settle()
 
-    def copy(self) -> Belief:
-        """The same belief, to come back to."""
-        return copy.copy(self)  # arrays are replaced, never written to
-
-    def observe(self, values: np.ndarray, variances: np.ndarray) -> None:
-        """Take in independent observations of all coefficients."""
-        self._weighted = self._weighted + values / variances
-        self.precision = self.precision + 1.0 / variances
-        self._settle()
+    def after(self, values: np.ndarray, variances: np.ndarray) -> Belief:
+        """What is believed after independent observations of all coefficients, (T, M) of them."""
+        found = copy.copy(self)  # arrays are replaced, never written to
+        found._weighted = self._weighted + np.sum(values / variances, axis=0)
+        found.precision = self.precision + np.sum(1.0 / variances, axis=0)
+        found._settle()
+        return found
 
     def _settle(self) -> None:
         precision, weighted = self.precision[1:], self._weighted[1:]

@@ -26,6 +26,8 @@ class Frame:
     rotation, shift : V, and Vᵀm: coordinates are Vᵀφ - shift
     moments : (M+1,), q_i: about E z_i² at a fresh row, the constant's first
     lengths : (rows, M+1), z_i² of some rows, as large as they would be at fresh ones
+    mismatch : variance of an entry of the difference between the records' second moments and the public ones, in units
+        of these; zero where nothing is known of it
     doubt : variance that a gradient has in each coordinate, over q_i and the squared distance from the target, because
         moments are not those of the records; none for public rows, which rounds do well with
     careful : how many times larger the records' moments are taken to be at first
@@ -36,6 +38,7 @@ class Frame:
     shift: np.ndarray
     moments: np.ndarray
     lengths: np.ndarray
+    mismatch: float = 0.0
     doubt: float = 0.0
     careful: float = 1.0
 
@@ -98,12 +101,12 @@ def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
         z_sq = _made_up(q)
     else:
         z_sq = ((phi[:ROWS] - basis.mean_) @ V) ** 2 * np.minimum(q / np.maximum(lam, small), FRESH)
-    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq))
+    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq), mismatch=1.0 / basis.n_public_)
 
 
 def made_up_frame(basis: Basis, phi: np.ndarray) -> Frame:
     """The frame of rows that were made up column by column, and are trusted less."""
-    return replace(public_frame(basis, phi), doubt=DOUBT, careful=CAREFUL)
+    return replace(public_frame(basis, phi), mismatch=0.0, doubt=DOUBT, careful=CAREFUL)
 
 
 def _decomposed(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

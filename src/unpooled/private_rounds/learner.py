@@ -12,7 +12,8 @@ and three choices make it work at small budgets. All are made anew for every rou
   (Σ q_i)(Σ q_i g_i²) that unweighted features cost, g_i = k_i/q_i. B is a quantile; longer rows count a little less.
 - *Where residuals are cut off.* Noise is proportional to sup|ψ|, and what is cut off may be missed: the scale of ψ
   makes the expected error plus a share of E(u - ψ(u))² least. Residuals shrink over the rounds, and noise with them.
-- *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`).
+- *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`), after what they have
+  told together of the records' second moments has been taken out of each (:mod:`.secants`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from .frame import Frame
 from .labels import LabelLaw, labels_asked
 from .questions import Losses, Question, Residuals
 from .residual_law import EDGES, USABLE, ResidualLaw
+from .secants import mended
 
 MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
 FOR_TAILS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # where labels have long tails, which a mean must not lose
@@ -45,6 +47,7 @@ CHECKING = "which function is best"
 SURE = 6.0  # standard deviations of noise by which another must be better
 STEEPER = 3.0  # times what is assumed, and second moments are taken to be larger
 STEPS = 5  # towards the fixed point of the weights
+GUESSES = 4  # of a* in turn, each from what the last one makes of the rounds
 
 Asking = tuple[Question, float, str]  # what is asked, at which μ, and in words
 Told = tuple[np.ndarray, float]  # means over the records with noise, and its standard deviation
@@ -104,10 +107,6 @@ class Gradient:
     noise: np.ndarray  #: variance of the noise
     others: np.ndarray  #: variance of everything else
 
-    def into(self, belief: Belief, moments: np.ndarray) -> None:
-        """Take it in as an observation of a*, C being diag(moments)."""
-        belief.observe(self.at + self.values / moments, (self.noise + self.others) / moments**2)
-
     def steepness(self, before: Gradient, moments: np.ndarray) -> float:
         """sᵀCs/sᵀqs for the step s that lies between two gradients, less five standard deviations of noise on it."""
         s = self.at - before.at
@@ -132,8 +131,8 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
     law = ResidualLaw.normal(math.sqrt(labels.variance), 2.0 * label_bound)
     apart = 0.6 * labels.variance  # how far the function so far is believed to be from the best, squared
     history: list[dict[str, float]] = []
-    best = (math.inf, belief.copy(), law, apart)
-    last: tuple[Belief, Gradient] | None = None
+    start, gradients = belief, list[Gradient]()
+    best = (math.inf, belief, law, apart, 0)
     made_up = frame.careful > 1.0
     careful = frame.careful  # the moments are taken to be so many times larger than the public rows have them
     for t in range(budget.rounds):
@@ -151,11 +150,12 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
         before, law = law, law.counted(shares, noise)
         if law.scale > best[0] * (1.0 + max(WORSE, 25.0 * noise)) and noise <= USABLE:
             # The last step went too far: the records spread more than the public rows do. Back, and on with care.
-            _, belief, law, apart = best
-            best, careful, last = (math.inf, belief.copy(), law, apart), 2.0 * careful, None
+            _, belief, law, apart, known = best
+            careful, gradients = 2.0 * careful, gradients[:known]
+            best = (math.inf, belief, law, apart, known)
             continue
         if law.scale < best[0] and noise <= USABLE:
-            best = (law.scale, belief.copy(), law, apart)
+            best = (law.scale, belief, law, apart, len(gradients))
         slope = law.slope(chosen.loss)
         seen = slope * frame.shrinking(chosen.weights, chosen.length)
         told = Gradient(
@@ -164,13 +164,12 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
             (sigma / chosen.weights / seen) ** 2,
             frame.moments * (before.scale**2 / n + apart * frame.doubt + chosen.unseen) / seen**2,
         )
-        if made_up and last is not None and (steeper := told.steepness(last[1], frame.moments)) > STEEPER * careful:
-            # Records spread more than made-up rows: what the last gradient told is taken in again, with care.
-            careful, belief = steeper, last[0]
-            last[1].into(belief, careful * frame.moments)
-        last = (belief.copy(), told)
-        old = belief.mean
-        told.into(belief, careful * frame.moments)
+        if made_up and gradients:
+            # Records may spread more than made-up rows: what gradients told is then taken in again, with care.
+            steeper = told.steepness(gradients[-1], frame.moments)
+            careful = steeper if steeper > STEEPER * careful else careful
+        gradients.append(told)
+        old, belief = belief.mean, _believed(start, belief, gradients, careful * frame.moments, frame.mismatch)
         moved = float(frame.moments @ (belief.mean - old) ** 2)
         apart = min(max(belief.error, 0.25 * moved), law.scale**2)
         history.append(
@@ -193,6 +192,18 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
     clearly = losses < losses[-1] - SURE * noise
     chosen_one = int(np.argmin(losses)) if clearly.any() else len(losses) - 1
     return Learned(coefs[:, chosen_one], history)
+
+
+def _believed(start: Belief, belief: Belief, gradients: list[Gradient], moments: np.ndarray, mismatch: float) -> Belief:
+    """All gradients as observations of a*, the records' second moments being about diag(moments)."""
+    root = np.sqrt(moments)
+    points, values = (np.stack([getattr(g, name) for g in gradients]) for name in ("at", "values"))
+    noise = np.stack([g.noise for g in gradients]) / moments
+    variances = np.stack([g.noise + g.others for g in gradients]) / moments**2
+    for _ in range(GUESSES if mismatch and len(gradients) > 1 else 1):
+        seen = mended(points * root, values / root, noise.mean(axis=1), belief.mean * root, mismatch)
+        belief = start.after(seen / root, variances)
+    return belief
 
 
 def _chosen(

@@ -47,7 +47,7 @@ def bullets(texts: Iterable[str]) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows of plain text; a row of one cell is the heading of those below it."""
-    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in header) + "</tr>"]
+    lines = ["<tr>" + "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header) + "</tr>"]
     for row in rows:
         if len(row) == 1:
             lines.append(f'<tr class="group"><td colspan="{len(header)}">{escape(row[0])}</td></tr>')

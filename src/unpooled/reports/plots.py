@@ -1,7 +1,8 @@
-"""Plots of fitted models. Only this module imports matplotlib, and only when it is called."""
+"""Figures, and plots of paths. Only this module imports matplotlib, and only when it is called."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..averaging.path import BlockPath
+    from ..estimators.descent_path import DescentPath
     from ..estimators.summary_path import SummaryPath
     from ..path import Path
 
@@ -34,10 +36,20 @@ def new_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Fi
     return figure, list(figure.subplots(1, len(shares), width_ratios=shares, squeeze=False)[0])
 
 
+def axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
+    """The axes that are given, or new ones: of pyplot where the user has imported it, so that it can show them."""
+    if ax is not None:
+        return ax
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return new_figure(height=height)[1]
+    _, drawn = pyplot.subplots(figsize=(6.4, height), layout="constrained")
+    return drawn
+
+
 def plot_path(path: Path | SummaryPath, ax: Axes | None = None, **line: Any) -> Axes:
     """Root of the criterion against λ on logarithmic axes, a dot on the chosen λ, one line a target."""
-    if ax is None:
-        _, ax = new_figure()
+    ax = axes_for(ax)
     order = np.argsort(path.lam)
     scores = np.sqrt(path.criterion.reshape(len(path.lam), -1))
     label = line.pop("label", None)
@@ -52,8 +64,7 @@ def plot_path(path: Path | SummaryPath, ax: Axes | None = None, **line: Any) -> 
 
 def plot_block_path(path: BlockPath, ax: Axes | None = None, **line: Any) -> Axes:
     """The validation score against the first candidate parameter, a curve for each number of blocks."""
-    if ax is None:
-        _, ax = new_figure()
+    ax = axes_for(ax)
     name, values = next(iter(path.candidates.items()))
     scores = path.criterion if path.criterion.ndim == 2 else path.criterion.mean(axis=2)
     order = np.argsort(values, kind="stable")
@@ -63,4 +74,19 @@ def plot_block_path(path: BlockPath, ax: Axes | None = None, **line: Any) -> Axe
     ax.plot(values[chosen], scores[path.chosen, chosen], "o", color="black", label="chosen")
     ax.set(xscale="log", yscale="log", xlabel={"lam": "λ"}.get(name, name), ylabel="score on held-out halves")
     ax.legend()
+    return ax
+
+
+def plot_descent(path: DescentPath, ax: Axes | None = None, **line: Any) -> Axes:
+    """The loss of rows left out against the number of steps, a curve for each scale, the best of each target marked."""
+    if path.score is None or path.scales is None or path.tried is None:
+        raise ValueError("there is nothing to draw: scale and n_iter were given, and nothing was tried")
+    ax = axes_for(ax)
+    scores = path.score.reshape(len(path.scales), len(path.tried), -1)
+    for target in range(scores.shape[2]):
+        for scale, row in zip(path.scales[:, target], scores[:, :, target]):
+            name = "least squares" if np.isinf(scale) else f"scale {scale:.3g}"
+            ax.plot(path.tried, row, **{"label": name, **line})
+    ax.set(xscale="log", xlabel="steps", ylabel="mean bounded loss of rows left out")
+    ax.legend(fontsize="small")
     return ax

@@ -85,7 +85,11 @@ def label_share_of(basis: Any, source: Source, residuals_of: Any = None, loss: s
             rows = (replace(piece, features=()) if isinstance(piece, RowGroup) else piece).read()
             share.add(rows.Y, rows.weights)
         return share.value
-    _, target = _target(basis, residuals_of, loss_of(loss))
+    return share_of_target(basis, source, _target(basis, residuals_of, loss_of(loss))[1])
+
+
+def share_of_target(basis: Any, source: Source, target: Target) -> float:
+    """One record's largest share in what stands in the place of y."""
     found: LabelShare = as_engine(None).map_reduce(
         _of_residuals, stretches(source, basis), _plus, args=(basis, target), label="looking for large residuals"
     )

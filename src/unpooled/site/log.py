@@ -9,8 +9,20 @@ from typing import Any
 from ..chain import START, Chain, ChainError, ChainGrown, Entry, Verification
 from .release import Release
 
-__all__ = ["START", "Entry", "Log", "LogError", "LogGrown", "Verification", "left", "refused", "releases_in"]
+__all__ = [
+    "LOG_NAME",
+    "START",
+    "Entry",
+    "Log",
+    "LogError",
+    "LogGrown",
+    "Verification",
+    "left",
+    "refused",
+    "releases_in",
+]
 
+LOG_NAME = "unpooled-log.jsonl"
 LogError = ChainError
 LogGrown = ChainGrown
 

@@ -108,7 +108,7 @@ class Policy:
         n = release.n_rows
         if n < self.minimum_rows:
             found.append(f"there are {_count(n, 'row')}, and at least {self.minimum_rows} must be added up")
-        if release.kind == "summary":
+        if release.kind != "scores":
             found += self._about_orders(release)
         if n and release.numbers / n > self.max_numbers_per_row:
             found.append(
@@ -154,7 +154,8 @@ class Policy:
         found = []
         if release.order not in self.orders:
             allowed = " and ".join(map(str, self.orders))
-            found.append(f"the summary is of order {release.order}, and the policy allows order {allowed}")
+            what = "a function fitted here counts as" if release.kind == "functions" else "the summary is of"
+            found.append(f"{what} order {release.order}, and the policy allows order {allowed}")
         if release.is_residual and not self.residual_rounds:
             found.append("this is a residual round, and the policy does not allow them")
         if release.order >= 2 and n and M / n > self.max_features_per_row:

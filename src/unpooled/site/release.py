@@ -11,7 +11,7 @@ import numpy as np
 
 from ..messages import shown
 
-KINDS = ("summary", "scores")
+KINDS = ("summary", "scores", "functions")  # functions are fitted to the rows of the site alone
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Release:
     def doubts(self) -> Iterator[str]:
         """A sentence for each fact that is missing or cannot be true."""
         if self.kind not in KINDS:
-            yield f"the kind of the file is {shown(self.kind)}, and only a summary or scores may leave"
+            yield f"the kind of the file is {shown(self.kind)}, and only a summary, scores or functions may leave"
         if not isinstance(self.basis, str) or not self.basis:
             yield "the basis is not known"
         targets = self.targets

@@ -7,17 +7,29 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
-from ..arrays import Array, add_to_diagonal, is_numpy, namespace
+from ..arrays import Array, add_to_diagonal, is_numpy, is_torch, namespace
+from . import blocked
 from .decomposition import NotPositiveDefinite
 
 Solve = Callable[[Array], Array]  #: v ↦ (M + μI)⁻¹ v
+IN_PLACE_FROM = 20_000  # rows from which a tensor is factorised in place: a copy would take 3 GB and more
+
+
+def matrices(X: Array) -> float:
+    """How many matrices of the size of M there are at the peak, for n rows X."""
+    return 1.0 if is_numpy(X) or (is_torch(X) and X.shape[0] >= IN_PLACE_FROM) else 2.0
 
 
 def factor(M: Array, mu: float) -> Solve:
-    """A function v ↦ (M + μI)⁻¹ v. Overwrites M: no second matrix is ever held."""
+    """A function v ↦ (M + μI)⁻¹ v. Overwrites M: no second matrix is held, of small tensors excepted."""
     add_to_diagonal(M, mu)
     try:
-        return _numpy_factor(M) if is_numpy(M) else _array_api_factor(M)
+        if is_numpy(M):
+            return _numpy_factor(M)
+        if matrices(M) == 1.0:
+            blocked.factor_(M, blocked.PANEL)
+            return lambda v: blocked.solve(M, v, blocked.PANEL)
+        return _array_api_factor(M)
     except (np.linalg.LinAlgError, RuntimeError) as error:
         # torch's LinAlgError is a RuntimeError; an out-of-memory error is one too and must pass through.
         if "memory" in str(error).lower():

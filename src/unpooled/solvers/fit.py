@@ -18,9 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, is_numpy
+from ..arrays import Array, eps, is_numpy
 from ..filters import Filter, IteratedTikhonov, Tikhonov
 from ..kernels.base import Kernel
+from ..messages import size
+from ..resources import memory
 from . import cholesky, lowrank, products
 from .decomposition import Decomposition, eigh, filter_path
 from .operator import Coordinates, dense
@@ -28,6 +30,8 @@ from .operator import Coordinates, dense
 SOLVERS = ("auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh")
 LARGE = 1000  # rows from which the low-rank and mixed routes pay
 PASSES_PER_ROW = 0.125  # a decomposition costs about as much as N/8 matrix products
+OF_LOW_RANK = 4  # columns as long as 𝕂 that a column of the low-rank route takes at its peak
+OF_DECOMPOSITION = 3.0  # matrices as large as 𝕂 that a decomposition or a reduction holds at its peak, 𝕂 included
 
 
 @dataclass
@@ -52,9 +56,21 @@ class Problem:
         """How many ridge solves the filter is made of; 0 where it is not made of them."""
         return ridge_times(self.filter)
 
-    def dense(self) -> tuple[Array, Coordinates]:
-        """M and its coordinates."""
+    def dense(self, matrices: float) -> tuple[Array, Coordinates]:
+        """M and its coordinates, where there is room for so many ``matrices`` of its size, which the route needs."""
+        self.require(matrices)
         return dense(self.kernel(self.X), self.weights, self.center)
+
+    def require(self, matrices: float) -> None:
+        """Refuse now, and in a sentence, what would run out of memory later."""
+        one = (8.0 if eps(self.X) < 1e-10 else 4.0) * self.n**2
+        less = f"one given lam with filter='tikhonov' needs {size(one)}, " if matrices > 1 else ""
+        memory.require(
+            matrices * one,
+            self.X,
+            f"an exact fit to {self.n} rows",
+            f"{less}NystromRegressor and AveragedRegressor need less; unpooled.plan(X, y) says how much",
+        )
 
 
 def ridge_times(filter: Filter) -> int:
@@ -85,9 +101,10 @@ def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
         v, b = coordinates.targets(problem.Y, problem.X.dtype)
         c = coefficients(problem, decomposition, coordinates, v, lam)
         return Solution(c, coordinates.intercept(c, b), b, "low-rank")
-    M, coordinates = problem.dense()
-    v, b = coordinates.targets(problem.Y, problem.X.dtype)
     route = solver if solver != "auto" else _route(problem, lam)
+    matrices = {"cholesky": cholesky.matrices(problem.X), "products": 1.0}.get(route, OF_DECOMPOSITION)
+    M, coordinates = problem.dense(matrices)
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
     if route == "cholesky":
         solve = cholesky.factor(M, problem.n * lam)
         c = coordinates.coefficients(ridge_iterations(problem.ridge_times, solve, v, lam, problem.n))
@@ -136,6 +153,7 @@ def thin_decomposition(problem: Problem, lam: float, solver: str) -> tuple[Decom
         thin = None
     else:
         max_rank = problem.n if solver == "low-rank" else problem.n // 8
+        max_rank = memory.affordable(max_rank, OF_LOW_RANK * problem.X.nbytes // problem.X.shape[1], problem.X)
         thin = lowrank.decompose(problem.kernel, problem.X, problem.weights, problem.center, lam, max_rank)
     if thin is None and solver == "low-rank":
         raise ValueError(

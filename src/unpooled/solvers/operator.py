@@ -83,7 +83,7 @@ def dense(K: Array, weights: Array | None, center: bool) -> tuple[Array, Coordin
         for rows in row_blocks(n, n):
             K[rows, :] *= coordinates.root[rows, None] * coordinates.root[None, :]
     if center:
-        _project_out(K, coordinates.weights(K) ** 0.5)
+        project_out(K, coordinates.weights(K) ** 0.5)
     return K, coordinates
 
 
@@ -92,7 +92,7 @@ def root_of(weights: Array | None, n: int) -> Array | None:
     return None if weights is None else (weights * (n / namespace(weights).sum(weights))) ** 0.5
 
 
-def _project_out(M: Array, s: Array) -> None:
+def project_out(M: Array, s: Array) -> None:
     """M ← (I - ssᵀ) M (I - ssᵀ) in place, as the update M - suᵀ - usᵀ with u = Ms - s(sᵀMs)/2."""
     u = M @ s
     u = u - s * (0.5 * (s @ u))

@@ -98,22 +98,31 @@ class Candidates:
     @property
     def digest(self) -> str:
         """What tells these candidates from others."""
-        return files.digest(*self._parts())
+        return files.digest(*self.to_parts())
 
     def save(self, path: files.PathLike) -> None:
         """Write them to one file."""
-        files.write(path, "candidates", *self._parts())
+        files.write(path, "candidates", *self.to_parts())
 
     @classmethod
     def load(cls, path: files.PathLike) -> Candidates:
         """The candidates in a file."""
         header, arrays = files.read(path, "candidates")
         try:
-            return _checked(header, arrays)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+            return cls.from_parts(header, arrays)
+        except ValueError as error:
             raise files.FileError(f"{path} does not hold complete candidates: {error}") from None
 
-    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
+        """The inverse of :meth:`to_parts`; a ValueError where the parts are not candidates."""
+        try:
+            return _checked(header, arrays)
+        except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+            raise ValueError(str(error)) from None
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The header and the arrays of a file, or of a message."""
         header = {
             "basis": self.basis,
             "weight": self.weight,

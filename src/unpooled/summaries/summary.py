@@ -201,6 +201,17 @@ class Summary:
 
         return describe(self)
 
+    def __repr__(self) -> str:
+        c, private = self.contents, "" if self.privacy is None else f", epsilon={self.privacy.guarantee.epsilon:.4g}"
+        of = f", targets={self.targets}" if self.targets else ""
+        size = f"order={c.order}, n_rows={self.n_rows}, n_features={c.n_features}"
+        return f"Summary({size}, basis={c.basis[:12]!r}{of}{private})"
+
+    def _repr_html_(self) -> str:
+        from .words import as_html
+
+        return as_html(self)
+
     def save(self, path: files.PathLike) -> None:
         """Write it to one file: a JSON header and raw numbers, as docs/format.md says."""
         c = self.contents

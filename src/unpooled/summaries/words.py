@@ -28,6 +28,17 @@ def describe(summary: Summary) -> str:
     return "\n".join(lines)
 
 
+def as_html(summary: Summary) -> str:
+    """The same for notebooks."""
+    from ..reports import html
+
+    first, second, *_ = describe(summary).splitlines()
+    rows = [["rows", "1", f"the number of rows: {summary.n_rows}"]]
+    rows += [[field, f"{size(summary, field)}", words] for field, words in fields(summary).items()]
+    table = html.table(["field", "numbers", "what they are"], rows)
+    return html.paragraph(f"{first} {second}") + table + html.paragraph(privacy(summary))
+
+
 def privacy(summary: Summary) -> str:
     """What is promised of the records, and how much noise that took."""
     noised = summary.privacy

@@ -4,7 +4,7 @@ One letter for one thing: r is the regularity of the target, f_ρ = L_K^r h_ρ, 
 𝒩(λ) ≤ C λ^{-s} (paper 001 writes β for s). N is the number of rows of ALL blocks together.
 """
 
-from .dimension import DimensionExponent, dimension_exponent, effective_dimension
+from .dimension import DimensionExponent, dimension_exponent, effective_dimension, eigenvalues
 from .limits import largest_supported_blocks, partition_limit
 from .schedules import Schedule, lam, n_iter, rate, scale, schedule
 
@@ -13,6 +13,7 @@ __all__ = [
     "Schedule",
     "dimension_exponent",
     "effective_dimension",
+    "eigenvalues",
     "lam",
     "largest_supported_blocks",
     "n_iter",

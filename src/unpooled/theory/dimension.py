@@ -78,6 +78,24 @@ def effective_dimension(
     return float(dimension[0]) if lams.ndim == 0 else dimension.reshape(lams.shape)
 
 
+def eigenvalues(
+    kernel: Any, X: Any, center: bool = False, weights: Any = None, max_rows: int = 2000, random_state: Any = 0
+) -> Floats:
+    """The eigenvalues of L_D, those of 𝕂/N, from the largest down; what is below rounding is zero.
+
+    The parameters are those of :func:`effective_dimension`, which is Σ σ/(σ+λ) over them.
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> sigma = up.theory.eigenvalues(up.kernels.Gaussian(0.3), X)
+    >>> bool(np.isclose(sum(sigma / (sigma + 0.01)), up.theory.effective_dimension(up.kernels.Gaussian(0.3), X, 0.01)))
+    True
+    """
+    return _spectrum(kernel, X, center, weights, max_rows, random_state).sigma[::-1].copy()
+
+
 @dataclass(frozen=True)
 class DimensionExponent:
     """The exponent of 𝒩(λ) ≈ constant·λ^{-s}, as a sample shows it.

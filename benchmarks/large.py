@@ -1,0 +1,158 @@
+"""A hundred thousand rows and a million on the cores of one machine: a whole path of λ beside peers with one λ.
+
+    python benchmarks/large.py                 # 100k and 1M rows, M = 1000 and 2000: some minutes
+    python benchmarks/large.py --quick         # 100k rows, M = 1000
+    python benchmarks/large.py --growth        # time against rows and points, memory against rows; a plot in build/
+
+Ours chooses among 20 values of λ by generalised cross-validation. Its peers are scikit-learn's Nystroem with one Ridge
+(λ given: the one that ours has chosen, a head start) and with RidgeCV over the same 20 values, and RBFSampler with as
+many features and RidgeCV. The kernel and, for Nystroem, the kind of points are the same. Every contender runs in a
+process of its own; peak memory is that of all its processes. The floor is what the job must cost: the exponentials
+and the symmetric product at the rates of this machine, measured in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from floor import rates
+from rich.console import Console
+from rich.table import Table
+
+import unpooled as up
+from large_data import LENGTH_SCALE, rows
+from measure import machine, measured
+
+LAMS = np.logspace(-1, -6.7, 20)
+TEST = 100_000
+OURS = ("unpooled", "unpooled, torch")
+NAMES = (*OURS, "Nystroem + Ridge", "Nystroem + RidgeCV", "RBFSampler + RidgeCV")
+
+
+def contend(name: str, n: int, M: int, dtype: str, lam: float) -> dict[str, Any]:
+    """One fit and one prediction."""
+    X, y = rows(n, dtype=np.dtype(dtype))
+    X_test, y_test = rows(TEST, seed=1, dtype=np.dtype(dtype))
+    model = _model(name, n, M, lam)
+    start = time.perf_counter()
+    model.fit(X, y)
+    fitted = time.perf_counter()
+    predicted = np.asarray(model.predict(X_test))
+    ended = time.perf_counter()
+    error = float(np.sqrt(np.mean((predicted - y_test) ** 2)))
+    chosen = float(model.lam_) if name in OURS else lam
+    return {"fit": fitted - start, "predict": ended - fitted, "rmse": error, "lam": chosen}
+
+
+def _model(name: str, n: int, M: int, lam: float) -> Any:
+    kernel = up.kernels.Gaussian(LENGTH_SCALE)
+    if name in OURS:
+        device = "cpu" if name == "unpooled, torch" else None
+        return up.NystromRegressor(kernel, M, LAMS, device=device)
+    from sklearn.kernel_approximation import Nystroem, RBFSampler
+    from sklearn.linear_model import Ridge, RidgeCV
+    from sklearn.pipeline import make_pipeline
+
+    gamma = 0.5 / LENGTH_SCALE**2
+    features = (RBFSampler if name.startswith("RBF") else Nystroem)(gamma=gamma, n_components=M, random_state=0)
+    # Ridge and RidgeCV minimise Σ(y - f)² + α|c|², so α = nλ.
+    ridge = Ridge(alpha=n * lam) if name.endswith("+ Ridge") else RidgeCV(alphas=n * LAMS)
+    return make_pipeline(features, ridge)
+
+
+def compare(n: int, M: int, dtype: str, names: tuple[str, ...], console: Console) -> None:
+    """A table of all contenders."""
+    speeds = rates()
+    table = Table(title=f"{n:,} rows, {M:,} functions, {dtype}; predicting {TEST:,} rows")
+    for column in ("", "fit s", "times ours", "predict s", "RMSE", "peak MiB", "of the floor"):
+        table.add_column(column, justify="left" if not column else "right")
+    gram = n * float(M) ** 2 / speeds["syrk", "float64"]
+    floor = gram + n * float(M) / speeds["exp", dtype]
+    ours, lam = None, float(LAMS[10])
+    for name in names:
+        found = measured(__file__, "--contend", name, str(n), str(M), dtype, str(lam))
+        result = found.result
+        if ours is None:
+            ours, lam = result["fit"], result["lam"]
+        of_floor = f"{floor / result['fit']:.0%}" if name in OURS else ""
+        table.add_row(
+            name,
+            f"{result['fit']:.2f}",
+            f"{result['fit'] / ours:.1f}",
+            f"{result['predict']:.2f}",
+            f"{result['rmse']:.4f}",
+            f"{found.peak_mib:.0f}",
+            of_floor,
+        )
+    console.print(table)
+    console.print(
+        f"floor: {floor:.2f} s, of which {gram:.2f} s is the symmetric product in double precision; λ = {lam:.1e}"
+    )
+
+
+def growth(console: Console) -> None:
+    """Time against N and M with slopes on log axes; memory against N."""
+    from matplotlib.figure import Figure
+
+    by_rows = [
+        (n, measured(__file__, "--contend", "unpooled", str(n), "1000", "float32", "1e-5"))
+        for n in (50_000, 100_000, 200_000, 400_000, 800_000)
+    ]
+    by_points = [
+        (M, measured(__file__, "--contend", "unpooled", "100000", str(M), "float32", "1e-5"))
+        for M in (250, 500, 1000, 2000, 4000)
+    ]
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for ax, found, label in ((left, by_rows, "rows"), (middle, by_points, "kernel functions")):
+        x, t = np.asarray([k for k, _ in found], float), np.asarray([m.result["fit"] for _, m in found])
+        slope = np.polyfit(np.log(x), np.log(t), 1)[0]
+        ax.loglog(x, t, "o-")
+        ax.set(xlabel=label, ylabel="seconds", title=f"slope {slope:.2f}")
+        console.print(
+            f"time against {label}: " + ", ".join(f"{k:,.0f}: {s:.2f} s" for k, s in zip(x, t)) + f"; slope {slope:.2f}"
+        )
+    n, memory = [k for k, _ in by_rows], [m.peak_mib for _, m in by_rows]
+    # What the rows themselves take, which are in memory here, is not the fit's.
+    own = [m - (k + TEST) * (10 * 4 + 8 + 40) / 2**20 for k, m in zip(n, memory)]
+    right.semilogx(n, own, "o-")
+    right.set(xlabel="rows", ylabel="MiB beside the rows", ylim=(0, None), title="memory")
+    console.print("memory: " + ", ".join(f"{k:,}: {m:.0f} MiB" for k, m in zip(n, memory)))
+    path = Path("build/growth.png")
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=120)
+    console.print(f"plot: {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--contend", nargs=5, metavar=("NAME", "N", "M", "DTYPE", "LAM"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.contend:
+        name, n, M, dtype, lam = options.contend
+        print(json.dumps(contend(name, int(n), int(M), dtype, float(lam))))
+        return
+    console = Console(width=120)
+    console.print(machine())
+    if options.growth:
+        growth(console)
+        return
+    compare(100_000, 1000, "float32", NAMES, console)
+    if options.quick:
+        return
+    compare(100_000, 1000, "float64", NAMES, console)
+    compare(100_000, 2000, "float32", NAMES, console)
+    # A million rows of Nystroem's features take 8 GB and more, and several copies of them.
+    compare(1_000_000, 1000, "float32", NAMES[:3], console)
+    compare(1_000_000, 2000, "float32", OURS, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""``unpooled report``: one page to open for a model, or for the study it comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+
+from .. import bases, models, tables
+from .app import app, command
+from .codes import DATA, FILE, USAGE, Problem
+from .nearby import check_output
+from .options import BasisFile, Output
+from .out import Out, size
+
+
+@command(app)
+def report(
+    out: Out,
+    model: Annotated[Path, typer.Argument(help="A .model file.")],
+    output: Output,
+    more: Annotated[
+        list[Path] | None, typer.Argument(help="Summaries, as with --summaries.", metavar="[SUMMARIES]...")
+    ] = None,
+    summaries: Annotated[
+        list[Path] | None, typer.Option(help="The sites' summaries, one or more: --summaries *.summary.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Labeled rows, best those the model has not seen.")] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="The column of the label.")] = None,
+    site: Annotated[str | None, typer.Option(help="The column of the site, for the error at each.")] = None,
+    basis: BasisFile = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+) -> dict[str, Any]:
+    """Write one self-contained page on a model: sites, errors, λ and its path, inputs, what left, how to predict.
+
+    What needs data or summaries that are not given is said on the page, in its place.
+    """
+    from ..reports.facts.sites import opened
+    from ..reports.gathering import Gathered
+    from ..reports.writing import written
+
+    files = [*(summaries or []), *(more or [])]
+    check_output(output, [model, *files, *(path for path in (data, basis) if path is not None)])
+    fitted = models.load(model)
+    place, column = _label(fitted, target, data)
+    if site is not None and data is None:
+        raise Problem("--site names a column of --data: give the rows as well", USAGE)
+    sent: tuple[Any, ...] = ()
+    if files:
+        try:
+            sent = tuple(opened(files))
+        except ValueError as error:
+            raise Problem(str(error), FILE) from None
+    shared = None if basis is None else bases.load(basis)
+    rows = None if data is None else _rows(out, fitted, place, data, column, site)
+    known = Gathered(fitted, model.name, place, rows, sent, shared, folders=(model.parent,))
+    with out.working("writing the page"):
+        try:
+            page = written(known, title)
+        except ValueError as error:
+            raise Problem(str(error), FILE) from None
+    page.save(output)
+    out.say(f"{output}: {size(output.stat().st_size)}, one page to open in a browser")
+    for sentence in page.missing:
+        out.say(f"not shown: {sentence}")
+    return {"file": output, "bytes": output.stat().st_size, "missing": list(page.missing)}
+
+
+def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]:
+    """The position of the label, and the column that holds it."""
+    from ..reports.facts.about import targets_of
+    from ..reports.gathering import target_of
+
+    known = [str(name) for name in getattr(model, "targets_", ())]
+    if known:
+        try:
+            place = target_of(model, target)
+        except ValueError as error:
+            raise Problem(f"--{error}", USAGE) from None
+        return place, known[place]
+    if data is None:
+        if target is not None:
+            raise Problem("--target names a column of --data: give the rows as well", USAGE)
+        return 0, ""
+    if target is None:
+        raise Problem("--target must name the column of the label, which this model does not know", USAGE)
+    if targets_of(model) > 1:
+        raise Problem("the model predicts several labels without names: use up.report in Python, with target=", USAGE)
+    return 0, target
+
+
+def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str | None) -> Any:
+    """Labels and predictions of a table, read a stretch at a time; of the inputs only a few rows stay."""
+    from ..reports.facts.errors import KEPT, Labelled
+
+    features = tables.columns_of(model)
+    beside = [target] + ([site] if site is not None else [])
+    found = tables.columns(tables.table(data))
+    tables.check_columns(data, found, [*features, target], "the report")
+    tables.check_columns(data, dict.fromkeys(found), beside, "--site")
+    inputs = features or [name for name in found if name not in beside]
+    if len(inputs) != model.n_features_in_:
+        raise Problem(
+            f"the model has {model.n_features_in_} inputs without names, and {data} has {len(inputs)} columns beside "
+            "the label and the site: leave only the inputs in it",
+            DATA,
+        )
+    rng = np.random.default_rng(0)
+    labels, predicted, sites = [], [], []
+    kept = (np.empty(0), np.empty((0, len(inputs))), np.empty(0))
+    with out.working(f"reading {data}"):
+        for X, others in tables.stretches(tables.table(data, inputs), beside):
+            if not len(X):
+                continue
+            y = _numbers(data, target, others.column(target))
+            values = np.asarray(model.predict(pa.table(dict(zip(inputs, X.T))) if features else X), dtype=float)
+            labels.append(y)
+            predicted.append(values if values.ndim == 1 else values[:, place])
+            if site is not None:
+                sites.append(_names(data, site, others.column(site)))
+            # Of all rows so far those with the smallest of random keys: a sample, however many more will come.
+            drawn = [np.concatenate(pair) for pair in zip(kept, (rng.uniform(size=len(y)), X, y))]
+            best = np.argsort(drawn[0])[:KEPT]
+            kept = (drawn[0][best], drawn[1][best], drawn[2][best])
+    if not labels:
+        raise Problem(f"{data} has no rows", DATA)
+    named = np.concatenate(sites) if site is not None else None
+    return Labelled(np.concatenate(labels), np.concatenate(predicted), named, kept[1], kept[2])
+
+
+def _numbers(data: Path, name: str, column: Any) -> np.ndarray:
+    try:
+        values = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=float)
+    except pa.ArrowInvalid:
+        raise Problem(f"column {name!r} of {data} holds values that are not numbers", DATA) from None
+    if not np.all(np.isfinite(values)):
+        raise Problem(f"column {name!r} of {data} has missing or infinite values: drop such rows first", DATA)
+    return values
+
+
+def _names(data: Path, name: str, column: Any) -> np.ndarray:
+    if column.null_count:
+        raise Problem(f"column {name!r} of {data} has rows without a site: give every row its site", DATA)
+    return np.asarray([str(value) for value in column.to_pylist()])

@@ -1,0 +1,91 @@
+"""``unpooled reproduce``: the papers' claims, run again."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .app import app, command
+from .codes import USAGE, Problem
+from .out import Out
+
+if TYPE_CHECKING:
+    from ..experiments import Result
+
+
+@command(app)
+def reproduce(
+    out: Out,
+    name: Annotated[
+        list[str] | None, typer.Argument(help="Papers (000 to 004) or experiments (001-rates); all without a name.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Short protocols: two minutes and not half an hour.")] = False,
+    folder: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for results, plots and the page; made if it does not exist.")
+    ] = Path("reproduce"),
+    again: Annotated[bool, typer.Option("--again", help="Run also what has a result there already.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="Say what there is, and run nothing.")] = False,
+) -> dict[str, Any]:
+    """Run the papers' claims as experiments: tables and verdicts here, a page with plots in the folder.
+
+    A run that was stopped goes on where it stopped; a changed protocol is run again. A claim that does not hold is a
+    result and no error: the exit code is 0.
+    """
+    from ..experiments import EXPERIMENTS, chosen, page, run
+
+    try:
+        experiments = chosen(EXPERIMENTS, name or [])
+    except ValueError as error:
+        raise Problem(str(error), USAGE) from None
+    if names:
+        out.table("Experiments", ["name", "question"], [[e.name, e.question] for e in experiments])
+        return {"experiments": [{"name": e.name, "title": e.title, "question": e.question} for e in experiments]}
+    if folder.exists() and not folder.is_dir():
+        raise Problem(f"--output must be a folder, and {folder} is a file", USAGE)
+    results = []
+    for result in run(experiments, folder, quick=quick, again=again, progress=not out.as_json):
+        _show(out, result)
+        results.append(result)
+    heads = ["experiment", "holds", "does not", "undecided", "seconds"]
+    out.table("Verdicts", heads, page.summary(results))
+    path, no_plots = page.write(results, folder, quick)
+    if no_plots:
+        out.warn(f"the page has no plots: {no_plots}")
+    out.say(f"All of it, with plots: {path}")
+    return {"folder": folder, "page": path, "quick": quick, "experiments": [_told(result) for result in results]}
+
+
+def _show(out: Out, result: Result) -> None:
+    from ..experiments.page import said_of
+
+    experiment = result.experiment
+    out.say()
+    out.say(_wrapped(f"{experiment.name}: {experiment.title}"))
+    out.say(_wrapped(experiment.question))
+    if result.outcome is None:
+        out.warn(f"{experiment.name} was not run: {result.missing}")
+        return
+    for table in result.outcome.tables:
+        out.table(table.title, table.heads, table.cells())
+    for verdict in result.outcome.verdicts:
+        out.say(_wrapped(said_of(verdict), "* "))
+        out.say(_wrapped(verdict.evidence, "    "))
+    for note in result.outcome.notes:
+        out.say(_wrapped(note, "  "))
+    out.say(f"  ({result.seconds:.1f} s{', stored' if result.stored else ''})")
+
+
+def _wrapped(text: str, bullet: str = "") -> str:
+    width = max(60, min(shutil.get_terminal_size().columns, 120))
+    return textwrap.fill(text, width, initial_indent=bullet, subsequent_indent=" " * len(bullet))
+
+
+def _told(result: Result) -> dict[str, Any]:
+    found = {"name": result.experiment.name, "seconds": result.seconds, "stored": result.stored}
+    if result.outcome is None:
+        return found | {"missing": result.missing}
+    return found | {"protocol": dict(result.protocol), **result.outcome.to_dict()}

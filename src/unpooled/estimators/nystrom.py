@@ -1,0 +1,329 @@
+"""NystromRegressor: kernel ridge regression for very many rows, in the span of M kernel functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+
+from .. import selection
+from ..arrays import Array, is_foreign, namespace, to_numpy
+from ..bases.empirical import check_count, check_size
+from ..bases.maps import KernelMap
+from ..bases.scaling import Scaling
+from ..blocks.base import Rows, concatenate
+from ..engines.progress import Progress
+from ..filters import Floats
+from ..inputs import check_X
+from ..kernels import Precomputed, as_kernel
+from ..messages import shown
+from ..notebooks import InNotebooks
+from ..nystrom import from_gram, rounds
+from ..nystrom.choosing import PRECISIONS, SOLVERS, default_grid, is_single, machine_for, route
+from ..nystrom.chunks import Chunks
+from ..nystrom.on_torch import device_of
+from ..nystrom.path import Centred, Solved
+from ..nystrom.span import Span
+from ..nystrom.sums import Sums, summed
+from ..predictors import BasisPredictor
+from ..sources import is_stream, named_columns, open_all, open_labeled, stream_rows
+from . import nystrom_storage
+from .span import check_choice, check_fitted
+from .spectral import positive_numbers
+from .summary_path import SummaryPath
+
+PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
+FEWEST_POINTS = 500  # what n_features="auto" begins with
+MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
+FACTORS = {"cpu": 2 << 30, "cuda": 40 << 30}  # bytes of preconditioners
+
+
+class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
+    """Kernel ridge regression in the span of M kernel functions, for as many rows as there are.
+
+    f = Σ_j c_j K(·, z_j) + b, with points z_j drawn from the rows, minimises (1/n) Σ (y_i - f(x_i))² + λ cᵀ𝕂_zz c.
+    Memory does not grow with the rows: they are read a block at a time, from arrays, frames, Parquet, CSV or Dask.
+    Either one pass sums the Gram matrix of the kernel functions, from which every λ follows, or a few passes solve for
+    all λ at once by preconditioned conjugate gradients; the cheaper is taken. λ is chosen by generalised
+    cross-validation.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or None
+        None is ``Gaussian("median")``.
+    n_features : int or "auto"
+        M. "auto" is √n·log n, at least 500 and at most 2000 on a CPU, 20,000 on a GPU.
+    lam : "gcv", float or array
+        "gcv" and an array choose by generalised cross-validation.
+    center : bool, default False
+        Fit an intercept.
+    solver : {"auto", "gram", "rounds"}
+    device : None, "cuda", "cpu" or a torch device
+        Where torch works on the rows; None is NumPy on all cores, or where the rows are if they are tensors.
+    precision : {"auto", "single", "double"}
+        Of kernel values; all sums are double. "auto" is single for rows of single precision and on a GPU, unless
+        λ is too small for it.
+    standardize : bool, default False
+        Bring every input to the mean and standard deviation it has over the points.
+    tol : float, default 3e-3
+        Rounds of a λ end when what is left of its equations has fallen to this share.
+    max_rounds : int, default 100
+    grid : array or None
+        The λ that lam="gcv" chooses from.
+    random_state : int, default 0
+        Draws the points.
+    verbose : int, default 0
+
+    Attributes
+    ----------
+    lam_ : float
+    coef_ : (M,) or (M, T), of the kernel functions
+    intercept_ : float or (T,)
+    path_ : SummaryPath, every λ with its score, where λ was chosen
+    predictor_ : BasisPredictor
+    kernel_ : the kernel with its length scale filled in
+    solver_ : "gram" or "rounds"
+    precision_ : "single" or "double"
+    n_rounds_ : int, passes over the rows after the first
+    jitter_ : float, the ε of the penalty λ cᵀ(𝕂_zz + εI)c, which rounding asks for
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(5000, 2))
+    >>> y = np.sin(6 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=5000)
+    >>> model = up.NystromRegressor(up.kernels.Gaussian(0.3), n_features=200).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        n_features: Any = "auto",
+        lam: Any = "gcv",
+        *,
+        center: bool = False,
+        solver: str = "auto",
+        device: Any = None,
+        precision: str = "auto",
+        standardize: bool = False,
+        tol: float = 3e-3,
+        max_rounds: int = 100,
+        grid: Any = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_features = n_features
+        self.lam = lam
+        self.center = center
+        self.solver = solver
+        self.device = device
+        self.precision = precision
+        self.standardize = standardize
+        self.tol = tol
+        self.max_rounds = max_rounds
+        self.grid = grid
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
+        """Fit to rows ``X`` and labels ``y``: arrays, tensors, frames, a path to Parquet or CSV, a Dask collection.
+
+        Of a path, or a frame, ``y`` and ``sample_weight`` may name columns. Weights count as repeated rows.
+        """
+        self._check_parameters()
+        source, one_target = self._open(X, y, sample_weight)
+        self._start(source, device_of(self.device, X), one_target)
+        lams = self._lams(source.n_rows)
+        columns = len(lams) * (self._n_labels + (0 if self._given else PROBES))
+        solver = route(self.solver, self._machine, lams, self._kappa_sq, source.n_rows, columns)
+        probes = PROBES if solver == "rounds" and not self._given else 0
+        chunks = Chunks(source, self._machine)
+        sums = summed(self._machine, chunks, probes, solver == "gram")
+        if solver == "gram":
+            found = self._from_gram(sums, lams)
+        else:
+            found = self._by_rounds(sums, lams, chunks, probes, columns)
+        self.solver_, self.targets_ = solver, tuple(source.target_names)
+        self._choose(found, sums)
+        del self._machine
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
+        """Add rows to those seen so far, and learn from them all; the points are drawn from the first rows.
+
+        Of the rows only sums are kept, so this is the route of the Gram matrix whatever ``solver`` says.
+        """
+        self._check_parameters()
+        if getattr(self, "_sums", None) is None:
+            source, one_target = self._open(X, y, sample_weight)
+            self._start(source, device_of(self.device, X), one_target)
+            self._sums: Sums | None = None
+        else:
+            source = open_labeled(self, X, y, sample_weight)
+            if source.n_outputs != self._n_labels:
+                raise ValueError(f"y has {source.n_outputs} label(s), and the rows so far have {self._n_labels}")
+        lams = self._lams(source.n_rows + (0 if self._sums is None else self._sums.n_rows))
+        route("gram", self._machine, lams, self._kappa_sq, 1, len(lams))
+        self._sums = summed(self._machine, Chunks(source, self._machine), 0, True, self._sums)
+        found = self._from_gram(self._sums, lams)
+        self.solver_, self.targets_ = "gram", tuple(source.target_names)
+        self._choose(found, self._sums)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(X), of shape (n,) or (n, T); rows as ``fit`` takes them, without labels."""
+        check_fitted(self)
+        device = device_of(self.device, X)
+        machine = machine_for(cast(KernelMap, self.predictor_.map), device, self.precision_ == "single")
+        coef = machine.array(self.predictor_.coef)
+        if is_stream(X):
+            parts = list(stream_rows(self, X))
+        else:
+            X = check_X(self, X, reset=False)
+            step = machine.rows_at_once
+            parts = [Rows(X[i : i + step, :]) for i in range(0, X.shape[0], step)]
+        found = [machine.values(machine.place(rows), coef) for rows in parts]
+        tensors = not is_stream(X) and is_foreign(X)
+        values = namespace(coef).concat(found) if found else coef[:0, :]
+        values = values + machine.array(self.predictor_.intercept)
+        values = values if tensors else to_numpy(values)
+        return values[:, 0] if self.one_target_ else values
+
+    def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, bool]:
+        self.__dict__.pop("feature_names_in_", None)
+        if not is_stream(X):
+            X, y, sample_weight = named_columns(self, X, y, sample_weight)
+        opened = open_all(self, X, y, sample_weight, None, None, None)
+        return opened.labeled, opened.one_target
+
+    def _start(self, source: Any, device: Any, one_target: bool) -> None:
+        """Points, kernel, and the machine that sums over rows."""
+        for name in ("path_", "_sums"):
+            self.__dict__.pop(name, None)
+        place = "cpu" if device is None or device.type == "cpu" else "cuda"
+        wanted = check_size(self.n_features, auto=True)
+        n = source.n_rows
+        M = wanted or min(max(math.ceil(math.sqrt(n) * math.log(n)), FEWEST_POINTS), MOST_POINTS[place])
+        few = self._drawn(source, M)
+        assert few.Y is not None
+        rows_single = few.X.dtype == namespace(few.X).float32
+        self.one_target_, self._n_labels = one_target, int(few.Y.shape[1])
+        U = np.unique(to_numpy(few.X).astype(np.float64), axis=0)  # copies of a row add nothing to the span
+        scaling = Scaling.of(U, None) if self.standardize else None
+        Z = U if scaling is None else scaling.apply(U)
+        kernel = as_kernel(self.kernel)
+        if isinstance(kernel, Precomputed):
+            raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
+        self.kernel_ = kernel.resolve(Z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            kappa_sq = float(np.square(self.kernel_.kappa(Z)))
+        if not np.isfinite(kappa_sq):
+            raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
+        self._kappa_sq = kappa_sq if kappa_sq > 0 else 1.0
+        map_ = KernelMap(self.kernel_, Z, scaling)
+        single = is_single(self.precision, self.kernel_, rows_single, device, self._lams(n), self._kappa_sq)
+        self.precision_ = "single" if single else "double"
+        self._factor_bytes = FACTORS[place]
+        self._machine = machine_for(map_, device, single)
+
+    def _drawn(self, source: Any, count: int) -> Rows:
+        """So many rows at random, or all."""
+        rows = np.arange(source.n_rows)
+        if count < len(rows):
+            rows = np.sort(np.random.default_rng(self.random_state).choice(len(rows), count, replace=False))
+        return concatenate([part.read() for part in source.slices(rows)])
+
+    @property
+    def _given(self) -> bool:
+        """Whether λ is one number, and nothing is to be chosen."""
+        return not isinstance(self.lam, str) and np.ndim(self.lam) == 0
+
+    def _lams(self, n: int) -> Floats:
+        if self._given:
+            return np.atleast_1d(positive_numbers("lam", self.lam))
+        if n < 2:
+            raise ValueError(
+                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+            )
+        if not isinstance(self.lam, str):
+            return np.atleast_1d(positive_numbers("lam", self.lam))
+        return default_grid(self._kappa_sq) if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
+
+    def _from_gram(self, sums: Sums, lams: Floats) -> Solved:
+        system = Centred.of(sums, self._n_labels, bool(self.center))
+        gram = self._machine.gram(sums.gram) / sums.weight
+        span = from_gram.span_for(self._machine.points_matrix(), gram)
+        self.jitter_ = span.jitter
+        return from_gram.solve(span, system, gram, lams)
+
+    def _by_rounds(self, sums: Sums, lams: Floats, chunks: Chunks, probes: int, columns: int) -> Solved:
+        system = Centred.of(sums, len(sums.y) - probes, bool(self.center))
+        span = Span.of(self._machine.points_matrix())
+        self.jitter_ = span.jitter
+        share, _ = self._machine.sampling(sums.n_rows, columns)
+        sample = None if share == 1 else self._machine.place(self._drawn(chunks.source, share * span.size))
+        factors = max(1, self._factor_bytes // (8 * span.size**2))
+        with Progress(int(self.max_rounds), "rounds over the rows", self.verbose) as bar:
+            return rounds.solve(
+                span,
+                system,
+                self._machine,
+                chunks,
+                sample,
+                lams,
+                tol=float(self.tol),
+                most=int(self.max_rounds),
+                factors=factors,
+                after_round=lambda _: bar.advance(),
+            )
+
+    def _choose(self, found: Solved, sums: Sums) -> None:
+        lams, chosen = found.lam, 0
+        map_ = self._machine.map
+        if not self._given:
+            criterion = found.gcv(max(sums.weight, float(sums.n_rows)))  # weights count as repeated rows
+            index = selection.best_index(criterion, lams, per_target=False)
+            chosen = int(index[0])
+            scores = criterion[:, 0] if self.one_target_ else criterion
+            self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, found.intercept)
+        self.lam_, self.n_rounds_ = float(lams[chosen]), found.rounds
+        coef, intercept = found.coef[chosen].copy(), found.intercept[chosen].copy()
+        self.predictor_ = BasisPredictor(map_, coef, intercept)
+        self.coef_ = coef[:, 0] if self.one_target_ else coef
+        self.intercept_ = float(intercept[0]) if self.one_target_ else intercept
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.lam, str):
+            check_choice("lam", self.lam, ("gcv",))
+        else:
+            positive_numbers("lam", self.lam)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("precision", self.precision, PRECISIONS)
+        check_size(self.n_features, auto=True)
+        if not isinstance(self.center, (bool, np.bool_)):
+            raise ValueError(f"center must be True or False, got {shown(self.center)}")
+        if isinstance(self.tol, bool) or not isinstance(self.tol, (int, float, np.number)) or not 0 < self.tol < 1:
+            raise ValueError(f"tol must be a number between 0 and 1, got {shown(self.tol)}")
+        check_count("max_rounds", self.max_rounds)
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_fitted(self)
+        return nystrom_storage.to_parts(self)
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> NystromRegressor:
+        model: NystromRegressor = nystrom_storage.from_parts(cls, header, arrays)
+        return model

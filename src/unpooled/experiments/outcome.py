@@ -1,0 +1,107 @@
+"""What an experiment finds: tables, panels to draw and verdicts, all of it plain data that goes to a file and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Cell = str | int | float | None
+
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; a number is shown with three digits that count, None as nothing."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def cells(self) -> list[list[str]]:
+        """Every cell as text."""
+        return [[shown(cell) for cell in row] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points with, where they were measured often, an interval each; ``style`` is "measured", "theory" or "level"."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+    style: str = "measured"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. ``marks`` are vertical lines: a label and where it stands."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    marks: tuple[tuple[str, float], ...] = ()
+    x_log: bool = True
+    y_log: bool = True
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, whether it held (HOLDS, FAILS or UNDECIDED), and the figures that say so.
+
+    ``known_wrong`` marks a claim that is known to be misprinted, or empty: there FAILS is what should be found.
+    """
+
+    claim: str
+    status: str
+    evidence: str
+    known_wrong: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything an experiment found; ``notes`` are sentences a reader needs to read the figures."""
+
+    tables: tuple[Table, ...]
+    panels: tuple[Panel, ...]
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Outcome:
+        """The inverse, of content whose checksum was right."""
+        return cls(
+            tuple(Table(t["title"], tuple(t["heads"]), tuple(map(tuple, t["rows"]))) for t in content["tables"]),
+            tuple(_panel(p) for p in content["panels"]),
+            tuple(Verdict(**v) for v in content["verdicts"]),
+            tuple(content["notes"]),
+        )
+
+
+def _panel(content: dict[str, Any]) -> Panel:
+    curves = tuple(_curve(curve) for curve in content["curves"])
+    marks = tuple((str(label), float(x)) for label, x in content["marks"])
+    return Panel(**{**content, "curves": curves, "marks": marks})
+
+
+def _curve(content: dict[str, Any]) -> Curve:
+    points = {key: None if content[key] is None else tuple(content[key]) for key in ("x", "y", "low", "high")}
+    return Curve(content["label"], **points, style=content["style"])  # type: ignore[arg-type]
+
+
+def shown(cell: Cell) -> str:
+    """A cell as text."""
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return cell
+    if abs(cell) >= 1e6:
+        return f"{cell:.3g}".replace("e+0", "e")
+    return f"{cell:,.0f}" if isinstance(cell, int) or abs(cell) >= 1000 else f"{cell:.3g}"

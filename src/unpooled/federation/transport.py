@@ -1,0 +1,117 @@
+"""How messages get to the sites: the seam under which Flower, or anything else that carries bytes, is put."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from .message import Message, MessageError
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A site that gave no usable answer, and why, in a few words."""
+
+    reason: str
+
+
+class Transport(Protocol):
+    """Carries a message to each of several sites, and brings the answers back."""
+
+    def sites(self) -> list[str]:
+        """The names of the sites that can be reached now."""
+
+    def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
+        """An answer or a Failure for every site that a message is for, after at most ``timeout`` seconds."""
+
+
+class Answering(Protocol):
+    """A site, as far as a transport knows it."""
+
+    @property
+    def name(self) -> str:
+        """By which the others know it."""
+
+    def answer(self, message: Message) -> Message:
+        """The answer; never an exception."""
+
+
+class Lost(Exception):
+    """A message that gets lost on its way; raised by the hook of :class:`InProcess`."""
+
+
+Hook = Callable[[str, str, bytes], bytes]
+
+
+class InProcess:
+    """Sites that live in this process, for tests, examples and rehearsals; messages go through bytes both ways.
+
+    ``hook(site, way, content)`` sees all bytes, ``way`` is "request" or "reply". It may return others, wait, or raise
+    :class:`Lost`: a site that is killed, late, or at the end of a bad line.
+    """
+
+    def __init__(self, sites: Iterable[Answering], hook: Hook | None = None) -> None:
+        self._sites = {site.name: site for site in sites}
+        self.hook = hook
+
+    def sites(self) -> list[str]:
+        """All of them."""
+        return sorted(self._sites)
+
+    def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
+        """Every site in a thread of its own, which is left behind where it is late."""
+        found: dict[str, Message | Failure] = {}
+        lock = threading.Lock()
+        open_ = True
+
+        def ask(name: str, message: Message) -> None:
+            answer = self._ask(name, message)
+            with lock:
+                if open_:
+                    found[name] = answer
+
+        threads = [
+            threading.Thread(target=ask, args=(name, message), daemon=True) for name, message in messages.items()
+        ]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + timeout
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        with lock:
+            open_ = False
+            late = Failure(f"no answer within {timeout:g} s")
+            return {name: found.get(name, late) for name in messages}
+
+    def _ask(self, name: str, message: Message) -> Message | Failure:
+        if name not in self._sites:
+            return Failure("there is no such site")
+        try:
+            request = self._through(name, "request", message.to_bytes())
+            # What arrives damaged at a site is answered like any other message: with a refusal.
+            reply = receive(self._sites[name], request)
+            return Message.from_bytes(self._through(name, "reply", reply))
+        except Lost as lost:
+            return Failure(str(lost) or "the site did not answer")
+        except MessageError as error:
+            return Failure(str(error))
+
+    def _through(self, name: str, way: str, content: bytes) -> bytes:
+        return content if self.hook is None else self.hook(name, way, content)
+
+
+def receive(site: Answering, content: bytes) -> bytes:
+    """The bytes that a site answers to bytes; every transport ends in this."""
+    try:
+        message = Message.from_bytes(content)
+    except MessageError as error:
+        return refusal(str(error)).to_bytes()
+    return site.answer(message).to_bytes()
+
+
+def refusal(reason: str, **header: object) -> Message:
+    """A site's no, with a sentence that says why."""
+    return Message("refusal", {"reason": reason, **header})

@@ -1,0 +1,58 @@
+"""Where sums are worked out, in which precision, and which way: decided from what is known before a pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..bases.maps import KernelMap
+from ..filters import Floats
+from ..kernels.stationary import Stationary
+from . import fused
+from .from_gram import smallest
+from .machine import Machine, OnCores
+from .on_torch import OnTorch
+
+SOLVERS = ("auto", "gram", "rounds")
+PRECISIONS = ("auto", "single", "double")
+SINGLE_FLOOR = 1e-9  # of κ²: for smaller λ rounding of single kernel values would act like a larger one
+
+
+def machine_for(map_: KernelMap, device: Any, single: bool) -> Machine:
+    """NumPy without a device, torch on one; tiles in registers where the GPU, the kernel and the rows allow it."""
+    if device is None:
+        return OnCores(map_, single)
+    if single and fused.suits(map_.kernel, map_.n_features_in, device):
+        return fused.Fused(map_, device)
+    return OnTorch(map_, device, single)
+
+
+def is_single(precision: str, kernel: Any, rows_single: bool, device: Any, lams: Floats, kappa_sq: float) -> bool:
+    """Whether kernel values are computed in single precision; sums of them never are.
+
+    "auto" does so for rows of single precision, and on a GPU, unless λ is too small for it. Only kernels of the
+    distance: those keep their values within κ² whatever the rows are.
+    """
+    if precision != "auto":
+        return precision == "single"
+    wanted = rows_single or (device is not None and device.type == "cuda")
+    return bool(wanted and isinstance(kernel, Stationary) and np.min(lams) >= SINGLE_FLOOR * kappa_sq)
+
+
+def default_grid(kappa_sq: float) -> Floats:
+    """Three λ a decade from 0.3κ² to where a Gram matrix in double precision ends."""
+    return np.asarray(kappa_sq * np.logspace(-0.5, np.log10(smallest(1.0)), 20))
+
+
+def route(solver: str, machine: Machine, lams: Floats, kappa_sq: float, n: int, n_columns: int) -> str:
+    """ "gram" or "rounds": the cheaper one; λ below what a Gram matrix is good for leaves rounds."""
+    if solver == "gram" and np.min(lams) < smallest(kappa_sq) * (1 - 1e-9):
+        raise ValueError(
+            f"solver='gram' is good for lam down to {smallest(kappa_sq):.1e}, and {np.min(lams):.1e} is asked for: "
+            "use solver='rounds'"
+        )
+    if solver != "auto":
+        return solver
+    too_small = np.min(lams) < smallest(kappa_sq) * (1 - 1e-9)
+    return "rounds" if too_small or not machine.prefers_gram(n, n_columns) else "gram"

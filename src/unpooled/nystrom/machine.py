@@ -1,0 +1,210 @@
+"""Sums over rows of products of kernel values: what is asked, and how NumPy answers on all cores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+
+from .. import threads
+from ..arrays import Array, to_numpy
+from ..bases.maps import KernelMap
+from ..blocks.base import Rows
+from .span import Span
+
+#: Rows a point that the preconditioner is made from, and the rounds that were then seen to be needed. With c > 1 rows a
+#: point the preconditioned spectrum lies within (1 ± c^(-1/2))², whatever λ is; one row a point is the point itself.
+ROUNDS = {1: 40, 2: 20, 4: 12, 8: 8, 16: 6}
+
+
+@dataclass
+class Placed:
+    """Rows where the machine works on them; labels and weights in double precision."""
+
+    X: Array
+    Y: Array | None
+    weights: Array | None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def mass(self) -> float:
+        """W = Σ w_i; without weights the number of rows."""
+        return float(len(self)) if self.weights is None else float(self.weights.sum())
+
+
+class Machine(ABC):
+    """Where kernel values are computed and summed; everything it gives is in double precision.
+
+    Kernel values themselves may be single: their rounding is the same function of x and z wherever it is met, so the
+    sums are those of a kernel matrix that is off by 10⁻⁷, which stays what it is (symmetric, positive semi-definite
+    products). Sums of products are never single: in the coordinates of kernel functions they would cancel.
+    """
+
+    map: KernelMap
+
+    @abstractmethod
+    def place(self, rows: Rows) -> Placed:
+        """Bring rows to the machine."""
+
+    @abstractmethod
+    def array(self, values: Any) -> Array:
+        """Numbers in double precision on the machine."""
+
+    @abstractmethod
+    def points_matrix(self) -> Array:
+        """𝕂_zz in double precision."""
+
+    @abstractmethod
+    def cross(self, rows: Placed, V: Array) -> Array:
+        """Σ_i r(x_i) v_iᵀ, (M, R) for V of shape (n, R)."""
+
+    @abstractmethod
+    def twice(self, rows: Placed, U: Array) -> Array:
+        """Σ_i w_i r(x_i) r(x_i)ᵀU, (M, R) for U of shape (M, R)."""
+
+    @abstractmethod
+    def values(self, rows: Placed, U: Array) -> Array:
+        """r(x_i)ᵀU, (n, R) for U of shape (M, R)."""
+
+    @abstractmethod
+    def covariance(self, rows: Placed, span: Span) -> Array:
+        """(1/W) Σ_i w_i φ(x_i)φ(x_i)ᵀ in orthonormal coordinates φ = L⁻¹r, for few rows.
+
+        Features are made before they are multiplied, so that what rounds is a feature and not a Gram matrix.
+        """
+
+    @abstractmethod
+    def add_gram(self, rows: Placed, so_far: Any) -> Any:
+        """``so_far`` plus Σ_i w_i r(x_i) r(x_i)ᵀ, in a form of the machine's own; None is where sums start."""
+
+    @abstractmethod
+    def gram(self, so_far: Any) -> Array:
+        """The symmetric matrix of what :meth:`add_gram` made."""
+
+    #: seconds for one product of a Gram matrix, for one kernel value in a pass, and for one column of a pass beside it
+    costs: tuple[float, float, float]
+
+    def sampling(self, n: int, n_columns: int) -> tuple[int, float]:
+        """How many rows a point the preconditioner of rounds is best made from, and the seconds rounds then take."""
+        product, value, column = self.costs
+        M = self.map.size
+        a_round = n * M * (value + n_columns * column)
+        making = {c: (1.5 if c == 1 else 3.0 * c) * M**3 * product for c in ROUNDS}
+        costs = {c: rounds * a_round + making[c] for c, rounds in ROUNDS.items()}
+        best = min(costs, key=costs.__getitem__)
+        return best, costs[best]
+
+    def prefers_gram(self, n: int, n_columns: int) -> bool:
+        """Whether one pass with M² products a row is cheaper than rounds, each of M values with some columns."""
+        return n * self.map.size**2 * self.costs[0] <= self.sampling(n, n_columns)[1]
+
+    @property
+    @abstractmethod
+    def rows_at_once(self) -> int:
+        """Rows of a stream that are placed together."""
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """Bytes of rows that may stay placed between passes."""
+
+
+class OnCores(Machine):
+    """NumPy on all cores: every thread has blocks of its own, and BLAS one thread meanwhile."""
+
+    rows_at_once = 1 << 17
+    room = 0  # rows in memory are views, and those of a file stay in it
+    costs = (6e-12, 8e-10, 2.5e-11)
+
+    def __init__(self, map_: KernelMap, single: bool) -> None:
+        self.map = map_
+        self.dtype = np.float32 if single else np.float64
+
+    def place(self, rows: Rows) -> Placed:
+        X = np.asarray(to_numpy(rows.X), dtype=self.dtype)
+        return Placed(X, None if rows.Y is None else self.array(rows.Y), rows.weights)
+
+    def array(self, values: Any) -> np.ndarray:
+        return np.asarray(to_numpy(values), dtype=np.float64)
+
+    def points_matrix(self) -> np.ndarray:
+        return np.asarray(self.map.kernel(self.map.points))
+
+    def cross(self, rows: Placed, V: np.ndarray) -> np.ndarray:
+        def of_block(K: np.ndarray, block: slice, total: np.ndarray) -> None:
+            total += K.T @ V[block]
+
+        return np.sum(self._stripes(rows, of_block, V.shape[1]), axis=0)
+
+    def twice(self, rows: Placed, U: np.ndarray) -> np.ndarray:
+        def of_block(K: np.ndarray, block: slice, total: np.ndarray) -> None:
+            values = K @ U
+            if rows.weights is not None:
+                values *= rows.weights[block, None]
+            total += K.T @ values
+
+        return np.sum(self._stripes(rows, of_block, U.shape[1]), axis=0)
+
+    def values(self, rows: Placed, U: np.ndarray) -> np.ndarray:
+        out = np.empty((len(rows), U.shape[1]))
+
+        def fill(block: slice) -> None:
+            out[block] = self.map.block(rows.X[block]).astype(np.float64, copy=False) @ U
+
+        threads.for_each(fill, threads.row_blocks(len(rows), self.map.size))
+        return out
+
+    def covariance(self, rows: Placed, span: Span) -> np.ndarray:
+        total = np.zeros((self.map.size, self.map.size), order="F")
+        for block in threads.stretches(len(rows), max(self.map.size, 256)):
+            phi = span.whitened(self.map.kernel(self.map.scaled(rows.X[block]), self.map.points.astype(self.dtype)).T)
+            if rows.weights is not None:
+                phi *= np.sqrt(rows.weights[block])
+            total = blas.dsyrk(1.0 / rows.mass, phi, beta=1.0, c=total, overwrite_c=1, lower=1)
+        return _symmetric(total)
+
+    def add_gram(self, rows: Placed, so_far: list[np.ndarray] | None) -> list[np.ndarray]:
+        def of_block(K: np.ndarray, block: slice, total: np.ndarray) -> None:
+            if rows.weights is not None:
+                K *= np.sqrt(rows.weights[block, None])
+            blas.dsyrk(1.0, K.T, beta=1.0, c=total, overwrite_c=1, lower=1)
+
+        return self._stripes(rows, of_block, self.map.size, so_far)
+
+    def gram(self, so_far: list[np.ndarray]) -> np.ndarray:
+        total = so_far[0].copy(order="F")  # partial_fit adds to what there is
+        for other in so_far[1:]:
+            total += other
+        return _symmetric(total)
+
+    def _stripes(
+        self, rows: Placed, of_block: Any, width: int, totals: list[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
+        """Sums of every thread over its own blocks: always the same ones, so that sums repeat to the bit."""
+        blocks = threads.row_blocks(len(rows), self.map.size)
+        if totals is None:
+            n_threads = max(1, min(threads.allowed_threads(), len(blocks)))
+            totals = [np.zeros((self.map.size, width), order="F") for _ in range(n_threads)]
+
+        def work(stripe: slice) -> None:
+            for block in blocks[stripe]:
+                K = self.map.block(rows.X[block]).astype(np.float64, copy=False)
+                of_block(K, block, totals[stripe.start])
+
+        threads.for_each(work, [slice(t, None, len(totals)) for t in range(len(totals))])
+        return totals
+
+
+def _symmetric(lower: np.ndarray) -> np.ndarray:
+    """The whole matrix, C-ordered, in the memory of a Fortran-ordered one of which the lower triangle is filled."""
+    upper = lower.T
+    for rows in threads.row_blocks(len(upper), len(upper)):
+        upper[rows, : rows.start] = upper[: rows.start, rows].T
+        corner = upper[rows, rows]
+        upper[rows, rows] = np.triu(corner) + np.triu(corner, 1).T
+    return upper

@@ -1,0 +1,1 @@
+"""The sections of a report: what is known, as sentences, charts and tables."""

@@ -1,0 +1,175 @@
+"""Memory and time of every route, from the arrays it holds and the operations it does.
+
+Bytes are those of a fit beyond its rows, at its peak. The factors of speed are what LAPACK and the loops around it
+reach beside one large matrix product; they differ less from machine to machine than the rates do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .. import threads
+from ..kernels.base import DEVICE_ELEMENTS
+from ..nystrom.machine import ROUNDS, OnCores
+from ..solvers.banded import BLOCK, PANELS_PER_COPY
+from ..solvers.blocked import PANEL
+from ..solvers.cholesky import IN_PLACE_FROM
+from ..solvers.fit import LARGE
+from ..solvers.paths import BANDED_FROM
+from .rates import Rates
+from .table import Table
+
+CHOLESKY, REDUCTION, ORTHOGONAL, DIAGONAL, TRIDIAGONAL = 0.85, 0.5, 0.75, 0.35, 0.15  # speeds beside a matrix product
+EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
+CALL = 1e-5  # seconds of a small product in the banded form, whatever its size
+OF_A_THREAD = 16 << 20  # bytes: blocks of kernel values, and BLAS's own buffers
+OF_A_ROW = 2048  # bytes: vectors, and the first columns of a pivoted factor
+VALIDATION = 20_000  # rows on which averages are scored
+STRETCH = 1 << 21  # rows of arrays that are summed over together
+FACTORS = {False: 2 << 30, True: 40 << 30}  # bytes of preconditioners that rounds keep, on cores and on a device
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes at the peak, as expected and at most, and seconds."""
+
+    memory: float
+    most: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Rates in the units of regressions."""
+
+    rates: Rates
+    d: int
+    kernel: float = 1.0  #: what a kernel value costs beside a Gaussian one
+    device: bool = False  #: tensors on a GPU
+
+    def operation(self, single: bool) -> float:
+        """Seconds an operation of a matrix product."""
+        return 1.0 / (self.rates.gemm_single if single else self.rates.gemm)
+
+    def value(self, single: bool) -> float:
+        """Seconds a kernel value: its share of the product, the exponential, and seven times through memory."""
+        exp = self.rates.exp_single if single else self.rates.exp
+        moved = (28.0 if single else 56.0) / self.rates.bandwidth
+        return self.kernel * (1.0 / exp + 3.0 * (self.d + 2) * self.operation(single) + moved)
+
+    def matrix(self, n: int, single: bool) -> float:
+        """Seconds for the kernel matrix of n rows; every block of rows goes through all of them once more."""
+        again = 5.0 * n * self.d * (4 if single else 8) / threads.BLOCK_ELEMENTS / self.rates.bandwidth
+        return float(n) ** 2 * (self.value(single) + again)
+
+    def ridge(self, n: int, single: bool) -> float:
+        """Seconds for the kernel matrix and its factor."""
+        return self.matrix(n, single) + float(n) ** 3 / 3 * self.operation(single) / CHOLESKY
+
+    @property
+    def threads(self) -> float:
+        """Bytes of all threads."""
+        return float(self.rates.cores * OF_A_THREAD)
+
+
+def exact_at_one(table: Table, cost: Cost) -> Need:
+    """𝕂 + NλI, factorised in its own memory."""
+    n, s = float(table.n), table.itemsize
+    if cost.device:
+        copies = 1.0 if table.n >= IN_PLACE_FROM else 2.0
+        memory = copies * s * n * n + s * (3.0 * PANEL * n + 2.0 * min(n * n, DEVICE_ELEMENTS))
+    else:
+        memory = s * n * n + _beside(table, cost)
+    return Need(memory, memory, cost.ridge(table.n, table.single))
+
+
+def exact_path(table: Table, cost: Cost, n_lams: int) -> Need:
+    """Every λ with its leave-one-out error: a reduction to a band in single precision, or an eigendecomposition."""
+    n, whole, single = float(table.n), table.itemsize * float(table.n) ** 2, table.single
+    if cost.device:
+        return Need(4 * whole, 4 * whole, cost.matrix(table.n, single) + EIGH * n**3 * cost.operation(single))
+    mixed = not single and table.n >= LARGE
+    banded = table.n >= BANDED_FROM
+    # What a reduction holds beside its matrix: two trailing copies of it, or a second matrix and the reflectors.
+    copied = BLOCK * PANELS_PER_COPY
+    beside = max((n - copied) ** 2 + (n - 2 * copied) ** 2, 1.5 * n * n) if banded else 2.0 * n * n
+    memory = whole + (4.0 * (n * n + beside) if mixed else table.itemsize * beside) + _beside(table, cost)
+    # Where single precision cannot tell which λ is best, the whole is done again in double.
+    most = max(memory, 3.0 * whole + _beside(table, cost))
+    operation = cost.operation(mixed or single)
+    if banded:
+        seconds = 4 / 3 * n**3 * operation * (1 / REDUCTION + 1 / ORTHOGONAL)
+        seconds += n_lams * (3 * BLOCK * n * n * operation / DIAGONAL + 10 * n / BLOCK * CALL)
+    else:
+        seconds = (EIGH * n**3 + 4 * n_lams * n * n) * operation
+    refined = 10 * 8.0 * n * n / cost.rates.bandwidth if mixed else 0.0
+    return Need(memory, most, cost.matrix(table.n, single) + seconds + refined)
+
+
+def averaged(table: Table, cost: Cost, n_blocks: int, n_lams: int) -> Need:
+    """m blocks, as many at once as there are cores: every λ on halves of them, then each at the choice."""
+    rows, half = math.ceil(table.n / n_blocks), math.ceil(table.n / n_blocks / 2)
+    at_once = blocks_at_once(cost.rates, n_blocks)
+    s, T = table.itemsize, table.targets
+    validation = min(VALIDATION, table.n // 2) if n_lams > 1 else 0
+    memory = at_once * (s * float(rows) ** 2 + 1.25 * OF_A_THREAD)
+    memory += 40.0 * validation * n_lams * T + table.n * (2.0 * table.d * s + 100.0)
+    seconds = cost.ridge(rows, table.single)
+    if n_lams > 1:
+        single = table.single or half >= LARGE
+        operation = cost.operation(single)
+        seconds += cost.matrix(half, table.single) + 4 / 3 * float(half) ** 3 * operation / REDUCTION
+        seconds += n_lams * T * (4.0 * half * half * operation + 10.0 * half / BLOCK * CALL)
+        seconds += float(half) * validation * (cost.value(single) + 2.0 * n_lams * T * operation)
+    # Rates are those of as many cores as BLAS may use; in the last turn some may have nothing to do.
+    turns = math.ceil(n_blocks / at_once) * min(at_once, cost.rates.cores)
+    return Need(memory, memory, turns * seconds)
+
+
+def blocks_at_once(rates: Rates, n_blocks: int) -> int:
+    """Blocks that are in work together: one a core, whatever BLAS may use."""
+    return min(max(rates.cores, threads.cores()), n_blocks)
+
+
+def gram(table: Table, cost: Cost, n_points: int) -> Need:
+    """One pass over the rows, in which kernel functions are multiplied with each other, and every λ from that."""
+    n, M, single = float(table.n), float(n_points), table.single or cost.device
+    matrices = 10.0 if cost.device else 5.0 + cost.rates.cores
+    memory = 8.0 * M * M * matrices + _of_rows(table, cost)
+    operation = cost.operation(False)
+    values = n * M * (2.0 * cost.value(single) + 2.0 * (1 + table.targets) * operation)
+    product = n * M * M / cost.rates.syrk
+    solving = M**3 * operation * ((1 / 3 + 2) / CHOLESKY + 4 / 3 / TRIDIAGONAL)
+    return Need(memory, memory, values + product + solving)
+
+
+def rounds(table: Table, cost: Cost, n_points: int, n_lams: int, n_columns: int) -> Need:
+    """Some passes over the rows, each a product with all λ and labels at once; a preconditioner for each λ."""
+    M, single, operation = float(n_points), table.single or cost.device, cost.operation(False)
+    factors = min(n_lams, max(1, FACTORS[cost.device] // (8 * n_points**2)))
+    memory = 8.0 * M * M * (2 + factors) + 8.0 * M * n_columns * (10 + cost.rates.cores) + _of_rows(table, cost)
+    a_pass = table.n * M * (cost.value(single) + 4 * n_columns * operation)
+    # As the fit itself does: the more rows a point the preconditioner is made from, the fewer the passes.
+    passes = min(times * a_pass + 3 * rows * M**3 / cost.rates.syrk for rows, times in ROUNDS.items())
+    first = table.n * M * (cost.value(single) + 2 * (1 + table.targets) * operation)
+    return Need(memory, memory, first + passes + factors * M**3 / 3 * operation / CHOLESKY)
+
+
+def rows_at_once(n_points: int) -> int:
+    """The rows of a block of kernel values."""
+    return max(1, threads.BLOCK_ELEMENTS // n_points)
+
+
+def _beside(table: Table, cost: Cost) -> float:
+    return cost.threads + table.n * float(OF_A_ROW + table.d * table.itemsize)
+
+
+def _of_rows(table: Table, cost: Cost) -> float:
+    """Labels and weights in double precision for the rows of a stretch, and blocks of kernel values."""
+    labels = 16.0 * min(table.n, STRETCH) * (1 + table.targets)
+    if cost.device:
+        return labels + 8.0 * min(table.n, STRETCH) * table.d + 20.0 * (1 << 27)
+    if table.streamed:  # one stretch in work, one that is read, and what it is read from
+        return 32.0 * min(table.n, OnCores.rows_at_once) * (table.d + table.targets + 2) + cost.threads
+    return labels + cost.threads

@@ -1,0 +1,114 @@
+"""A study of three sites and a fitted model of every kind, made once, and pages taken apart."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+
+import unpooled as up
+
+NAMES = ["age", "dose", "pressure"]
+VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
+BAD = [
+    "</script><script>window.injected=1</script>",
+    '"><img src=x onerror=window.injected=1>',
+    "' onfocus='window.injected=1' autofocus='",
+]
+
+
+def rows(n, seed, names=NAMES):
+    """Inputs with names, and labels with a name."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(n)
+    return pd.DataFrame(X, columns=names), pd.Series(y, name="stay")
+
+
+@cache
+def basis():
+    """Of public rows."""
+    return up.bases.EmpiricalFeatures(n_features=25, standardize=True).fit(rows(120, 1)[0])
+
+
+@cache
+def summaries(order=2, private=False):
+    """Of three sites of different size."""
+    asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0) if private else None
+    sizes = {"north": 120, "south": 150, "west": 90}
+    return {
+        name: up.Summary.of(basis(), *rows(n, seed), order=order, privacy=asked)
+        for seed, (name, n) in enumerate(sizes.items(), start=10)
+    }
+
+
+@cache
+def models():
+    """Of every kind that is shipped."""
+    X, y = rows(300, 2)
+    public = rows(120, 1)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the floor
+        return {
+            "spectral": up.SpectralRegressor(center=True).fit(X, y),
+            "landweber": up.SpectralRegressor(filter="landweber", lam=0.01).fit(X, y),
+            "correntropy": up.CorrentropyRegressor(center=True).fit(X, y),
+            "averaged": up.AveragedRegressor(up.SpectralRegressor(center=True), n_blocks=[1, 2], verbose=0).fit(X, y),
+            "second order": up.SummaryRegressor(center=True).fit_summary(sum(summaries().values())),
+            "first order": up.SummaryRegressor(center=True).fit_summary(sum(summaries(1).values())),
+            "of private sums": up.SummaryRegressor(center=True).fit_summary(sum(summaries(2, True).values())),
+            "less": up.LESSRegressor(center=True).fit(X, y, public=public),
+            "robust rounds": up.LESSRegressor(center=True, rounds=3, loss="huber").fit(X, y, public=public),
+            "private": up.PrivateRegressor(1.0, 1e-6, label_bound=3.0).fit(*rows(1500, 3), public=public),
+            "private descent": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=3.0).fit(*rows(1500, 3), public=public),
+        }
+
+
+@cache
+def page(kind, data=False):
+    """The report of one of them, with labeled rows or without; of a study with its summaries."""
+    X, y = rows(90, 4)
+    given = {"X": X, "y": y, "sites": np.resize(["north", "south", "west"], 90)} if data else {}
+    if kind in ("second order", "first order", "of private sums"):
+        given["summaries"] = summaries(1 if kind == "first order" else 2, kind == "of private sums")
+    return up.report(models()[kind], **given)
+
+
+class Page(HTMLParser):
+    """Tags that open and close in order, ids, attributes, and the text between."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.ids, self.text = [], [], [], []
+        self.feed(html)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        assert len(given) == len(attrs), (tag, attrs)
+        self.tags.append((tag, given))
+        self.ids += [given["id"]] if "id" in given else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+    @property
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+    def all(self, tag):
+        return [given for name, given in self.tags if name == tag]

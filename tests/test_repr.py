@@ -1,0 +1,95 @@
+"""What notebooks and prompts show: short, readable, escaped, and for a fitted model what it has chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+
+import unpooled as up
+from report_cases import BAD, Page, basis, models, rows, summaries
+from unpooled.notebooks import told
+from unpooled.reports.facts import about
+
+
+@pytest.mark.parametrize("kind", list(models()))
+def test_a_fitted_model_shows_what_it_chose_below_scikit_learns_picture(kind):
+    model = models()[kind]
+    html = model._repr_html_()
+    assert "sk-top-container" in html
+    said = about.chosen(model)
+    assert html.endswith(f"<p>{said}.</p>")
+    assert model._repr_mimebundle_()["text/html"].endswith(f"<p>{said}.</p>")
+    if hasattr(model, "lam_"):
+        assert said.startswith("λ = ")
+    if getattr(model, "privacy_", None) is not None:
+        assert f"ε = {model.privacy_.epsilon:.0f}" in said
+
+
+@pytest.mark.parametrize("estimator", [up.SpectralRegressor(), up.SummaryRegressor(), up.bases.EmpiricalFeatures()])
+def test_before_a_fit_it_is_scikit_learns_alone(estimator):
+    assert "<p>" not in estimator._repr_html_()[-200:]
+    with sklearn.config_context(display="text"):
+        assert "text/html" not in estimator._repr_mimebundle_()
+
+
+def test_the_text_of_an_estimator_stays_its_constructor():
+    assert repr(models()["spectral"]) == "SpectralRegressor(center=True)"
+
+
+def test_a_fitted_basis_says_what_it_is():
+    html = basis()._repr_html_()
+    assert f"<li>basis {basis().digest[:12]}: 25 features" in html
+
+
+def test_a_summary_is_one_short_line_and_a_table():
+    one = summaries()["north"]
+    assert repr(one) == (
+        f"Summary(order=2, n_rows=120, n_features=25, basis={basis().digest[:12]!r}, targets=('stay',))"
+    )
+    page = Page(one._repr_html_())
+    assert len(page.all("tr")) == 1 + 1 + len(one.sums)
+    assert one.describe().splitlines()[0] in page.words
+    assert "not differentially private" in page.words
+    private = summaries(2, True)["north"]
+    assert repr(private).endswith("epsilon=3)")
+    assert "Differentially private with ε = 3" in Page(private._repr_html_()).words
+
+
+def test_a_guarantee_is_short_as_text_and_complete_as_a_table():
+    promise = models()["private"].privacy_
+    assert len(repr(promise)) < 160
+    assert repr(promise).startswith("Guarantee(epsilon=1, delta=1e-06, mechanism='discrete Gaussian noise")
+    page = Page(promise._repr_html_())
+    assert len(page.all("tr")) == 1 + len(promise.spent_on)
+    assert "Differentially private with ε = 1 and δ = 1e-06" in page.words
+
+
+def test_plans_are_tables_and_lists():
+    plan = up.plan(5000, rows(80, 1)[0], epsilon=[0.3, 3.0])
+    page = Page(plan._repr_html_())
+    assert len(page.all("tr")) == 3
+    assert f"{plan.predictions[1].usual:.2f}" in page.words
+    for kind in ("private", "private descent"):
+        own = models()[kind].plan_
+        assert len(Page(own._repr_html_()).all("li")) == len(str(own).splitlines())
+        assert "why" not in repr(own)
+
+
+def test_names_are_escaped_wherever_they_show():
+    X, y = rows(60, 1, BAD)
+    y.name = BAD[0]
+    shared = up.bases.EmpiricalFeatures(n_features=5).fit(X)
+    one = up.Summary.of(shared, X, y)
+    for html in (one._repr_html_(), told(shared)):
+        page = Page(html)
+        assert page.all("script") == page.all("img") == []
+        assert BAD[0] in page.words
+
+
+def test_several_labels_have_a_word_too():
+    X, y = rows(60, 1)
+    model = up.SpectralRegressor(per_target=True).fit(X, pd.DataFrame({"a": y, "b": np.exp(y)}))
+    assert about.chosen(model, 0) != about.chosen(model, 1)
+    assert "λ = " in model._repr_html_()[-200:]
