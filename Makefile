@@ -34,7 +34,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,dask,privacy,dev]' '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,dask,privacy,flower,dev]' '$(TORCH)'
 	touch $@ $(VENV)/.demo
 
 clean:

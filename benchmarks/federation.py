@@ -8,8 +8,8 @@ Server and sites are processes of their own, with TLS and authenticated nodes; s
 four sites, and three are a quorum: the study should end with a model of the other three and a record that says so.
 "Noticed" is from the question to the knowledge that the site fails, with a timeout of 30 s.
 
-What Flower costs is what a study takes over the network less what it takes with the same sites in one process, without
-any network and with nothing kept between messages, as in Flower's own processes.
+Of the time of a study, the sites' work is that of the slowest site at each message, the server's is what it does
+between messages, and Flower's is the rest: carrying messages, looking for them, starting processes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from rich.table import Table
 import unpooled as up
 from federation_network import Network
 from measure import machine
-from unpooled.federation import FederatedEngine, FlowerEngine, InProcess, Message, Site, StudyRecord, run_study
+from unpooled.federation import FlowerEngine, StudyRecord
 from unpooled.federation.certificates import write_network, write_node_key
 from unpooled.federation.keys import Identity
-from unpooled.federation.study_file import read_study
 
 SITES = ["north", "east", "south", "west"]
 HIT = "west"
@@ -249,75 +248,96 @@ def checked(record: StudyRecord, network: Network) -> str:
     return f"{', '.join(members)}, off by {off:.0e}"
 
 
-class Forgetful:
-    """A site that is made anew for every message, as in Flower's processes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.name = folder, Site.from_folder(folder).name
-
-    def answer(self, message: Message) -> Message:
-        return Site.from_folder(self.folder).answer(message)
-
-
-def studied(network: Network, place: Path) -> tuple[StudyRecord, StudyRecord]:
-    """A study as its folder says: over Flower, and with the same sites in one process."""
-    alone = run_study(read_study(network.folder), in_process(network), place)
+def studied(network: Network) -> StudyRecord:
+    """A study as its folder says."""
     network.submit()
-    return network.finished(3600), alone
+    return network.finished(3600)
 
 
-def estimated(network: Network, place: Path) -> tuple[StudyRecord, StudyRecord]:
-    """The same of an estimator in this process."""
-
-    def fitted(engine: FederatedEngine) -> StudyRecord:
-        model = up.LESSRegressor(engine.study.basis, rounds=10, lam=1e-4, engine=engine).fit(engine.rows, "y")
-        return engine.finish(model)
-
-    alone = fitted(FederatedEngine(read_study(network.folder), in_process(network), place))
+def estimated(network: Network) -> StudyRecord:
+    """An estimator in this process, the sums at the sites."""
     network.anew()
     os.environ.update(network.environment)
     with FlowerEngine(network.folder) as engine:
-        return fitted(engine), alone
+        model = up.LESSRegressor(engine.study.basis, rounds=10, lam=1e-4, engine=engine).fit(engine.rows, "y")
+        return engine.finish(model)
 
 
-def in_process(network: Network) -> InProcess:
-    return InProcess(Forgetful(network.place(site)) for site in SITES)
-
-
-TIMED: dict[str, tuple[Callable[[Network, Path], tuple[StudyRecord, StudyRecord]], dict[str, object]]] = {
+TIMED: dict[str, tuple[Callable[[Network], StudyRecord], dict[str, object]]] = {
     "one round, second order": (studied, {"kind": "second-order", "rounds": 1}),
     "ten rounds": (studied, {"kind": "rounds", "rounds": 10}),
-    "LESSRegressor(rounds=10, engine=FlowerEngine)": (estimated, {"kind": "estimator", "rounds": 10}),
+    "LESSRegressor(rounds=10)": (estimated, {"kind": "estimator", "rounds": 10}),
 }
 
 
 def times(console: Console, n_rows: int, n_features: int, only: list[str]) -> None:
     table = Table(title=f"4 sites of {n_rows:,} rows, {n_features} features, secure sums")
-    for head in ("study", "messages a site", "over Flower", "in one process", "Flower's own", "a message", "sent"):
+    for head in ("study", "messages a site", "all", "sites' work", "server's work", "Flower", "a message", "sent"):
         table.add_column(head)
     with tempfile.TemporaryDirectory() as home:
         network = Network(Path(home) / "study", SITES, n_rows, n_features)
+        watch_server(network)
         try:
             network.serve()
             network.register()
             for name in SITES:
-                network.join(name)
+                network.join(name, "timed")
             for name, (run, settings) in TIMED.items():
                 if only and not any(word in name for word in only):
                     continue
                 network.change(timeout=600, patience=60, **settings)
                 network.online(4)
-                record, alone = run(network, Path(home) / f"alone in {name}")
-                n_messages = 1 + 2 * len(record.exchanges)  # joining; then an answer and its opening for each sum
-                flower = record.seconds - alone.seconds
-                seconds = [record.seconds, alone.seconds, flower, flower / n_messages]
+                noted(network)
+                record = run(network)
+                waiting, working = noted(network)
+                seconds = record.seconds, working, record.seconds - waiting.sum(), waiting.sum() - working
                 sent = f"{record.received / 4e6:.2f} MB a site"
-                row = [name, str(n_messages), *(f"{value:.1f} s" for value in seconds), sent]
+                flower = f"{seconds[-1] / len(waiting):.1f} s"
+                row = [name, str(len(waiting)), *(f"{value:.1f} s" for value in seconds), flower, sent]
                 table.add_row(*row)
                 console.print(*row, sep=" | ")
         finally:
             network.close()
     console.print(table)
+
+
+def watch_server(network: Network) -> None:
+    """The server's app notes how long it waits for answers, message after message."""
+    app = network.folder / "app" / "unpooled_study" / "server_app.py"
+    app.write_text(WATCHED.format(kept=app.read_text(), notes=str(network.folder / "seconds")))
+
+
+WATCHED = """\
+{kept}
+import time
+from unpooled.federation.flower import GridTransport
+
+exchange = GridTransport.exchange
+
+
+def watched(self, messages, timeout):
+    start = time.monotonic()
+    replies = exchange(self, messages, timeout)
+    with open({notes!r}, "a") as notes:
+        notes.write(f"{{time.monotonic() - start}}\\n")
+    return replies
+
+
+GridTransport.exchange = watched
+"""
+
+
+def noted(network: Network) -> tuple[np.ndarray, float]:
+    """What server and sites have noted since the last look: the waits, and the longest work at each of them, added."""
+    found = []
+    for place in (network.folder, *map(network.place, SITES)):
+        notes = place / "seconds"
+        found.append(np.loadtxt(notes, ndmin=1) if notes.exists() else np.zeros(0))
+        notes.unlink(missing_ok=True)
+    waiting, *sites = found
+    if len({len(one) for one in found}) > 1:
+        raise SystemExit(f"not every message was answered by every site: {[len(one) for one in found]}")
+    return waiting, float(np.max(sites, axis=0).sum()) if len(waiting) else 0.0
 
 
 def main() -> None:

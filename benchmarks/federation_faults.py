@@ -1,4 +1,4 @@
-"""A site's node that misbehaves, for the table of faults: python benchmarks/federation_faults.py FAULT FOLDER."""
+"""A site's node that misbehaves, or is watched: python benchmarks/federation_faults.py FAULT FOLDER."""
 
 from __future__ import annotations
 
@@ -48,6 +48,15 @@ def quick_to_die(site: Site, message: Message) -> Message:
         (site.config.folder / "answered").touch()
         time.sleep(20)
     return answer(site, message)
+
+
+def timed(site: Site, message: Message) -> Message:
+    """No fault: it notes how long it worked on each answer."""
+    start = time.monotonic()
+    reply = answer(site, message)
+    with open(site.config.folder / "seconds", "a") as notes:
+        notes.write(f"{time.monotonic() - start}\n")
+    return reply
 
 
 if __name__ == "__main__":

@@ -129,8 +129,8 @@ def test_numpy_holds_one_kernel_matrix(monkeypatch, options, weighted):
 
 def no_room(monkeypatch, free):
     monkeypatch.setattr(memory, "CHECKED_FROM", 0)
-    monkeypatch.setattr(memory, "free_for", lambda array: free)
-    monkeypatch.setattr(memory, "_meminfo", lambda name: iter(()))
+    monkeypatch.setattr(memory, "free_for", lambda _: free)
+    monkeypatch.setattr(memory, "_meminfo", lambda _: iter(()))
 
 
 @pytest.mark.parametrize(

@@ -94,14 +94,14 @@ def test_the_noise_of_the_sum_has_the_size_that_is_said(tmp_path, secure):
 
 
 def test_shares_make_one_noise_and_sites_that_stand_alone_make_four(tmp_path):
-    """Four sites, one of which may be missing: shares sum up to 4/3 of the variance needed, noise of each site to 4."""
+    """Of four sites one may be missing and one may take its own share off: 4/2 of the variance needed, and 4 alone."""
     sites = Consortium(tmp_path / "sites")
     sites.ledgers(50.0, 1e-4)
     _, shared, said = noise_in(sites, tmp_path / "shared", True)
     _, alone, _ = noise_in(sites, tmp_path / "alone", False)
-    assert (said.parties, said.missing, said.shares) == (4, 1, 4)
+    assert (said.parties, said.missing, said.shares) == (4, 2, 4)
     for name, value in shared.items():
-        assert (alone[name] / value) ** 2 == pytest.approx(3.0, rel=1e-3)
+        assert (alone[name] / value) ** 2 == pytest.approx(2.0, rel=1e-3)
 
 
 def test_a_repeated_attempt_has_fresh_noise_and_is_paid_for_again(tmp_path):
@@ -117,7 +117,7 @@ def test_a_repeated_attempt_has_fresh_noise_and_is_paid_for_again(tmp_path):
     assert spent["east"]["releases"] == 2
     assert spent["east"]["epsilon"] == pytest.approx(epsilon_of(np.sqrt(2) * mu_for(1.0, 1e-6), 1e-6))
     found = up.Summary.load(tmp_path / "study" / "exchanges" / "0000.total")
-    assert (found.privacy.shares, found.privacy.wanted) == (3, 3)
+    assert (found.privacy.shares, found.privacy.wanted) == (3, 2)
 
 
 def test_more_shares_missing_than_planned_make_no_model(sites, tmp_path):

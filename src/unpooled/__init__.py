@@ -32,6 +32,7 @@ from .models import load, save
 from .path import Path
 from .planning import Plan, plan
 from .predictors import BasisPredictor, KernelExpansion
+from .resources.plan import ResourcePlan
 from .summaries import Candidates, Scores, Summary
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "PrivateRegressor",
     "PrivateSGDRegressor",
     "Report",
+    "ResourcePlan",
     "Scores",
     "SpectralRegressor",
     "Summary",

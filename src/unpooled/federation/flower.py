@@ -37,11 +37,11 @@ QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
 ASK_NAME = 60.0  # seconds that a node without a registered name has to tell it
 RESTART = 30.0  # seconds that a site which was there has to come back
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0  # seconds between two looks for answers, at first and after a while
-# Nothing is reported to anybody, and a message waits a tenth of a second to be taken up, not one.
+# Nothing is reported to anybody, and a message is taken up within a fifth of a second, not one.
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
 }
 
 

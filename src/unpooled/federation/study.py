@@ -206,7 +206,8 @@ class Study:
         """What round ``number`` asks for; noise is made in shares where nothing but the sum is seen."""
         assert self.privacy is not None
         n = len(self.members)
-        parties, missing = (n, n - self.quorum) if self.secure else (1, 0)
+        # One more than may drop out: a member that sees the total can take its own share off.
+        parties, missing = (n, n - self.quorum + 1) if self.secure else (1, 0)
         return self.privacy.of_round(self.rounds, parties, missing, f"{self.name}, round {number + 1}", ledger)
 
     def definition(self) -> dict[str, Any]:

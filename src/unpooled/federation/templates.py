@@ -101,7 +101,7 @@ root-certificates = {certificate}
 ENVIRONMENT = """\
 # . {folder}/env.sh    before Flower's own commands: its settings for this study, no telemetry, no look for updates.
 export FLWR_HOME={home}
-export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 FLWR_SUPEREXEC_TASK_POLL_INTERVAL=0.1
+export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 FLWR_SUPEREXEC_TASK_POLL_INTERVAL=0.2
 """
 
 HOWTO = """\

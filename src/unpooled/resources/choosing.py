@@ -164,7 +164,7 @@ def _choice(table: Table, routes: list[Route], limits: Limits) -> tuple[str, str
     by_name = {route.name: route for route in routes}
     exact = by_name["exact"]
     if exact.fits:
-        loaded = "" if not table.streamed else ": load the rows first, SpectralRegressor takes arrays"
+        loaded = "" if not table.stretch else ": load the rows first, SpectralRegressor takes arrays"
         return "exact", f"{exact.words}: nothing is approximated, and it fits{loaded}"
     needed = {
         "memory": f"{size(exact.memory)}, and there are {size(limits.memory)}",

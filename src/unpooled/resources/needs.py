@@ -170,6 +170,7 @@ def _of_rows(table: Table, cost: Cost) -> float:
     labels = 16.0 * min(table.n, STRETCH) * (1 + table.targets)
     if cost.device:
         return labels + 8.0 * min(table.n, STRETCH) * table.d + 20.0 * (1 << 27)
-    if table.streamed:  # one stretch in work, one that is read, and what it is read from
-        return 32.0 * min(table.n, OnCores.rows_at_once) * (table.d + table.targets + 2) + cost.threads
+    if table.stretch:  # one stretch in work, one that is read, and what it is read from: of all of it points are drawn
+        columns, together = table.d + table.targets + 2, min(table.stretch, OnCores.rows_at_once)
+        return columns * (64.0 * together + 10.0 * (table.stretch - together)) + cost.threads
     return labels + cost.threads

@@ -15,14 +15,17 @@ from ..sources import is_stream, open_unlabeled
 
 @dataclass(frozen=True)
 class Table:
-    """n rows of d features and T labels, in single or double precision; ``loaded`` says that they are in memory now."""
+    """n rows of d features and T labels, in single or double precision.
+
+    ``loaded`` says that they are in memory now, ``stretch`` how many of a file or a cluster are read together, or 0.
+    """
 
     n: int
     d: int
     targets: int = 1
     single: bool = False
     loaded: bool = False
-    streamed: bool = False
+    stretch: int = 0
 
     @property
     def itemsize(self) -> int:
@@ -52,7 +55,7 @@ class Table:
             source = open_unlabeled(X, y, None)
             targets = len(y) if isinstance(y, (list, tuple)) else 1
             single = all(getattr(piece, "single", False) for piece in source.pieces)
-            return cls(source.n_rows, source.n_features, targets, single, False, True)
+            return cls(source.n_rows, source.n_features, targets, single, stretch=int(source.counts.max(initial=0)))
         if isinstance(y, str):
             if y not in getattr(X, "columns", ()):
                 raise ValueError(f"y names the column {shown(y)}, and X has no such column")

@@ -36,6 +36,7 @@ RISES = 2  # points in a row, each worse than the one before, that end the path
 LAMS = math.log(10.0) * np.arange(-8.0, 0.5, 2.0)  # log λ/κ² to start from
 APART = 3.0  # the ratio of the length scales that two free parts of one kernel start with
 IRRELEVANT = (4.0, 10.0, 30.0)  # times the common length scale: from there features are tried without
+ALIKE = 5e-3  # a share of the error that is no reason to fall back on the median
 UNMISSED = 1e-3  # what log L may rise by
 STAGES = len(ALPHAS) + 3  #: of a search, for those who wait
 
@@ -169,7 +170,7 @@ def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> Search:
         worse = best.errors - median.errors
         gap = float(weights @ worse)
         noise = math.sqrt(float(weights**2 @ (worse - gap) ** 2))
-    taken = (ALL if best.name == ALL else EACH) if gap <= noise else MEDIAN
+    taken = (ALL if best.name == ALL else EACH) if gap <= max(noise, ALIKE * median.mean) else MEDIAN
     shares = f"{best.mean / n_targets:.3g} of the variance of y, the median distance {median.mean / n_targets:.3g}"
     why = f"on rows held out {best.name} missed {shares}"
     held_out = {point.name: point.mean / n_targets for point in points}
@@ -241,7 +242,7 @@ def _common(model: ScaledKernel, start: Floats) -> Floats:
 
 
 def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows to learn from and rows held out: each in its turn where they are few, else half of the search and the others."""
+    """Rows to learn from and rows held out: each in its turn where they are few, else half of the search, and others."""
     if len(rows) > FOLDED:
         seen = min(len(rows), MOST_ROWS) // 2
         yield rows[:seen], rows[seen:]

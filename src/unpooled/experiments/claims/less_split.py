@@ -69,7 +69,7 @@ EXPERIMENT = Experiment(
     title="The split over sources has no effect on LESS",
     question="Does it matter how labels are spread over sources? (7).",
     quick={**SHARED, "size": 128, "public": 128, "sources": [1, 4, 16, 64, 128], "repetitions": 3},
-    full={**SHARED, "size": 512, "public": 512, "sources": [1, 4, 16, 64, 256, 512], "repetitions": 8},
+    full={**SHARED, "size": 256, "public": 256, "sources": [1, 4, 16, 64, 256], "repetitions": 6},
     steps=lambda protocol: int(protocol["repetitions"]),
     run=run,
 )

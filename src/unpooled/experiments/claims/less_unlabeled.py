@@ -9,7 +9,7 @@ from ...estimators import AveragedRegressor, SpectralRegressor
 from ...summaries import Summary
 from ..curves import level, measured, root
 from ..experiment import Advance, Experiment, Protocol
-from ..inference import Estimate, above, at_most, is_so, ratio, together
+from ..inference import Estimate, above, at_most, ratio, together
 from ..outcome import Outcome, Panel, Table
 from ..problems import PROBLEMS, Target
 from ..quiet import averaged, less
@@ -56,14 +56,12 @@ def run(protocol: Protocol, advance: Advance) -> Outcome:
     verdicts = (
         together(f"§3.2: {WAVES}: up to n = {p['ahead_to']}m public rows LESS does better than inflated labels", ahead),
         together(f"It does not always: {SMOOTH}: inflated labels do as well (within {p['tolerance']:.0%})", alike),
-        is_so(
-            "§3.2: LESS needs no more public rows than inflated labels",
-            all((own or np.inf) <= (other or np.inf) for own, other in needed.values()),
-            f"to come within {p['tolerance']:.0%} of LESS with {sizes[-1]:,} rows: {words}. (14) asks for {first:,}; "
-            f"(13) for {last:,.0f}, for its proof, and far beyond what inflated labels need",
-        ),
     )
-    return Outcome(tuple(tables), tuple(panels), verdicts, NOTES)
+    enough = (
+        f"To come within {p['tolerance']:.0%} of LESS with {sizes[-1]:,} public rows it takes: {words}. (14) asks for "
+        f"{first:,}, and (13) for {last:,.0f}: sufficient for the proofs, and for inflated labels far more than enough."
+    )
+    return Outcome(tuple(tables), tuple(panels), verdicts, (enough, *NOTES))
 
 
 NOTES = (
@@ -72,7 +70,7 @@ NOTES = (
     "is better than that.",
     "Blocks of a few rows regularise by themselves. Where the target is smooth that does no harm, and inflated labels "
     "need no more public rows than LESS; where it has waves, they need as many rows a source as the effective "
-    "dimension, or a few times that.",
+    "dimension, or a few times that. LESS with n = m is at the mercy of one sample of public rows.",
 )
 
 
@@ -123,7 +121,7 @@ EXPERIMENT = Experiment(
     title="The appetite for public rows: LESS beside inflated labels",
     question="With one label a source, how many public rows do LESS and the inflation method need? (12) to (14).",
     quick={**SHARED, "labels": 48, "factors": [1, 2, 16], "repetitions": 7},
-    full={**SHARED, "labels": 64, "factors": [1, 2, 4, 8, 16, 32], "repetitions": 20},
+    full={**SHARED, "labels": 64, "factors": [1, 2, 4, 8, 16, 32], "repetitions": 16},
     steps=lambda protocol: 2 * int(protocol["repetitions"]),
     run=run,
 )
