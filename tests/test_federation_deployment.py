@@ -37,7 +37,7 @@ def followed(tmp_path_factory):
     script = "".join(blocks).replace("8000", str(port)).replace("8003", str(port + 3))
     processes = Marked()
     try:
-        code, said = processes.bash(script, folder, timeout=400)
+        code, said = processes.bash(script, folder, timeout=900)
         logs = {path.name: path.read_text()[-2000:] for path in folder.glob("*.log")}
         left = processes.gone_within(30)
     finally:

@@ -118,12 +118,15 @@ def test_a_site_that_was_down_at_first_is_waited_for(tmp_path):
     assert record.outcome == "complete"
 
 
-def test_a_site_whose_configuration_cannot_be_read_is_a_failure_of_that_site(tmp_path):
+def test_a_site_whose_configuration_cannot_be_read_is_named_and_keeps_the_details(tmp_path, capsys):
     folder = made(tmp_path / "study", names(4), patience=0)
     (folder / "sites" / "site3" / "site.toml").write_text("name = ")
     record, _ = run(folder)
     assert record.missing == {"site3": [0]}
-    assert "not TOML" in record.failures[0].reason
+    reason = record.failures[0].reason
+    assert "the configuration of this site cannot be read" in reason
+    assert str(folder) not in reason
+    assert f"{folder}/sites/site3/site.toml is not TOML" in capsys.readouterr().err
 
 
 def test_a_node_that_answers_for_another_site_is_left_out(tmp_path):

@@ -32,8 +32,9 @@ def reproduce(
 ) -> dict[str, Any]:
     """Run the papers' claims as experiments: tables and verdicts here, a page with plots in the folder.
 
-    A run that was stopped goes on where it stopped; a changed protocol is run again. A claim that does not hold is a
-    result and no error: the exit code is 0.
+    NAME is a paper (000 to 004) or an experiment (001-rates); without one all are run. A run that was stopped goes
+    on where it stopped; a changed protocol is run again. A claim that does not hold is a result and no error: the
+    exit code is 0.
     """
     from ..experiments import EXPERIMENTS, chosen, page, run
 

@@ -27,7 +27,7 @@ from ..quiet import quietly
 from ..summaries.accumulate import mapped_once
 from .less_public import site_counts
 from .on_engine import OnEngine
-from .private_basis import basis_and_rows, check_bounded, n_public_rows, narrowed, public_features, standard_normal
+from .private_basis import basis_and_rows, check_bounded, n_public_rows, public_features, standard_normal
 from .private_model import PrivateModel
 from .private_plan import PrivatePlan, decided, usual_features
 from .private_rows import PrivateRows, described, must_be_read
@@ -62,8 +62,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         A bounded kernel. None is ``Gaussian("median")`` from the public sample, or from rows made up from noised
         counts of each input without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
     n_features : int or "auto"
-        "auto" is half as many as there are public rows and at most 500; where n·μ is 20,000 and more, as many as there
-        are public rows and at most 1000.
+        "auto" is half as many as there are public rows and at most 500.
     rounds : int or "auto"
     loss : {"auto", "huber", "correntropy"}
     noise : {"total", "site"}
@@ -145,11 +144,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         known = public is not None or isinstance(self.kernel, Basis)
         basis: Basis | None = None
         if known:
-            n_public = n_public_rows(public)
-            most = self._wanted(n_public, math.inf)
-            basis, rows = basis_and_rows(self, X, y, public, lambda kernel, _: self._new_basis(kernel, most))
-            if public is not None:  # how many features are worth having is known with the number of records
-                basis = narrowed(basis, self._wanted(n_public, rows.n_rows * price.mu))
+            basis, rows = basis_and_rows(
+                self, X, y, public, lambda kernel, _: self._new_basis(kernel, n_public_rows(public))
+            )
         else:
             rows = described(self, X, y, reset=True)
         budget(self.epsilon, self.delta, rows.n_rows)
@@ -212,17 +209,18 @@ class PrivateRegressor(OnEngine, PrivateModel):
     def _frame_of(self, made_up: np.ndarray) -> Frame:
         """A basis and its frame from rows that noised counts were made into."""
         kernel = Gaussian("median") if self.kernel is None else as_kernel(self.kernel)
-        basis = self._new_basis(kernel, self._wanted(len(made_up))).fit(made_up)
+        basis = self._new_basis(kernel, len(made_up)).fit(made_up)
         if hasattr(self, "feature_names_in_"):
             basis.feature_names_in_ = self.feature_names_in_
             basis._remember()
         return made_up_frame(basis, np.asarray(basis.features(made_up[:500])))
 
-    def _wanted(self, n_public: int, n_mu: float = 0.0) -> int:
-        return usual_features(n_public, n_mu) if isinstance(self.n_features, str) else int(self.n_features)
+    def _wanted(self, n_public: int) -> int:
+        return usual_features(n_public) if isinstance(self.n_features, str) else int(self.n_features)
 
-    def _new_basis(self, kernel: Kernel, n_features: int) -> Basis:
-        return EmpiricalFeatures(kernel, n_features, bool(self.standardize), random_state=int(self.random_state))
+    def _new_basis(self, kernel: Kernel, n_public: int) -> Basis:
+        seed = int(self.random_state)
+        return EmpiricalFeatures(kernel, self._wanted(n_public), bool(self.standardize), random_state=seed)
 
     def _check_parameters(self) -> None:
         budget(self.epsilon, self.delta)

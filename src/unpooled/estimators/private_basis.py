@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -53,18 +52,6 @@ def public_features(basis: Basis, public: Any, most: int) -> np.ndarray:
     """Features of at most so many public rows."""
     rows = to_numpy(check_X(basis, public, reset=False)).astype(np.float64)
     return np.asarray(basis.features(rows[np.random.default_rng(0).permutation(len(rows))[:most]]))
-
-
-def narrowed(basis: Basis, n_features: int) -> Basis:
-    """The basis with its first features only, those of the largest public eigenvalues."""
-    if n_features >= basis.n_features_:
-        return basis
-    found = copy.copy(basis).set_params(n_features=n_features)
-    found.coefficients_ = np.ascontiguousarray(basis.coefficients_[:, :n_features])
-    for name in ("eigenvalues_", "mean_", "spread_"):
-        setattr(found, name, getattr(basis, name)[:n_features].copy())
-    found._remember()
-    return found
 
 
 def n_public_rows(public: Any) -> int:

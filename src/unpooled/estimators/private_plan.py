@@ -16,13 +16,15 @@ from ..private_rounds.learner import CHECKING, TAILS, TAILS_ASKED, Budget
 
 ROUNDS, MANY_ROUNDS = 10, 16  # rounds lose nothing (their messages are averaged), and each needs a pass over the rows
 RICH = 5_000  # n·μ from which more rounds still teach: what is left is how the public sample differs from the rows
-MOST_FEATURES, MANY_FEATURES = 500, 1000
-RICHER = 20_000  # n·μ from which features that public rows say little of are still worth having
+MOST_FEATURES = 500
 
 
-def usual_features(n_public: int, n_mu: float = 0.0) -> int:
-    """Half as many as there are public rows: of the others these rows say little. All, where the records can say it."""
-    return max(min(MANY_FEATURES, n_public) if n_mu >= RICHER else min(MOST_FEATURES, n_public // 2), 1)
+def usual_features(n_public: int) -> int:
+    """Half as many as there are public rows: of the others these rows say little.
+
+    All 1000 of 1000 public rows gave kin40k 0.02 more of R² at ε = 3 and 10, and took 0.03 from protein.
+    """
+    return max(min(MOST_FEATURES, n_public // 2), 1)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,6 @@ def run(
     quick: bool = False,
     again: bool = False,
     progress: bool = True,
-    before: Callable[[Experiment], None] | None = None,
 ) -> Iterator[Result]:
     """One result after the other, written to ``folder/results`` as soon as it is there.
 
@@ -65,7 +64,6 @@ def run(
     quick : the short protocols
     again : run also what has a result already
     progress : a bar for each experiment that takes longer than a second, at a terminal
-    before : called with each experiment before its work begins
     """
     experiments = list(experiments)
     results = Path(folder) / RESULTS
@@ -80,8 +78,6 @@ def run(
         if experiment.private and (missing := _missing_extra()):
             yield Result(experiment, protocol, None, missing=missing)
             continue
-        if before is not None:
-            before(experiment)
         label = f"{number} of {len(experiments)}, {experiment.name}"
         start = time.monotonic()
         with Progress(experiment.steps(protocol), label, int(progress)) as bar:

@@ -29,7 +29,7 @@ from .running import run_study
 from .site import Site
 from .status import Status
 from .study_file import RESULTS, read_study
-from .transport import Failure, receive
+from .transport import Failure, receive, refusal
 
 CLIENT_COMMAND, EXEC_COMMAND, NODE_COMMAND = "flwr-clientapp", "flower-superexec", "flower-supernode"
 ACTION = "unpooled"
@@ -174,13 +174,18 @@ class Told:
 
 def _answered(parcel: Parcel, context: Context) -> Parcel:
     """A site's answer. Where its data, policy and keys are, its own ``--node-config`` says, and never the server."""
-    content, site = _unpacked(parcel), _site(context)
+    content, to = _unpacked(parcel), parcel.content.config_records["address"]["to"]
     if not isinstance(content, bytes):
         raise ValueError(content.reason)
-    to = parcel.content.config_records["address"]["to"]
-    if to != site.name:
-        raise ValueError(f"this SuperNode is registered as {to}, and its folder is that of {site.name}")
-    return Parcel(_packed(receive(site, content)), reply_to=parcel)
+    try:
+        site = _site(context)
+    except Exception as error:  # whose words are for the people of the site alone
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        answer = refusal("the configuration of this site cannot be read; what its node printed says why").to_bytes()
+    else:
+        other = f"this SuperNode is registered as {to}, and its folder is that of {site.name}"
+        answer = receive(site, content) if to == site.name else refusal(other).to_bytes()
+    return Parcel(_packed(answer), reply_to=parcel)
 
 
 def _named(parcel: Parcel, context: Context) -> Parcel:

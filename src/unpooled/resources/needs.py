@@ -113,7 +113,9 @@ def averaged(table: Table, cost: Cost, n_blocks: int, n_lams: int) -> Need:
     at_once = blocks_at_once(cost.rates, n_blocks)
     s, T = table.itemsize, table.targets
     validation = min(VALIDATION, table.n // 2) if n_lams > 1 else 0
-    memory = at_once * (s * float(rows) ** 2 + 1.25 * OF_A_THREAD)
+    # Of what the search has freed, the allocator keeps some for arrays that do not come any more.
+    kept = 0.4 * min(20.0 * half * half, 64e6) if n_lams > 1 else 0.0
+    memory = at_once * (s * float(rows) ** 2 + 1.25 * OF_A_THREAD + kept)
     memory += 40.0 * validation * n_lams * T + table.n * (2.0 * table.d * s + 100.0)
     seconds = cost.ridge(rows, table.single)
     if n_lams > 1:

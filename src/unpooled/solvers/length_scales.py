@@ -32,8 +32,9 @@ FEWEST_ROWS = 20  # that say anything about single features
 FOLDED = 600  # rows up to which each is held out in its turn
 FOLDS = 3
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
+BETA = 0.01  # what it costs the common length scale to leave the median distance
 RISES = 2  # points in a row, each worse than the one before, that end the path
-LAMS = math.log(10.0) * np.arange(-8.0, 0.5, 2.0)  # log λ/κ² to start from
+LAMS = math.log(10.0) * np.arange(-7.0, 0.5, 2.0)  # log λ/κ² to start from
 APART = 3.0  # the ratio of the length scales that two free parts of one kernel start with
 IRRELEVANT = (4.0, 10.0, 30.0)  # times the common length scale: from there features are tried without
 ALIKE = 5e-3  # a share of the error that is no reason to fall back on the median
@@ -119,11 +120,12 @@ def search(
     at_median = np.tile(np.log(median_distance(X, weights) / scaling.scale), len(parts))
     middle = median_distance(scaling.apply(whole.X), whole.weights)
     with threads.one_blas_thread:  # two libraries with threads of their own would wait for each other
-        points = _walk(splits, _start(whole, middle), np.append(at_median, 0.0), advance)
+        start = _start(whole, middle)
+        points = _walk(splits, start, np.append(at_median, 0.0), advance)
         report = _verdict(points, splits, len(whole.X))
         if report.taken == MEDIAN:
             return median, report
-        theta = _finished(whole, points, report)
+        theta = _finished(whole, points, start, report)
     advance()
     lengths = np.exp(theta[:-1].reshape(len(parts), -1))
     lengths[:, constant] = LONGEST
@@ -140,7 +142,7 @@ def _walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callab
         advance()
         return Point(name, alpha, thetas, errors, float(weights @ errors))
 
-    common = [_common(split.model, _with_best_lam(split.model, start)) for split in splits]
+    common = [_common(split.model, _with_best_lam(split.model, start), start) for split in splits]
     found = [
         point(MEDIAN, math.inf, [_with_best_lam(split.model, at_median) for split in splits]),
         point(ALL, math.inf, common),
@@ -182,10 +184,10 @@ def _weights(splits: list[Split]) -> Floats:
     return np.asarray(weights / np.sum(weights))
 
 
-def _finished(whole: ScaledKernel, points: list[Point], report: Search) -> Floats:
+def _finished(whole: ScaledKernel, points: list[Point], start: Floats, report: Search) -> Floats:
     """θ at the chosen α on all the rows of the search; features that hardly count are left out."""
     best, at_all = _best(points), points[1]
-    one = theta = _common(whole, np.mean(at_all.thetas, axis=0))
+    one = theta = _common(whole, np.mean(at_all.thetas, axis=0), start)
     if best is not at_all:
         near = one + best.thetas[0] - at_all.thetas[0]
         theta = whole.minimum(near, np.arange(len(one)), shrinking(best.alpha, one))
@@ -235,10 +237,20 @@ def _with_best_lam(model: ScaledKernel, theta: Floats) -> Floats:
     return model.minimum(best, np.append(np.full(len(theta) - 1, -1), 0))
 
 
-def _common(model: ScaledKernel, start: Floats) -> Floats:
-    """One length scale for the features of every free part, and λ."""
-    n_parts = len(model.parts)
-    return model.minimum(start, np.append(np.repeat(np.arange(n_parts), (len(start) - 1) // n_parts), n_parts))
+def _common(model: ScaledKernel, start: Floats, middle: Floats) -> Floats:
+    """One length scale for the features of every free part, and λ.
+
+    A rough kernel hardly tells a longer ℓ from a smaller λ, and a smooth function is as well served by any long ℓ: with
+    β(θ_0 - log m)², m being the median distance, the search stays where L does not ask it to go.
+    """
+    n_parts, d = len(model.parts), model.X.shape[1]
+
+    def staying(theta: Floats) -> tuple[float, Floats]:
+        delta = theta - middle
+        delta[-1] = 0.0
+        return BETA * float(delta @ delta) / d, 2.0 * BETA / d * delta
+
+    return model.minimum(start, np.append(np.repeat(np.arange(n_parts), d), n_parts), staying)
 
 
 def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
