@@ -247,7 +247,7 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
         return public_frame(kernel, None)
     if public is None and n_inputs is None:
         raise ValueError(
-            "give public rows as public, or the number of input columns as n_inputs (as d for a plan of memory and time)"
+            "give public rows as public, or the number of input columns as n_inputs (d, for a plan of memory and time)"
         )
     rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
     basis = EmpiricalFeatures(kernel, usual_features(n_public_rows(rows)), standardize=True)

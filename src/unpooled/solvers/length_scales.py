@@ -254,7 +254,7 @@ def _common(model: ScaledKernel, start: Floats, middle: Floats) -> Floats:
 
 
 def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows to learn from and rows held out: each in its turn where they are few, else half of the search, and others."""
+    """Rows to learn from and rows held out: each in its turn where they are few, else half of the search, and more."""
     if len(rows) > FOLDED:
         seen = min(len(rows), MOST_ROWS) // 2
         yield rows[:seen], rows[seen:]
