@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import unpooled as up
 from unpooled.federation import StudyError, StudyRecord
-from unpooled.federation.flower import QUIET
+from unpooled.federation.commands import QUIET
 from unpooled.federation.new_folder import NewStudy
 
 BIN = Path(sys.executable).parent

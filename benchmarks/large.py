@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from floor import rates
 from rich.console import Console
 from rich.table import Table
 
 import unpooled as up
+from floor import rates
 from large_data import LENGTH_SCALE, rows
 from measure import machine, measured
 

@@ -331,4 +331,4 @@ def test_every_exit_code_is_in_the_help():
     text = " ".join(call("--help").stdout.split())
     for code in codes.WORDS:
         assert f"{code}: " in text
-    assert sorted(codes.WORDS) == [0, 1, 2, 3, 4, 5, 6, 7, 130]
+    assert sorted(codes.WORDS) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 130]

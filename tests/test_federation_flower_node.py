@@ -1,6 +1,7 @@
 """A site's node runs the code that is installed at the site, whatever a server sends, and leaves nothing running."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -108,3 +109,12 @@ def test_flower_still_calls_what_stands_in_for_it():
     text = Path(runtime.__file__).read_text()
     for called in ("install_from_fab(fab.content", "get_load_client_app_fn(", "client_app(message=message"):
         assert called in text
+
+
+def test_a_node_of_ours_looks_for_messages_more_often():
+    """The pause it shortens is still where it was: else messages wait for seconds again."""
+    from flwr.supernode import start_client_internal as node
+
+    text = Path(node.__file__).read_text()
+    assert "time.sleep(3)" in text
+    assert set(re.findall(r"\btime\.(\w+)", text)) == {"sleep"}

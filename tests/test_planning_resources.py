@@ -17,9 +17,14 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from cli_cases import answer_of, call, said, table_of, write
+from unpooled import selection
 from unpooled.blocks.parquet import RowGroup
-from unpooled.resources import memory, rates
+from unpooled.estimators import nystrom
+from unpooled.nystrom import choosing as nystrom_choosing
+from unpooled.resources import choosing, memory, needs, rates
 from unpooled.resources.rates import Rates
+from unpooled.resources.table import Table
+from unpooled.solvers import cholesky
 
 RATES = Rates(cores=2, gemm=160e9, gemm_single=320e9, syrk=150e9, exp=2e9, exp_single=4e9, bandwidth=20e9)
 SIZES = st.integers(2, 10**8)
@@ -65,8 +70,8 @@ def test_more_rows_take_more_and_more_room_allows_no_less(n, d, given_lam):
         assert one[name].memory <= other[name].memory
         assert one[name].seconds < other[name].seconds
     tight, wide = outlook(n, d, memory="1 GB"), outlook(n, d, memory="64 GB")
-    for route in tight.routes:
-        assert wide[route.name].fits or not route.fits
+    assert wide["exact"].fits or not tight["exact"].fits
+    assert any(route.fits for route in wide.routes[-2:]) or not any(route.fits for route in tight.routes[-2:])
     points = [plan["rounds"].arguments["n_features"] for plan in (tight, wide)]
     assert points[0] <= points[1]
 
@@ -77,6 +82,25 @@ def test_memory_of_a_basis_does_not_grow_with_rows_and_that_of_an_exact_fit_is_a
     assert outlook(40_000, lam=1e-5)["exact"].memory == pytest.approx(8 * 40_000**2, rel=0.02)
     assert outlook(40_000, lam=1e-5, memory="24 GiB").chosen == "exact"
     assert outlook(40_000, memory="24 GiB")["exact"].beyond == "memory"
+
+
+def test_it_counts_what_the_estimators_do():
+    for single, dtype in ((False, np.float64), (True, np.float32)):
+        assert choosing.GRID[single] == len(selection.default_grid(1.0, float(np.finfo(dtype).eps)))
+    assert len(nystrom_choosing.default_grid(1.0)) == choosing.BASIS_GRID
+    assert choosing.PROBES == nystrom.PROBES
+    assert {False: nystrom.FACTORS["cpu"], True: nystrom.FACTORS["cuda"]} == needs.FACTORS
+    assert up.AveragedRegressor().max_validation == needs.VALIDATION
+
+
+def test_on_a_device_too_an_exact_fit_is_one_matrix():
+    cost = needs.Cost(Rates(1, 60e12, 50e12, 53e12, 2.4e11, 4.8e11, 4e12), 10, device=True)
+    one, path = (f(Table(100_000, 10), cost, *more) for f, *more in ((needs.exact_at_one,), (needs.exact_path, 28)))
+    assert 8e10 < one.memory < 1.1 * 8e10
+    assert path.memory > 5 * 8e10
+    assert 100_000**3 / 3 / 60e12 < one.seconds < 1.5 * 100_000**3 / 3 / 60e12
+    small = needs.exact_at_one(Table(cholesky.IN_PLACE_FROM - 1, 10), cost)
+    assert small.memory > 2 * 8 * (cholesky.IN_PLACE_FROM - 1) ** 2
 
 
 def test_a_time_that_nothing_keeps_to_gets_the_quickest():

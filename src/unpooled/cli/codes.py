@@ -42,7 +42,7 @@ def told(error: BaseException) -> tuple[str, int]:
         if isinstance(error, kind):
             return _sentence(error), getattr(error, "code", code)
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this: use fewer features or points", DATA
+        return str(error) or "there is not enough memory for this: use fewer features or points", DATA
     return f"unexpected {type(error).__name__}: {_sentence(error)}", UNEXPECTED
 
 

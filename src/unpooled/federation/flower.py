@@ -21,7 +21,7 @@ from flwr.app import Message as Parcel
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from .commands import command
+from .commands import QUIET, command
 from .folder import StudyError
 from .message import Message, MessageError
 from .relay import relayed
@@ -31,18 +31,21 @@ from .status import Status
 from .study_file import RESULTS, read_study
 from .transport import Failure, receive, refusal
 
-CLIENT_COMMAND, EXEC_COMMAND, NODE_COMMAND = "flwr-clientapp", "flower-superexec", "flower-supernode"
+CLIENT_COMMAND, EXEC_COMMAND = "flwr-clientapp", "flower-superexec"
 ACTION = "unpooled"
 QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
 ASK_NAME = 60.0  # seconds that a node without a registered name has to tell it
 RESTART = 30.0  # seconds that a site which was there has to come back
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0  # seconds between two looks for answers, at first and after a while
-# Nothing is reported to anybody, and a message is taken up within a fifth of a second, not one.
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
-}
+# Flower's SuperNode, which waits three seconds whenever there is no message for it: between two messages of a study there
+# is none for a moment, so every message would wait that long.
+NODE = """
+import time, types
+from flwr.supernode import start_client_internal as node
+from flwr.supernode.cli import flower_supernode
+node.time = types.SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, 0.3)))
+flower_supernode()
+"""
 
 
 class GridTransport:

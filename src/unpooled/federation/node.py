@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 
 from ..messages import shown
-from .commands import command
+from .commands import QUIET, command
 from .config import ConfigError, SiteConfig
 
 NETWORK_NAME = "network.toml"
@@ -65,6 +65,7 @@ def run(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
     """Be a site until stopped, or until the SuperNode ends: its exit code."""
     if not hasattr(os, "fork"):
         raise ConfigError("a site's node needs a system that can fork: start flower-supernode as the how-to says")
+    os.environ.update(QUIET | os.environ)  # before Flower is imported: it looks then
     from . import flower
 
     folder = folder.absolute()
@@ -77,13 +78,13 @@ def run(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
         commands = Path(private) / "bin"
         _write_commands(commands, f"{private}/calls", flower.CLIENT_COMMAND, flower.EXEC_COMMAND)
         asked = [
-            command(flower.NODE_COMMAND),
+            *(sys.executable, "-P", "-c", flower.NODE),
             *("--superlink", network.superlink, "--port", str(network.port)),
             *("--root-certificates", str(network.certificate), "--auth-supernode-private-key", str(network.key)),
             *("--node-config", f"site={json.dumps(str(folder))}"),
         ]
         # Nothing else is on its path: were the command called otherwise one day, nothing would run at all.
-        environment = {**flower.QUIET, **os.environ, "PATH": str(commands)}
+        environment = {**os.environ, "PATH": str(commands)}
         ready()
         began = time.monotonic()
         while True:

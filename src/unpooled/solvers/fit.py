@@ -31,7 +31,6 @@ SOLVERS = ("auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh"
 LARGE = 1000  # rows from which the low-rank and mixed routes pay
 PASSES_PER_ROW = 0.125  # a decomposition costs about as much as N/8 matrix products
 OF_LOW_RANK = 4  # columns as long as 𝕂 that a column of the low-rank route takes at its peak
-OF_DECOMPOSITION = 3.0  # matrices as large as 𝕂 that a decomposition or a reduction holds at its peak, 𝕂 included
 
 
 @dataclass
@@ -55,6 +54,11 @@ class Problem:
     def ridge_times(self) -> int:
         """How many ridge solves the filter is made of; 0 where it is not made of them."""
         return ridge_times(self.filter)
+
+    @property
+    def of_decomposition(self) -> float:
+        """Matrices as large as 𝕂 that a decomposition or a reduction holds at its peak, 𝕂 included."""
+        return 3.0 if is_numpy(self.X) else 6.0
 
     def dense(self, matrices: float) -> tuple[Array, Coordinates]:
         """M and its coordinates, where there is room for so many ``matrices`` of its size, which the route needs."""
@@ -102,7 +106,7 @@ def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
         c = coefficients(problem, decomposition, coordinates, v, lam)
         return Solution(c, coordinates.intercept(c, b), b, "low-rank")
     route = solver if solver != "auto" else _route(problem, lam)
-    matrices = {"cholesky": cholesky.matrices(problem.X), "products": 1.0}.get(route, OF_DECOMPOSITION)
+    matrices = {"cholesky": cholesky.matrices(problem.X), "products": 1.0}.get(route, problem.of_decomposition)
     M, coordinates = problem.dense(matrices)
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
     if route == "cholesky":

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +25,13 @@ from ..bases.scaling import Scaling
 from ..filters import Floats
 from ..kernels.base import Kernel
 from ..kernels.stationary import median_distance
+from . import spanned
 from .scaled_kernel import LONGEST, Penalty, ScaledKernel, free_parts, with_length_scales
 
 MOST_ROWS = 1500  # that L is computed on
 MOST_HELD_OUT = 1500  # rows beyond those
+LARGE, MANY, POINTS = 5000, 12_000, 1000  # rows from which and up to which size is tried, and points to span with
+TIMES = (1.0, 2.0, 0.5, 0.25)  # what all length scales are multiplied by then
 FEWEST_ROWS = 20  # that say anything about single features
 FOLDED = 600  # rows up to which each is held out in its turn
 FOLDS = 3
@@ -39,7 +43,7 @@ APART = 3.0  # the ratio of the length scales that two free parts of one kernel 
 IRRELEVANT = (4.0, 10.0, 30.0)  # times the common length scale: from there features are tried without
 ALIKE = 5e-3  # a share of the error that is no reason to fall back on the median
 UNMISSED = 1e-3  # what log L may rise by
-STAGES = len(ALPHAS) + 3  #: of a search, for those who wait
+STAGES = len(ALPHAS) + 4  #: of a search, for those who wait
 
 EACH, ALL, MEDIAN = "each feature", "one for all", "median"
 
@@ -58,6 +62,8 @@ class Search:
         The leave-one-out error of what was taken, on the rows searched on, as a share of the variance of y.
     lam : float or None
         The λ that went with it.
+    at_size : dict
+        The same error where there are many rows, in the span of a few of them, with all length scales multiplied.
     n_rows : int, rows searched on
     n_evaluations : int, of the leave-one-out error
     """
@@ -67,6 +73,7 @@ class Search:
     held_out: dict[str, float] = field(default_factory=dict)
     leave_one_out: float | None = None
     lam: float | None = None
+    at_size: dict[str, float] = field(default_factory=dict)
     n_rows: int = 0
     n_evaluations: int = 0
 
@@ -109,7 +116,8 @@ def search(
     if useless := _why_not(len(X), Y, constant, scaling):
         return median, Search(MEDIAN, useless, n_rows=len(X))
     resolved = with_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
-    rows = drawn(scaling.apply(X), MOST_ROWS + MOST_HELD_OUT, random_state)
+    order = drawn(scaling.apply(X), MANY, random_state)
+    rows = order[: MOST_ROWS + MOST_HELD_OUT]
     w = np.ones(len(X)) if weights is None else weights
 
     def on(some: np.ndarray) -> ScaledKernel:
@@ -126,9 +134,20 @@ def search(
         if report.taken == MEDIAN:
             return median, report
         theta = _finished(whole, points, start, report)
-    advance()
-    lengths = np.exp(theta[:-1].reshape(len(parts), -1))
-    lengths[:, constant] = LONGEST
+        lengths = np.exp(theta[:-1].reshape(len(parts), -1))
+        lengths[:, constant] = LONGEST
+        advance()
+        if len(order) >= LARGE:
+            cut = 2 * len(order) // 3
+            seen, held = (spanned.Rows(X[some], Y[some], w[some]) for some in (order[:cut], order[cut:]))
+
+            def at(values: list[Any]) -> Kernel:
+                return with_length_scales(resolved, parts, values)
+
+            lengths = lengths * _at_size(at, lengths * scaling.scale, median_distance(X, weights), seen, held, report)
+        advance()
+    if report.taken == MEDIAN:
+        return median, report
     return with_length_scales(kernel, parts, list(lengths * scaling.scale)), report
 
 
@@ -160,6 +179,36 @@ def _walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callab
     return found
 
 
+def _at_size(
+    at: Callable[[list[Any]], Kernel],
+    lengths: Floats,
+    median: float,
+    seen: spanned.Rows,
+    held: spanned.Rows,
+    report: Search,
+) -> float:
+    """By what all length scales are to be multiplied where there are many rows, which support shorter ones."""
+    weights = held.weights / np.sum(held.weights)
+    tried = {times: spanned.squared_errors(at(list(times * lengths)), POINTS, seen, held) for times in TIMES}
+    errors = spanned.squared_errors(at([median] * len(lengths)), POINTS, seen, held)
+    best = min(tried, key=lambda times: float(weights @ tried[times]))
+    report.at_size = {f"{times:g} times": float(weights @ found) / held.Y.shape[1] for times, found in tried.items()}
+    report.at_size[MEDIAN] = float(weights @ errors) / held.Y.shape[1]
+    if _worse(tried[best], errors, weights):
+        report.taken = MEDIAN
+        report.why += f"; with {len(seen.X)} rows to learn from the median distance was better"
+    return best
+
+
+def _worse(errors: Floats, median: Floats, weights: Floats) -> bool:
+    """Whether errors are larger than those of the median by more than their noise, and by enough to matter."""
+    with np.errstate(invalid="ignore"):
+        worse = errors - median
+        gap = float(weights @ worse)
+        noise = math.sqrt(float(weights**2 @ (worse - gap) ** 2))
+    return not gap <= max(noise, ALIKE * float(weights @ median))
+
+
 def _best(points: list[Point]) -> Point:
     return min(points[1:], key=lambda point: point.mean)
 
@@ -168,11 +217,7 @@ def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> Search:
     """What the rows held out say, the median being the first of the points."""
     median, best, weights = points[0], _best(points), _weights(splits)
     n_targets = splits[0].Y.shape[1]
-    with np.errstate(invalid="ignore"):
-        worse = best.errors - median.errors
-        gap = float(weights @ worse)
-        noise = math.sqrt(float(weights**2 @ (worse - gap) ** 2))
-    taken = (ALL if best.name == ALL else EACH) if gap <= max(noise, ALIKE * median.mean) else MEDIAN
+    taken = MEDIAN if _worse(best.errors, median.errors, weights) else ALL if best.name == ALL else EACH
     shares = f"{best.mean / n_targets:.3g} of the variance of y, the median distance {median.mean / n_targets:.3g}"
     why = f"on rows held out {best.name} missed {shares}"
     held_out = {point.name: point.mean / n_targets for point in points}

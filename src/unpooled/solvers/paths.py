@@ -12,12 +12,12 @@ from ..arrays import Array, is_numpy, namespace
 from ..filters import Floats
 from . import banded, refine
 from .decomposition import Decomposition, FilteredSpectrum, eigh, filter_path
-from .fit import LARGE, OF_DECOMPOSITION, Problem, Solution, thin_decomposition
+from .fit import LARGE, Problem, Solution, thin_decomposition
 from .operator import Coordinates, dense
 from .products import is_iteration
 
 KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
-OF_FOLDS = 4.0  # matrices as large as 𝕂 that folds hold: 𝕂, the rows and the square of a fold, and its decomposition
+OF_FOLDS = 1.0  # matrices as large as 𝕂 that folds hold beside a decomposition: the rows of a fold, and the rest of 𝕂
 BANDED_FROM = 3000  # rows from which a reduction to banded form beats an eigendecomposition
 
 Folds = Iterable[tuple[np.ndarray, np.ndarray]]
@@ -49,7 +49,7 @@ def fit_path(
     thin = thin_decomposition(problem, float(lams.min()), solver)
     if thin is not None:
         return _by_decomposition(problem, *thin, lams, criterion, per_target, "low-rank")
-    M, coordinates = problem.dense(OF_DECOMPOSITION)
+    M, coordinates = problem.dense(problem.of_decomposition)
     if solver == "mixed" or (solver == "auto" and problem.n >= LARGE and mixed_is_possible(problem)):
         found = _mixed(problem, M, coordinates, lams, criterion, per_target)
         if found is not None:
@@ -112,7 +112,7 @@ def coefficients_along(
 
 
 def _full(problem: Problem) -> tuple[Decomposition, Coordinates]:
-    M, coordinates = problem.dense(OF_DECOMPOSITION)
+    M, coordinates = problem.dense(problem.of_decomposition)
     return eigh(M, problem.n, problem.kappa_sq), coordinates
 
 
@@ -129,7 +129,7 @@ def _at(
 
 
 def _by_folds(problem: Problem, lams: Floats, per_target: bool, folds: Folds) -> PathSolution:
-    problem.require(OF_FOLDS)
+    problem.require(problem.of_decomposition + OF_FOLDS)
     K = problem.kernel(problem.X)
     table = selection.fold_scores(
         K, problem.Y, problem.weights, problem.center, problem.filter, lams, problem.kappa_sq, folds

@@ -11,7 +11,7 @@ from ..arrays import Array, is_numpy, namespace
 from ..filters import Floats
 from . import banded
 from .decomposition import NotPositiveDefinite
-from .fit import OF_DECOMPOSITION, Problem, ridge_iterations, thin_decomposition
+from .fit import Problem, ridge_iterations, thin_decomposition
 from .operator import Coordinates
 from .paths import coefficients_along
 
@@ -24,7 +24,7 @@ def coefficients(problem: Problem, lams: Floats, single: bool = False) -> tuple[
     able = problem.ridge_times > 0 and is_numpy(problem.X) and problem.kernel.positive_definite
     thin = thin_decomposition(problem, float(lams.min()), "auto")
     if thin is None and able and problem.n >= BANDED_FROM:
-        M, coordinates = problem.dense(OF_DECOMPOSITION)
+        M, coordinates = problem.dense(problem.of_decomposition)
         return _by_reduction(problem, M.astype(np.float32) if single else M, coordinates, lams)
     found = list(coefficients_along(problem, lams, thin))
     return xp.stack([c for c, _ in found]), xp.stack([b for _, b in found])

@@ -90,7 +90,7 @@ def _table(protocol: Protocol, target: Target, bias: ByFilter, squares: ByFilter
                 min(target.r, nu),
                 str(exponent(protocol["sizes"], found)),
                 rate_exponent(target, filter),
-                str(ratio(found[:, -1], squares["landweber"][:, -1])),
+                "" if filter == "landweber" else str(ratio(found[:, -1], squares["landweber"][:, -1])),
             )
         )
     heads = ("filter", "qualification", "bias ∝ λ^", "theory", "error ∝ N^- [95 %]", "theory", "error / Landweber's")
