@@ -37,8 +37,8 @@ QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
 ASK_NAME = 60.0  # seconds that a node without a registered name has to tell it
 RESTART = 30.0  # seconds that a site which was there has to come back
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0  # seconds between two looks for answers, at first and after a while
-# Flower's SuperNode, which waits three seconds whenever there is no message for it: between two messages of a study there
-# is none for a moment, so every message would wait that long.
+# Flower's SuperNode, which waits three seconds whenever there is no message for it: between two messages of a study
+# there is none for a moment, so every message would wait that long.
 NODE = """
 import time, types
 from flwr.supernode import start_client_internal as node
