@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -25,25 +24,20 @@ from ..bases.scaling import Scaling
 from ..filters import Floats
 from ..kernels.base import Kernel
 from ..kernels.stationary import median_distance
-from . import spanned
 from .scaled_kernel import LONGEST, Penalty, ScaledKernel, free_parts, with_length_scales
 
 MOST_ROWS = 1500  # that L is computed on
 MOST_HELD_OUT = 1500  # rows beyond those
-LARGE, MANY, POINTS = 5000, 12_000, 1000  # rows from which and up to which size is tried, and points to span with
-TIMES = (1.0, 2.0, 0.5, 0.25)  # what all length scales are multiplied by then
 FEWEST_ROWS = 20  # that say anything about single features
 FOLDED = 600  # rows up to which each is held out in its turn
 FOLDS = 3
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
-BETA = 0.01  # what it costs the common length scale to leave the median distance
 RISES = 2  # points in a row, each worse than the one before, that end the path
-LAMS = math.log(10.0) * np.arange(-7.0, 0.5, 2.0)  # log λ/κ² to start from
+LAMS = math.log(10.0) * np.arange(-8.0, 0.5, 2.0)  # log λ/κ² to start from
 APART = 3.0  # the ratio of the length scales that two free parts of one kernel start with
 IRRELEVANT = (4.0, 10.0, 30.0)  # times the common length scale: from there features are tried without
-ALIKE = 5e-3  # a share of the error that is no reason to fall back on the median
 UNMISSED = 1e-3  # what log L may rise by
-STAGES = len(ALPHAS) + 4  #: of a search, for those who wait
+STAGES = len(ALPHAS) + 3  #: of a search, for those who wait
 
 EACH, ALL, MEDIAN = "each feature", "one for all", "median"
 
@@ -62,8 +56,6 @@ class Search:
         The leave-one-out error of what was taken, on the rows searched on, as a share of the variance of y.
     lam : float or None
         The λ that went with it.
-    at_size : dict
-        The same error where there are many rows, in the span of a few of them, with all length scales multiplied.
     n_rows : int, rows searched on
     n_evaluations : int, of the leave-one-out error
     """
@@ -73,7 +65,6 @@ class Search:
     held_out: dict[str, float] = field(default_factory=dict)
     leave_one_out: float | None = None
     lam: float | None = None
-    at_size: dict[str, float] = field(default_factory=dict)
     n_rows: int = 0
     n_evaluations: int = 0
 
@@ -116,8 +107,7 @@ def search(
     if useless := _why_not(len(X), Y, constant, scaling):
         return median, Search(MEDIAN, useless, n_rows=len(X))
     resolved = with_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
-    order = drawn(scaling.apply(X), MANY, random_state)
-    rows = order[: MOST_ROWS + MOST_HELD_OUT]
+    rows = drawn(scaling.apply(X), MOST_ROWS + MOST_HELD_OUT, random_state)
     w = np.ones(len(X)) if weights is None else weights
 
     def on(some: np.ndarray) -> ScaledKernel:
@@ -128,26 +118,14 @@ def search(
     at_median = np.tile(np.log(median_distance(X, weights) / scaling.scale), len(parts))
     middle = median_distance(scaling.apply(whole.X), whole.weights)
     with threads.one_blas_thread:  # two libraries with threads of their own would wait for each other
-        start = _start(whole, middle)
-        points = _walk(splits, start, np.append(at_median, 0.0), advance)
+        points = _walk(splits, _start(whole, middle), np.append(at_median, 0.0), advance)
         report = _verdict(points, splits, len(whole.X))
         if report.taken == MEDIAN:
             return median, report
-        theta = _finished(whole, points, start, report)
-        lengths = np.exp(theta[:-1].reshape(len(parts), -1))
-        lengths[:, constant] = LONGEST
-        advance()
-        if len(order) >= LARGE:
-            cut = 2 * len(order) // 3
-            seen, held = (spanned.Rows(X[some], Y[some], w[some]) for some in (order[:cut], order[cut:]))
-
-            def at(values: list[Any]) -> Kernel:
-                return with_length_scales(resolved, parts, values)
-
-            lengths = lengths * _at_size(at, lengths * scaling.scale, median_distance(X, weights), seen, held, report)
-        advance()
-    if report.taken == MEDIAN:
-        return median, report
+        theta = _finished(whole, points, report)
+    advance()
+    lengths = np.exp(theta[:-1].reshape(len(parts), -1))
+    lengths[:, constant] = LONGEST
     return with_length_scales(kernel, parts, list(lengths * scaling.scale)), report
 
 
@@ -161,7 +139,7 @@ def _walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callab
         advance()
         return Point(name, alpha, thetas, errors, float(weights @ errors))
 
-    common = [_common(split.model, _with_best_lam(split.model, start), start) for split in splits]
+    common = [_common(split.model, _with_best_lam(split.model, start)) for split in splits]
     found = [
         point(MEDIAN, math.inf, [_with_best_lam(split.model, at_median) for split in splits]),
         point(ALL, math.inf, common),
@@ -179,36 +157,6 @@ def _walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callab
     return found
 
 
-def _at_size(
-    at: Callable[[list[Any]], Kernel],
-    lengths: Floats,
-    median: float,
-    seen: spanned.Rows,
-    held: spanned.Rows,
-    report: Search,
-) -> float:
-    """By what all length scales are to be multiplied where there are many rows, which support shorter ones."""
-    weights = held.weights / np.sum(held.weights)
-    tried = {times: spanned.squared_errors(at(list(times * lengths)), POINTS, seen, held) for times in TIMES}
-    errors = spanned.squared_errors(at([median] * len(lengths)), POINTS, seen, held)
-    best = min(tried, key=lambda times: float(weights @ tried[times]))
-    report.at_size = {f"{times:g} times": float(weights @ found) / held.Y.shape[1] for times, found in tried.items()}
-    report.at_size[MEDIAN] = float(weights @ errors) / held.Y.shape[1]
-    if _worse(tried[best], errors, weights):
-        report.taken = MEDIAN
-        report.why += f"; with {len(seen.X)} rows to learn from the median distance was better"
-    return best
-
-
-def _worse(errors: Floats, median: Floats, weights: Floats) -> bool:
-    """Whether errors are larger than those of the median by more than their noise, and by enough to matter."""
-    with np.errstate(invalid="ignore"):
-        worse = errors - median
-        gap = float(weights @ worse)
-        noise = math.sqrt(float(weights**2 @ (worse - gap) ** 2))
-    return not gap <= max(noise, ALIKE * float(weights @ median))
-
-
 def _best(points: list[Point]) -> Point:
     return min(points[1:], key=lambda point: point.mean)
 
@@ -217,7 +165,11 @@ def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> Search:
     """What the rows held out say, the median being the first of the points."""
     median, best, weights = points[0], _best(points), _weights(splits)
     n_targets = splits[0].Y.shape[1]
-    taken = MEDIAN if _worse(best.errors, median.errors, weights) else ALL if best.name == ALL else EACH
+    with np.errstate(invalid="ignore"):
+        worse = best.errors - median.errors
+        gap = float(weights @ worse)
+        noise = math.sqrt(float(weights**2 @ (worse - gap) ** 2))
+    taken = (ALL if best.name == ALL else EACH) if gap <= noise else MEDIAN
     shares = f"{best.mean / n_targets:.3g} of the variance of y, the median distance {median.mean / n_targets:.3g}"
     why = f"on rows held out {best.name} missed {shares}"
     held_out = {point.name: point.mean / n_targets for point in points}
@@ -229,10 +181,10 @@ def _weights(splits: list[Split]) -> Floats:
     return np.asarray(weights / np.sum(weights))
 
 
-def _finished(whole: ScaledKernel, points: list[Point], start: Floats, report: Search) -> Floats:
+def _finished(whole: ScaledKernel, points: list[Point], report: Search) -> Floats:
     """θ at the chosen α on all the rows of the search; features that hardly count are left out."""
     best, at_all = _best(points), points[1]
-    one = theta = _common(whole, np.mean(at_all.thetas, axis=0), start)
+    one = theta = _common(whole, np.mean(at_all.thetas, axis=0))
     if best is not at_all:
         near = one + best.thetas[0] - at_all.thetas[0]
         theta = whole.minimum(near, np.arange(len(one)), shrinking(best.alpha, one))
@@ -282,20 +234,10 @@ def _with_best_lam(model: ScaledKernel, theta: Floats) -> Floats:
     return model.minimum(best, np.append(np.full(len(theta) - 1, -1), 0))
 
 
-def _common(model: ScaledKernel, start: Floats, middle: Floats) -> Floats:
-    """One length scale for the features of every free part, and λ.
-
-    A rough kernel hardly tells a longer ℓ from a smaller λ, and a smooth function is as well served by any long ℓ: with
-    β(θ_0 - log m)², m being the median distance, the search stays where L does not ask it to go.
-    """
-    n_parts, d = len(model.parts), model.X.shape[1]
-
-    def staying(theta: Floats) -> tuple[float, Floats]:
-        delta = theta - middle
-        delta[-1] = 0.0
-        return BETA * float(delta @ delta) / d, 2.0 * BETA / d * delta
-
-    return model.minimum(start, np.append(np.repeat(np.arange(n_parts), d), n_parts), staying)
+def _common(model: ScaledKernel, start: Floats) -> Floats:
+    """One length scale for the features of every free part, and λ."""
+    n_parts = len(model.parts)
+    return model.minimum(start, np.append(np.repeat(np.arange(n_parts), (len(start) - 1) // n_parts), n_parts))
 
 
 def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
