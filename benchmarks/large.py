@@ -71,8 +71,8 @@ def compare(n: int, M: int, dtype: str, names: tuple[str, ...], console: Console
     table = Table(title=f"{n:,} rows, {M:,} functions, {dtype}; predicting {TEST:,} rows")
     for column in ("", "fit s", "times ours", "predict s", "RMSE", "peak MiB", "of the floor"):
         table.add_column(column, justify="left" if not column else "right")
-    gram = n * float(M) ** 2 / speeds["syrk", "float64"]
-    floor = gram + n * float(M) / speeds["exp", dtype]
+    gram = n * float(M) ** 2 / speeds.syrk
+    floor = gram + n * float(M) / (speeds.exp_single if dtype == "float32" else speeds.exp)
     ours, lam = None, float(LAMS[10])
     for name in names:
         found = measured(__file__, "--contend", name, str(n), str(M), dtype, str(lam))
