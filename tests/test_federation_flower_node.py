@@ -5,13 +5,14 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr")
 
-from federation_processes import Marked
+from federation_processes import Marked, free_ports
 from unpooled.federation import flower
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a node forks")
@@ -73,6 +74,29 @@ def test_nothing_is_on_the_path_of_the_node_but_the_two_commands_it_needs(tmp_pa
     runnable = [path.name for path in (tmp_path / "bin").iterdir() if os.access(path, os.X_OK)]
     assert sorted(runnable) == ["flower-superexec", "flwr-clientapp"]
     assert "call.py" in (tmp_path / "bin" / "flwr-clientapp").read_text()
+
+
+@needs_fork
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
+def test_the_node_of_a_site_that_was_killed_ends_too():
+    processes = Marked(NODE=flower.NODE)
+    start = (
+        "import os, subprocess, sys; subprocess.run([sys.executable, '-P', '-c', os.environ['NODE'], *sys.argv[1:]])"
+    )
+    nowhere = ["--insecure", "--superlink", "127.0.0.1:9", "--port", str(free_ports(1))]
+    site = subprocess.Popen(
+        [sys.executable, "-c", start, *nowhere], env=processes.environment, stderr=subprocess.DEVNULL
+    )
+    try:
+        until = time.monotonic() + 60
+        while not any("superexec" in line for line in processes.left().values()) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert len(processes.left()) == 3  # the site, the node, and what the node starts
+        site.kill()
+        site.wait()
+        assert processes.gone_within(60) == {}
+    finally:
+        processes.kill()
 
 
 def test_the_code_that_a_server_sends_is_neither_installed_nor_loaded(monkeypatch):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from kernel_cases import SEEDS, STATIONARY, cases, few, named
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from unpooled.solvers.length_scales import shrinking
+from unpooled.solvers.length_scale_path import shrinking
 from unpooled.solvers.loo_gradient import leave_one_out
 from unpooled.solvers.scaled_kernel import ScaledKernel, free_parts
 

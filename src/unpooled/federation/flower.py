@@ -37,12 +37,19 @@ QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
 ASK_NAME = 60.0  # seconds that a node without a registered name has to tell it
 RESTART = 30.0  # seconds that a site which was there has to come back
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0  # seconds between two looks for answers, at first and after a while
-# Flower's SuperNode, which waits three seconds whenever there is no message for it: between two messages of a study
-# there is none for a moment, so every message would wait that long.
+# Flower's SuperNode. It waits three seconds whenever there is no message for it; between two messages of a study there
+# is none for a moment, so every one of them would wait that long. Here it does not, and ends with what started it.
 NODE = """
-import time, types
+import os, signal, threading, time, types
 from flwr.supernode import start_client_internal as node
 from flwr.supernode.cli import flower_supernode
+
+def stay(parent):
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=stay, args=(os.getppid(),), daemon=True).start()
 node.time = types.SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, 0.3)))
 flower_supernode()
 """

@@ -1,14 +1,10 @@
 """Length scales for every feature by the exact leave-one-out error, and how far to believe it.
 
 With d features the error has d + 1 parameters, and its minimum over them promises too much: on a thousand rows of a
-hundred features new rows may show no gain at all. So the search goes along a path. It begins with one length scale for
-all features, each in units of its spread, ℓ_k = e^{θ_0} s_k. From there it minimises
-
-    log L(θ) + α Σ_k φ(θ_k - θ_0),      φ(δ) = δ² for δ < 0,  log(1 + δ²) for δ > 0,
-
-for falling α: more attention to a feature costs its square, and leaving a feature out costs little. Rows that L has
-not seen judge the points of the path, and beside them the kernel with the median distance of the rows as they are. The
-best α is taken; where the median does better by more than the noise of the comparison, the median is.
+hundred features new rows may show no gain at all. So the search goes along a path (:mod:`.length_scale_path`) that rows
+held out judge. From its best point it goes on with all rows of the search, and where there are many more rows, which
+may support shorter length scales, all of them are multiplied by what does best there. The median distance stands
+beside both times: where it does better by more than the noise of the comparison, it is taken.
 """
 
 from __future__ import annotations
@@ -24,22 +20,24 @@ from ..bases.scaling import Scaling
 from ..filters import Floats
 from ..kernels.base import Kernel
 from ..kernels.stationary import median_distance
-from .scaled_kernel import LONGEST, Penalty, ScaledKernel, free_parts, with_length_scales
+from . import length_scale_path as path
+from . import spanned
+from .length_scale_path import ALL, MEDIAN, Point, Split
+from .scaled_kernel import LONGEST, ScaledKernel, free_parts, with_length_scales
 
 MOST_ROWS = 1500  # that L is computed on
 MOST_HELD_OUT = 1500  # rows beyond those
 FEWEST_ROWS = 20  # that say anything about single features
 FOLDED = 600  # rows up to which each is held out in its turn
 FOLDS = 3
-ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
-RISES = 2  # points in a row, each worse than the one before, that end the path
-LAMS = math.log(10.0) * np.arange(-8.0, 0.5, 2.0)  # log λ/κ² to start from
-APART = 3.0  # the ratio of the length scales that two free parts of one kernel start with
+LARGE, MANY = 5000, 12_000  # rows from which, and up to which, it is looked at how length scales do with many rows
+POINTS = 1000  # that span the functions then
+TIMES = (1.0, 2.0, 0.5, 0.25)  # what all length scales are multiplied by then
 IRRELEVANT = (4.0, 10.0, 30.0)  # times the common length scale: from there features are tried without
-UNMISSED = 1e-3  # what log L may rise by
-STAGES = len(ALPHAS) + 3  #: of a search, for those who wait
+UNMISSED = 1e-3  # what log L may rise by without them
+STAGES = len(path.ALPHAS) + 4  #: of a search, for those who wait
 
-EACH, ALL, MEDIAN = "each feature", "one for all", "median"
+EACH = "each feature"
 
 
 @dataclass
@@ -53,9 +51,11 @@ class Search:
     held_out : dict
         The mean squared error on rows held out, as a share of the variance of y: of "median", "one for all", each α.
     leave_one_out : float or None
-        The leave-one-out error of what was taken, on the rows searched on, as a share of the variance of y.
+        The leave-one-out error of what was found, on the rows searched on, as a share of the variance of y.
     lam : float or None
         The λ that went with it.
+    many_rows : dict
+        The error on rows held out where there are many to learn from: of "median", and of what was found, multiplied.
     n_rows : int, rows searched on
     n_evaluations : int, of the leave-one-out error
     """
@@ -65,29 +65,9 @@ class Search:
     held_out: dict[str, float] = field(default_factory=dict)
     leave_one_out: float | None = None
     lam: float | None = None
+    many_rows: dict[str, float] = field(default_factory=dict)
     n_rows: int = 0
     n_evaluations: int = 0
-
-
-@dataclass
-class Split:
-    """A kernel on rows to learn from, and rows to judge it by."""
-
-    model: ScaledKernel
-    X: Floats
-    Y: Floats
-    weights: Floats
-
-
-@dataclass
-class Point:
-    """A place on the path: its α, θ on every split, and the squared errors at all rows held out."""
-
-    name: str
-    alpha: float
-    thetas: list[Floats]
-    errors: Floats
-    mean: float
 
 
 def search(
@@ -106,88 +86,58 @@ def search(
     median = with_length_scales(kernel, parts, [MEDIAN] * len(parts))
     if useless := _why_not(len(X), Y, constant, scaling):
         return median, Search(MEDIAN, useless, n_rows=len(X))
-    resolved = with_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
-    rows = drawn(scaling.apply(X), MOST_ROWS + MOST_HELD_OUT, random_state)
-    w = np.ones(len(X)) if weights is None else weights
+    order = drawn(scaling.apply(X), MANY, random_state)
+    rows, w = order[: MOST_ROWS + MOST_HELD_OUT], np.ones(len(X)) if weights is None else weights
+    numbers = with_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
 
     def on(some: np.ndarray) -> ScaledKernel:
-        return ScaledKernel(resolved, parts, scaling.scale, X[some], Y[some], None if weights is None else w[some])
+        return ScaledKernel(numbers, parts, scaling.scale, X[some], Y[some], None if weights is None else w[some])
 
     whole = on(rows[:MOST_ROWS])
     splits = [Split(on(seen), X[held], Y[held], w[held]) for seen, held in _splits(rows)]
-    at_median = np.tile(np.log(median_distance(X, weights) / scaling.scale), len(parts))
-    middle = median_distance(scaling.apply(whole.X), whole.weights)
+    distance = median_distance(X, weights)
+    at_median = np.append(np.tile(np.log(distance / scaling.scale), len(parts)), 0.0)
+    start = path.beginning(whole, median_distance(scaling.apply(whole.X), whole.weights))
     with threads.one_blas_thread:  # two libraries with threads of their own would wait for each other
-        points = _walk(splits, _start(whole, middle), np.append(at_median, 0.0), advance)
-        report = _verdict(points, splits, len(whole.X))
+        points = path.walk(splits, start, at_median, advance)
+        best, report = _verdict(points, splits, len(whole.X))
         if report.taken == MEDIAN:
             return median, report
-        theta = _finished(whole, points, report)
-    advance()
-    lengths = np.exp(theta[:-1].reshape(len(parts), -1))
-    lengths[:, constant] = LONGEST
-    return with_length_scales(kernel, parts, list(lengths * scaling.scale)), report
-
-
-def _walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callable[[], None]) -> list[Point]:
-    """The median, one length scale for all, then α after α until the rows held out object."""
-    weights = _weights(splits)
-
-    def point(name: str, alpha: float, thetas: list[Floats]) -> Point:
-        each = [split.model.squared_errors(theta, split.X, split.Y) for split, theta in zip(splits, thetas)]
-        errors = np.concatenate(each)
+        theta = _finished(whole, best, points[1], start, report)
+        lengths = np.exp(theta[:-1].reshape(len(parts), -1)) * scaling.scale
+        lengths[:, constant] = LONGEST
         advance()
-        return Point(name, alpha, thetas, errors, float(weights @ errors))
-
-    common = [_common(split.model, _with_best_lam(split.model, start)) for split in splits]
-    found = [
-        point(MEDIAN, math.inf, [_with_best_lam(split.model, at_median) for split in splits]),
-        point(ALL, math.inf, common),
-    ]
-    thetas, rises = common, 0
-    for alpha in ALPHAS:
-        thetas = [
-            split.model.minimum(theta, np.arange(len(theta)), shrinking(alpha, one))
-            for split, theta, one in zip(splits, thetas, common)
-        ]
-        found.append(point(f"α = {alpha:g}", alpha, thetas))
-        rises = rises + 1 if found[-1].mean > found[-2].mean else 0
-        if rises == RISES:
-            break
-    return found
+        if len(order) >= LARGE:
+            cut = 2 * len(order) // 3
+            seen, held = (spanned.Rows(X[some], Y[some], w[some]) for some in (order[:cut], order[cut:]))
+            kernels = {t: with_length_scales(numbers, parts, list(t * lengths)) for t in TIMES}
+            plain = with_length_scales(numbers, parts, [distance] * len(parts))
+            lengths = lengths * _with_many_rows(kernels, plain, seen, held, report)
+        advance()
+    if report.taken == MEDIAN:
+        return median, report
+    return with_length_scales(kernel, parts, list(lengths)), report
 
 
-def _best(points: list[Point]) -> Point:
-    return min(points[1:], key=lambda point: point.mean)
-
-
-def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> Search:
-    """What the rows held out say, the median being the first of the points."""
-    median, best, weights = points[0], _best(points), _weights(splits)
-    n_targets = splits[0].Y.shape[1]
-    with np.errstate(invalid="ignore"):
-        worse = best.errors - median.errors
-        gap = float(weights @ worse)
-        noise = math.sqrt(float(weights**2 @ (worse - gap) ** 2))
-    taken = (ALL if best.name == ALL else EACH) if gap <= noise else MEDIAN
+def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point, Search]:
+    """The point that the rows held out are for, and what they say; the median is the first of the points."""
+    weights, n_targets = np.concatenate([split.weights for split in splits]), splits[0].Y.shape[1]
+    median, best = points[0], path.preferred(points[1:], weights)
+    objection = path.worse(best.errors, median.errors, weights)
+    taken = MEDIAN if objection else ALL if best.name == ALL else EACH
     shares = f"{best.mean / n_targets:.3g} of the variance of y, the median distance {median.mean / n_targets:.3g}"
     why = f"on rows held out {best.name} missed {shares}"
     held_out = {point.name: point.mean / n_targets for point in points}
-    return Search(taken, why, held_out, n_rows=n_rows, n_evaluations=sum(s.model.evaluations for s in splits))
+    evaluations = sum(split.model.evaluations for split in splits)
+    return best, Search(taken, why, held_out, n_rows=n_rows, n_evaluations=evaluations)
 
 
-def _weights(splits: list[Split]) -> Floats:
-    weights = np.concatenate([split.weights for split in splits])
-    return np.asarray(weights / np.sum(weights))
-
-
-def _finished(whole: ScaledKernel, points: list[Point], report: Search) -> Floats:
+def _finished(whole: ScaledKernel, best: Point, at_all: Point, start: Floats, report: Search) -> Floats:
     """θ at the chosen α on all the rows of the search; features that hardly count are left out."""
-    best, at_all = _best(points), points[1]
-    one = theta = _common(whole, np.mean(at_all.thetas, axis=0))
+    one = theta = path.one_for_all(whole, np.mean(at_all.thetas, axis=0), start)
     if best is not at_all:
         near = one + best.thetas[0] - at_all.thetas[0]
-        theta = whole.minimum(near, np.arange(len(one)), shrinking(best.alpha, one))
+        theta = whole.minimum(near, np.arange(len(one)), path.shrinking(best.alpha, one))
         theta = _left_out(whole, theta, one)
     report.leave_one_out = math.exp(whole(theta)[0]) / whole.Y.shape[1]
     report.lam = whole.lam(theta)
@@ -206,38 +156,20 @@ def _left_out(model: ScaledKernel, theta: Floats, one: Floats) -> Floats:
     return theta
 
 
-def shrinking(alpha: float, centre: Floats) -> Penalty:
-    """α Σ_k φ(θ_k - θ_0) and its gradient; λ is free."""
-
-    def penalty(theta: Floats) -> tuple[float, Floats]:
-        delta = theta - centre
-        delta[-1] = 0.0
-        square = delta * delta
-        longer = delta > 0
-        value = np.where(longer, np.log1p(square), square)
-        return alpha * float(np.sum(value)), alpha * np.where(longer, 2.0 * delta / (1.0 + square), 2.0 * delta)
-
-    return penalty
-
-
-def _start(model: ScaledKernel, middle: float) -> Floats:
-    """The median distance in units of spread for the first free part; shorter and longer ones for the others."""
-    steps = [0, *(sign * (i + 1) for i in range(len(model.parts)) for sign in (-1, 1))][: len(model.parts)]
-    lengths = math.log(middle) + math.log(APART) * np.repeat(np.asarray(steps, dtype=float), model.X.shape[1])
-    return np.append(lengths, 0.0)
-
-
-def _with_best_lam(model: ScaledKernel, theta: Floats) -> Floats:
-    """θ with the λ of the lowest L."""
-    tried = [np.append(theta[:-1], lam) for lam in LAMS]
-    best = min(tried, key=lambda point: model(point)[0])
-    return model.minimum(best, np.append(np.full(len(theta) - 1, -1), 0))
-
-
-def _common(model: ScaledKernel, start: Floats) -> Floats:
-    """One length scale for the features of every free part, and λ."""
-    n_parts = len(model.parts)
-    return model.minimum(start, np.append(np.repeat(np.arange(n_parts), (len(start) - 1) // n_parts), n_parts))
+def _with_many_rows(
+    kernels: dict[float, Kernel], plain: Kernel, seen: spanned.Rows, held: spanned.Rows, report: Search
+) -> float:
+    """What multiplies the length scales best where many rows are there to learn from."""
+    weights = path.normalised(held.weights)
+    tried = {times: spanned.squared_errors(kernel, POINTS, seen, held) for times, kernel in kernels.items()}
+    at_median = spanned.squared_errors(plain, POINTS, seen, held)
+    named = {MEDIAN: at_median, **{f"{times:g} times": errors for times, errors in tried.items()}}
+    report.many_rows = {name: float(weights @ errors) / held.Y.shape[1] for name, errors in named.items()}
+    best = min(tried, key=lambda times: float(weights @ tried[times]))
+    if path.worse(tried[best], at_median, weights):
+        report.taken = MEDIAN
+        report.why += f"; with {len(seen.X)} rows to learn from the median distance was better"
+    return best
 
 
 def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -25,7 +25,7 @@ Path = tuple[str, ...]  #: the parameters that lead from a kernel to one that it
 Penalty = Callable[[Floats], tuple[float, Floats]]  #: θ ↦ a value to be added to log L, and its gradient
 
 SHORTEST, LONGEST = 1e-2, 1e3  # ℓ/s: of a feature of which every value is a world of its own, and of one left out
-LAMS = (1e-9, 10.0)  # λ/κ²
+LAMS = (1e-7, 10.0)  # λ/κ²; more rows than are searched on will want smaller ones
 FAILED = 1e3  # in the place of log L where there is none
 STEPS = 30  # of L-BFGS
 ENOUGH = 1e-4  # log L must fall by that much for another step

@@ -95,7 +95,7 @@ def _told(protocol: Protocol, squares: dict[tuple[str, str], np.ndarray]) -> Out
     clean = _typical(squares[CLEAN, CORRENTROPY])
     most = max(_typical(squares[kind, CORRENTROPY]) / clean for kind in kinds(protocol) if kind not in (CLEAN, TAILS))
     against_mee = [
-        at_most(kind, typical_ratio(squares[kind, CORRENTROPY], squares[kind, MEE]), slack, 0.3, "ratio")
+        at_most(kind, typical_ratio(squares[kind, CORRENTROPY], squares[kind, MEE]), slack, 0.15, "ratio")
         for kind in kinds(protocol)
     ]
     price = typical_ratio(squares[CLEAN, CORRENTROPY], squares[CLEAN, LEAST_SQUARES])

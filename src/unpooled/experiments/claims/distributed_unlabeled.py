@@ -78,7 +78,7 @@ def _verdicts(p: Protocol, found: Errors, one: np.ndarray, few: dict[int, int]) 
     for q in (q for q in p["times"] if q > 1):
         m = grown(p, q)
         beside = ratio(found[q, m], found[1, p["machines"]])
-        kept.append(at_most(f"N* = {q}N, m = {m}", beside, p["slack"], 0.3, "error over that of the first line"))
+        kept.append(at_most(f"N* = {q}N, m = {m}", beside, p["slack"], 0.15, "error over that of the first line"))
         lost.append(above(f"m = {m}", ratio(found[1, m], found[q, m]), 1.0, "error without over error with them"))
     costly = [above(f"N* = {q}N, m = {m}", ratio(found[q, m], one), 1.0, "ratio") for q, m in few.items()]
     return (

@@ -50,7 +50,7 @@ def run(protocol: Protocol, advance: Advance) -> Outcome:
         if n <= p["ahead_to"] * m
     ]
     alike = [
-        at_most(f"n = {n}", found, 1 + p["tolerance"], 0.3, "inflation / LESS")
+        at_most(f"n = {n}", found, 1 + p["tolerance"], 0.2, "inflation / LESS")
         for n, found in zip(sizes, ratios[SMOOTH])
     ]
     verdicts = (
