@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -263,9 +264,10 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         return default_grid(self._kappa_sq) if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
 
     def _from_gram(self, sums: Sums, lams: Floats) -> Solved:
-        system = Centred.of(sums, self._n_labels, bool(self.center))
-        gram = self._machine.gram(sums.gram) / sums.weight
-        span = from_gram.span_for(self._machine.points_matrix(), gram)
+        place = self._machine.for_lapack
+        system = Centred.of(replace(sums, r=place(sums.r), ry=place(sums.ry)), self._n_labels, bool(self.center))
+        gram = place(self._machine.gram(sums.gram)) / sums.weight
+        span = from_gram.span_for(place(self._machine.points_matrix()), gram)
         self.jitter_ = span.jitter
         return from_gram.solve(span, system, gram, lams)
 

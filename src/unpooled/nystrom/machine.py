@@ -19,6 +19,9 @@ from .span import Span
 #: point the preconditioned spectrum lies within (1 ± c^(-1/2))², whatever λ is; one row a point is the point itself.
 ROUNDS = {1: 40, 2: 20, 4: 12, 8: 8, 16: 6}
 
+GRAM_ROWS = 2048  # rows of a symmetric product: enough that adding it to the sum takes a twentieth of its time
+CACHED = 1 << 19  # kernel values that are computed together
+
 
 @dataclass
 class Placed:
@@ -79,12 +82,19 @@ class Machine(ABC):
         """
 
     @abstractmethod
-    def add_gram(self, rows: Placed, so_far: Any) -> Any:
-        """``so_far`` plus Σ_i w_i r(x_i) r(x_i)ᵀ, in a form of the machine's own; None is where sums start."""
+    def add_gram(self, rows: Placed, V: Array, so_far: Any) -> tuple[Array, Any]:
+        """Σ_i r(x_i) v_iᵀ, and ``so_far`` plus Σ_i w_i r(x_i) r(x_i)ᵀ in a form of the machine's own (None at first).
+
+        Kernel values are computed once for both.
+        """
 
     @abstractmethod
     def gram(self, so_far: Any) -> Array:
         """The symmetric matrix of what :meth:`add_gram` made."""
+
+    def for_lapack(self, values: Array) -> Array:
+        """The numbers where systems of M equations are solved: in NumPy, unless that is far away."""
+        return values
 
     #: seconds for one product of a Gram matrix, for one kernel value in a pass, and for one column of a pass beside it
     costs: tuple[float, float, float]
@@ -168,19 +178,38 @@ class OnCores(Machine):
             total = blas.dsyrk(1.0 / rows.mass, phi, beta=1.0, c=total, overwrite_c=1, lower=1)
         return _symmetric(total)
 
-    def add_gram(self, rows: Placed, so_far: list[np.ndarray] | None) -> list[np.ndarray]:
-        def of_block(K: np.ndarray, block: slice, total: np.ndarray) -> None:
-            if rows.weights is not None:
-                K *= np.sqrt(rows.weights[block, None])
-            blas.dsyrk(1.0, K.T, beta=1.0, c=total, overwrite_c=1, lower=1)
+    def add_gram(
+        self, rows: Placed, V: np.ndarray, so_far: list[np.ndarray] | None
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        M, blocks = self.map.size, threads.stretches(len(rows), GRAM_ROWS)
+        if so_far is None:
+            so_far = [np.zeros((M, M)) for _ in range(max(1, min(threads.allowed_threads(), len(blocks))))]
+        crosses = [np.zeros((M, V.shape[1])) for _ in so_far]
 
-        return self._stripes(rows, of_block, self.map.size, so_far)
+        def work(stripe: slice) -> None:
+            values, product = np.empty((min(GRAM_ROWS, len(rows)), M)), np.empty((M, M))
+            for block in blocks[stripe]:
+                K = values[: block.stop - block.start]
+                self._fill(K, rows.X[block])
+                crosses[stripe.start] += K.T @ V[block]
+                if rows.weights is not None:
+                    K *= np.sqrt(rows.weights[block, None])
+                # NumPy takes AᵀA for a symmetric product and lets other threads run; SciPy's dsyrk holds them up.
+                so_far[stripe.start] += np.matmul(K.T, K, out=product)
+
+        threads.for_each(work, [slice(t, None, len(so_far)) for t in range(len(so_far))])
+        return np.sum(crosses, axis=0), so_far
+
+    def _fill(self, K: np.ndarray, X: np.ndarray) -> None:
+        """Kernel values in double precision, a piece that stays in cache at a time."""
+        for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
+            K[piece] = self.map.block(X[piece])
 
     def gram(self, so_far: list[np.ndarray]) -> np.ndarray:
-        total = so_far[0].copy(order="F")  # partial_fit adds to what there is
+        total = so_far[0].copy()  # partial_fit adds to what there is
         for other in so_far[1:]:
             total += other
-        return _symmetric(total)
+        return total
 
     def _stripes(
         self, rows: Placed, of_block: Any, width: int, totals: list[np.ndarray] | None = None

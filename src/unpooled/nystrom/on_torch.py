@@ -113,19 +113,24 @@ class OnTorch(Machine):
             _add_products(total, phi)
         return self.gram(total).div_(rows.mass)
 
-    def add_gram(self, rows: Placed, so_far: Array | None) -> Array:
+    def add_gram(self, rows: Placed, V: Array, so_far: Array | None) -> tuple[Array, Array]:
         total = self._nothing() if so_far is None else so_far
+        cross = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
         for block in self._blocks(rows):
             K = self._values(rows.X[block])
+            cross.addmm_(K.T, V[block])
             if rows.weights is not None:
                 K *= rows.weights[block, None].sqrt()
             _add_products(total, K)
-        return total
+        return cross, total
 
     def gram(self, so_far: Array) -> Array:
         so_far.tril_()  # what panels left above the diagonal; only what is below is ever added to
         so_far += so_far.tril(-1).T
         return so_far
+
+    def for_lapack(self, values: Array) -> Array:
+        return values if self.on_gpu else to_numpy(values)
 
     def _nothing(self) -> Array:
         return torch().zeros((self.map.size, self.map.size), dtype=torch().float64, device=self.device)

@@ -40,16 +40,16 @@ class Sums:
 def summed(machine: Machine, chunks: Iterable[Placed], probes: int, gram: bool, so_far: Sums | None = None) -> Sums:
     """All sums over the rows of all chunks, added to those there are so far."""
     for rows in chunks:
-        new = _first(machine, rows, probes, 0 if so_far is None else so_far.n_rows)
-        if gram:
-            new.gram = machine.add_gram(rows, None if so_far is None else so_far.gram)
+        new = _of_rows(machine, rows, probes, gram, so_far)
         so_far = new if so_far is None else so_far + new
     if so_far is None or not so_far.n_rows:
         raise ValueError("there is no row of positive weight to learn from")
     return so_far
 
 
-def _first(machine: Machine, rows: Placed, probes: int, n_before: int) -> Sums:
+def _of_rows(machine: Machine, rows: Placed, probes: int, gram: bool, so_far: Sums | None) -> Sums:
+    """Sums of these rows; the Gram matrix is that of all rows so far."""
+    n_before, summed_gram = (0, None) if so_far is None else (so_far.n_rows, so_far.gram)
     xp = namespace(rows.Y)
     w = machine.array(np.ones(len(rows))) if rows.weights is None else rows.weights
     Y = rows.Y
@@ -57,8 +57,12 @@ def _first(machine: Machine, rows: Placed, probes: int, n_before: int) -> Sums:
         signs = np.random.default_rng([n_before, probes]).integers(0, 2, size=(len(rows), probes)) * 2.0 - 1.0
         Y = xp.concat([Y, machine.array(signs) / xp.sqrt(w)[:, None]], axis=1)
     weighted = Y * w[:, None]
-    found = machine.cross(rows, xp.concat([w[:, None], weighted], axis=1))
+    V = xp.concat([w[:, None], weighted], axis=1)
+    if gram:
+        found, summed_gram = machine.add_gram(rows, V, summed_gram)
+    else:
+        found = machine.cross(rows, V)
     y, yy = to_numpy(xp.sum(weighted, axis=0)), to_numpy(xp.sum(weighted * Y, axis=0))
     if not (np.all(np.isfinite(y)) and np.all(np.isfinite(yy))):
         raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")
-    return Sums(len(rows), float(xp.sum(w)), y, yy, found[:, 0], found[:, 1:])
+    return Sums(len(rows), float(xp.sum(w)), y, yy, found[:, 0], found[:, 1:], summed_gram)
