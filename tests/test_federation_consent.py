@@ -1,12 +1,15 @@
 """The site decides: its policy, its people, its log; nothing of that comes from the server."""
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import unpooled as up
 from federation_sites import Consortium, Wire, lost, nth
+from unpooled.cli import app
 from unpooled.federation import ConfigError, Message, RequestError, Site, SiteConfig, StudyError, run_study
 from unpooled.federation.asked import question
 from unpooled.federation.message import as_array
@@ -118,6 +121,16 @@ def test_what_left_is_in_the_log_before_it_leaves_with_the_hash_of_its_bytes(sit
         assert log.verify().ok
         assert [event["sha256"] for event in sites.left(name)] == [h for site, h in hashes if site == name]
         assert all(event["release"]["n_rows"] == sites.rows[name].num_rows for event in sites.left(name))
+
+
+def test_the_sums_that_a_site_has_opened_are_in_its_log(sites, tmp_path):
+    record = run_study(sites.study(kind="rounds", rounds=2, secure=True), sites.transport(), tmp_path / "study")
+    said = sites.said("north")
+    opened = [event["attempt"] for event in said if event["what"] == "opened"]
+    assert len(opened) == len(set(opened)) == len(sites.left("north"))
+    assert all(attempt.endswith(f"of {record.study_digest}") for attempt in opened)
+    listed = CliRunner().invoke(app, ["log", "show", str(sites.sites["north"].log.path), "--json"])
+    assert [entry["event"]["what"] for entry in json.loads(listed.stdout)["entries"]] == [e["what"] for e in said]
 
 
 def test_a_log_that_is_not_whole_stops_everything(sites, tmp_path):

@@ -9,8 +9,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import unpooled as up
 from unpooled.bases.maps import KernelMap
+from unpooled.estimators import nystrom as estimator
 from unpooled.nystrom import from_gram
 from unpooled.nystrom.machine import ROUNDS, OnCores
+from unpooled.resources import memory
 
 KERNEL = up.kernels.Gaussian(1.0)
 
@@ -250,3 +252,18 @@ def test_bad_arguments_get_a_sentence(arguments, sentence):
 @pytest.mark.parametrize("model", [up.NystromRegressor(), up.NystromRegressor(solver="rounds", center=True, lam=1e-3)])
 def test_scikit_learn_finds_nothing_wrong(model):
     check_estimator(model)
+
+
+@pytest.mark.parametrize(("options", "matrices"), [({"solver": "gram"}, 6), ({"solver": "rounds", "lam": 1e-3}, 3)])
+def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeypatch, options, matrices):
+    X, y = problem()
+    model = up.NystromRegressor(KERNEL, 50, **options)
+    monkeypatch.setattr(memory, "CHECKED_FROM", 0)
+    monkeypatch.setattr(estimator, "allowed_threads", lambda: 1)
+    monkeypatch.setattr(memory, "_meminfo", lambda _: iter([]))
+    monkeypatch.setattr(memory, "available_memory", lambda: matrices * 8.0 * 50**2)
+    model.fit(X, y)
+    monkeypatch.setattr(memory, "available_memory", lambda: matrices * 8.0 * 50**2 - 1)
+    monkeypatch.setattr(up.kernels.Gaussian, "block", None)  # which would be the first thing done with them
+    with pytest.raises(MemoryError, match=f"n_features=50 points with solver='{options['solver']}' needs about"):
+        model.fit(X, y)

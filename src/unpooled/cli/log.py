@@ -62,8 +62,14 @@ def _row(sequence: int, time: str, event: dict[str, Any]) -> list[str]:
         str(event.get("what", "")),
         *(str(facts.get(name, "")) for name in ("kind", "n_rows", "order")),
         ", ".join(map(str, targets)) if isinstance(targets, list) else "",
-        str(event.get("file") or "; ".join(map(str, event.get("reasons", [])))),
+        _words(event),
     ]
+
+
+def _words(event: dict[str, Any]) -> str:
+    """The file that left, the sum that was opened, or why not."""
+    said = [str(event[name]) for name in ("file", "attempt", "reason") if event.get(name)]
+    return said[0] if said else "; ".join(map(str, event.get("reasons", [])))
 
 
 def _log(path: Path) -> Log:

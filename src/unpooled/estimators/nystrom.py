@@ -30,7 +30,9 @@ from ..nystrom.path import Centred, Solved
 from ..nystrom.span import Span
 from ..nystrom.sums import Sums, summed
 from ..predictors import BasisPredictor
+from ..resources import memory
 from ..sources import is_stream, named_columns, open_all, open_labeled, stream_rows
+from ..threads import allowed_threads
 from . import nystrom_storage
 from .span import check_choice, check_fitted
 from .spectral import positive_numbers
@@ -150,6 +152,7 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         lams = self._lams(source.n_rows)
         columns = len(lams) * (self._n_labels + (0 if self._given else PROBES))
         solver = route(self.solver, self._machine, lams, self._kappa_sq, source.n_rows, columns)
+        self._require_memory(solver, len(lams))
         probes = PROBES if solver == "rounds" and not self._given else 0
         chunks = Chunks(source, self._machine)
         sums = summed(self._machine, chunks, probes, solver == "gram")
@@ -178,6 +181,7 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
                 raise ValueError(f"y has {source.n_outputs} label(s), and the rows so far have {self._n_labels}")
         lams = self._lams(source.n_rows + (0 if self._sums is None else self._sums.n_rows))
         route("gram", self._machine, lams, self._kappa_sq, 1, len(lams))
+        self._require_memory("gram", len(lams))
         self._sums = summed(self._machine, Chunks(source, self._machine), 0, True, self._sums)
         found = self._from_gram(self._sums, lams)
         self.solver_, self.targets_ = "gram", tuple(source.target_names)
@@ -277,7 +281,7 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         self.jitter_ = span.jitter
         share, _ = self._machine.sampling(sums.n_rows, columns)
         sample = None if share == 1 else self._machine.place(self._drawn(chunks.source, share * span.size))
-        factors = max(1, self._factor_bytes // (8 * span.size**2))
+        factors = self._factors(len(lams))
         with Progress(int(self.max_rounds), "rounds over the rows", self.verbose) as bar:
             return rounds.solve(
                 span,
@@ -291,6 +295,17 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
                 factors=factors,
                 after_round=lambda _: bar.advance(),
             )
+
+    def _factors(self, n_lams: int) -> int:
+        """Preconditioners that rounds keep: one for each λ, or fewer that neighbouring λ share."""
+        return max(1, min(n_lams, self._factor_bytes // (8 * self._machine.map.size**2)))
+
+    def _require_memory(self, solver: str, n_lams: int) -> None:
+        """Refuse more points than there is memory for, before any row is worked on."""
+        M = self._machine.map.size
+        matrices = 2 + self._factors(n_lams) if solver == "rounds" else 5 + allowed_threads()
+        what = f"a basis of n_features={M} points with solver={solver!r}"
+        memory.require(8.0 * M * M * matrices, self._machine.array(np.zeros(1)), what, "take a smaller n_features")
 
     def _choose(self, found: Solved, sums: Sums) -> None:
         lams, chosen = found.lam, 0

@@ -243,9 +243,11 @@ class Site:
         gate = self._gate(study)  # whoever has said no since then keeps the sum locked
         if reasons := gate.policy.refusals(planned(study)):
             raise Declined("; ".join(reasons))
-        attempt = message.header.get("attempt")
-        header = {"study": study.digest, "attempt": attempt, "site": self.name}
-        return Message("opened", header | {"locks": self._as_member().open(_attempt(study, attempt))})
+        given = message.header.get("attempt")
+        attempt = _attempt(study, given)
+        locks = self._as_member().open(attempt)
+        self.log.append({"what": "opened", "study": study.digest, "attempt": str(attempt)})
+        return Message("opened", {"study": study.digest, "attempt": given, "site": self.name, "locks": locks})
 
     def _offer(self, study: Study, message: Message) -> dict[str, Any]:
         """A signed key for the next attempt, where sums are secure."""

@@ -142,7 +142,7 @@ def gram(table: Table, cost: Cost, n_points: int) -> Need:
     matrices = 10.0 if cost.device else 5.0 + cost.rates.cores
     memory = 8.0 * M * M * matrices + _of_rows(table, cost)
     operation = cost.operation(False)
-    values = n * M * (2.0 * cost.value(single) + 2.0 * (1 + table.targets) * operation)
+    values = n * M * (cost.value(single) + 2.0 * (1 + table.targets) * operation)
     product = n * M * M / cost.rates.syrk
     solving = M**3 * operation * ((1 / 3 + 2) / CHOLESKY + 4 / 3 / TRIDIAGONAL)
     return Need(memory, memory, values + product + solving)

@@ -33,7 +33,19 @@ class Route:
 
 @dataclass(frozen=True)
 class ResourcePlan:
-    """What every route would take on this machine, and which one to take."""
+    """What every route would take on this machine, and which one to take.
+
+    Attributes
+    ----------
+    table : rows, features, labels and precision
+    memory : bytes that a fit may take
+    time : seconds that it may take
+    routes : every route, with its bytes and seconds; ``plan["exact"]`` is one of them
+    chosen : the name of the route to take; "" where none fits
+    why : a sentence on the choice
+    rates : of the machine, to be given to a plan elsewhere
+    device : of the big tables' routes
+    """
 
     table: Table
     memory: float  #: bytes that a fit may take
