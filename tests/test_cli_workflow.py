@@ -15,6 +15,8 @@ import pytest
 
 import unpooled as up
 from cli_cases import COLUMNS, answer_of, call, table_of, write
+from unpooled.federation.totals import Totals
+from unpooled.summaries.compensated import Sum
 
 SITES = ["north", "south"]
 
@@ -256,12 +258,14 @@ def test_kernels_and_length_scales(study, kernel):
 def test_inspect_knows_every_kind(study):
     call("fit", *summarize(), "-o", "study.model", "--candidates", "candidates.models")
     call("validate", "candidates.models", "north.csv", "-o", "north.scores")
+    Totals("0" * 64, 12, {"square": Sum.of(np.ones(3))}).save("0001.total")  # as a study's folder has them
     kinds = {
         "study.basis": ("basis", "6 features of the kernel"),
         "north.summary": ("summary", "the sum over the rows of y·φ_i(x)"),
         "study.model": ("model", "It also holds the sum it was learned from"),
         "candidates.models": ("candidates", "28 candidate models for stay"),
         "north.scores": ("scores", "30 numbers in all"),
+        "0001.total": ("totals", "Sums over 12 rows of all sites"),
     }
     for name, (kind, words) in kinds.items():
         found = answer_of("inspect", name)

@@ -43,18 +43,25 @@ def _scores(path: Path) -> Found:
     return of_scores(Scores.load(path)), ""
 
 
+def _totals(path: Path) -> Found:
+    header, _ = files.read(path, "totals")
+    words = f"Sums over {header.get('n_rows')} rows of all sites of a study, without any row."
+    return words, str(header.get("statistic"))
+
+
 KINDS: dict[str, Callable[[Path], Found]] = {
     "summary": _summary,
     "basis": _basis,
     "model": _model,
     "candidates": _candidates,
     "scores": _scores,
+    "totals": _totals,
 }
 
 
 @command(app)
 def inspect(
-    out: Out, file: Annotated[Path, typer.Argument(help="A summary, basis, model, candidates or scores.")]
+    out: Out, file: Annotated[Path, typer.Argument(help="A summary, basis, model, candidates, scores or totals.")]
 ) -> dict[str, Any]:
     """Say what is in a file: in words, then its header and its arrays."""
     header, arrays = files.read_any(file)
@@ -68,7 +75,7 @@ def inspect(
     shown = [("file", f"{file}, {size(file.stat().st_size)}"), ("SHA-256 of the file", sha256)]
     shown += [("digest", digest)] if digest else []
     out.facts(
-        f"Header of this {kind}" if kind not in ("candidates", "scores") else f"Header of these {kind}",
+        f"Header of this {kind}" if kind not in ("candidates", "scores", "totals") else f"Header of these {kind}",
         shown + [(name, _short(value)) for name, value in header.items() if name not in ("params", "kernel")],
     )
     out.table(
