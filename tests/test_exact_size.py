@@ -40,6 +40,26 @@ def test_panels_give_the_factor_and_the_solution_of_the_whole(n, panel, dtype, s
     torch.testing.assert_close(M @ blocked.solve(L, v, panel), v, atol=n * close["atol"], rtol=0)
 
 
+@given(st.integers(1, 60), st.integers(1, 70), st.sampled_from([np.float32, np.float64]), st.integers(0, 9))
+def test_panels_of_an_array_are_those_of_a_tensor(n, panel, dtype, seed):
+    M, v = positive_definite(n, seed=seed).numpy().astype(dtype), np.ones((n, 2), dtype=dtype)
+    L = M.copy()
+    blocked.factor_(L, panel)
+    assert L.dtype == dtype
+    limit = 200 * np.finfo(dtype).eps
+    np.testing.assert_allclose(np.tril(L), np.linalg.cholesky(M), atol=limit)
+    np.testing.assert_allclose(M @ blocked.solve(L, v, panel), v, atol=n * limit)
+
+
+def test_many_rows_are_fitted_by_panels_as_few_are_at_once(monkeypatch):
+    model = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=1e-3, solver="cholesky")
+    expected = model.fit(X, Y).predict(X[:50])
+    monkeypatch.setattr(cholesky, "IN_PLACE_FROM", 1000)
+    monkeypatch.setattr(blocked, "PANEL", 256)
+    monkeypatch.setattr(cholesky, "_numpy_factor", None)
+    np.testing.assert_allclose(model.fit(X, Y).predict(X[:50]), expected, atol=1e-9)
+
+
 def test_the_upper_triangle_is_not_read():
     M = positive_definite(50)
     expected = torch.linalg.cholesky(M)

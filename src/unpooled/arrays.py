@@ -135,7 +135,8 @@ def cholesky(matrix: Array) -> Array | None:
     """The lower factor of a symmetric matrix, which NumPy overwrites; None where it is not positive definite."""
     if is_numpy(matrix):
         # The transpose of a C-ordered matrix is the Fortran array that LAPACK overwrites: Uᵀ is the lower factor.
-        factor, failed = scipy.linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=1)
+        potrf = scipy.linalg.get_lapack_funcs("potrf", (matrix,))
+        factor, failed = potrf(matrix.T, lower=0, overwrite_a=1, clean=1)
         return None if failed else factor.T
     if compat.is_torch_array(matrix):
         import torch

@@ -12,7 +12,7 @@ from . import blocked
 from .decomposition import NotPositiveDefinite
 
 Solve = Callable[[Array], Array]  #: v ↦ (M + μI)⁻¹ v
-IN_PLACE_FROM = 20_000  # rows from which a tensor is factorised in place: a copy would take 3 GB and more
+IN_PLACE_FROM = 20_000  # rows from which panels are factorised: LAPACK's own would take a copy of a tensor, or crash
 
 
 def matrices(X: Array) -> float:
@@ -24,12 +24,10 @@ def factor(M: Array, mu: float) -> Solve:
     """A function v ↦ (M + μI)⁻¹ v. Overwrites M: no second matrix is held, of small tensors excepted."""
     add_to_diagonal(M, mu)
     try:
-        if is_numpy(M):
-            return _numpy_factor(M)
-        if matrices(M) == 1.0:
+        if M.shape[0] >= IN_PLACE_FROM and (is_numpy(M) or is_torch(M)):
             blocked.factor_(M, blocked.PANEL)
             return lambda v: blocked.solve(M, v, blocked.PANEL)
-        return _array_api_factor(M)
+        return _numpy_factor(M) if is_numpy(M) else _array_api_factor(M)
     except (np.linalg.LinAlgError, RuntimeError) as error:
         # torch's LinAlgError is a RuntimeError; an out-of-memory error is one too and must pass through.
         if "memory" in str(error).lower():
