@@ -27,9 +27,9 @@ from ..quiet import quietly
 from ..summaries.accumulate import mapped_once
 from .less_public import site_counts
 from .on_engine import OnEngine
-from .private_basis import basis_and_rows, check_bounded, n_public_rows, public_features, standard_normal
+from .private_basis import basis_and_rows, check_bounded, n_public_rows, public_features, standard_normal, widened
 from .private_model import PrivateModel
-from .private_plan import PrivatePlan, decided, usual_features
+from .private_plan import PrivatePlan, decided, is_rich, usual_features
 from .private_rows import PrivateRows, described, must_be_read
 from .span import check_choice
 
@@ -62,7 +62,8 @@ class PrivateRegressor(OnEngine, PrivateModel):
         A bounded kernel. None is ``Gaussian("median")`` from the public sample, or from rows made up from noised
         counts of each input without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
     n_features : int or "auto"
-        "auto" is half as many as there are public rows and at most 500.
+        "auto" is half as many as there are public rows and at most 500; with a large budget also those, up to 1000,
+        of which the public rows tell something about other rows.
     rounds : int or "auto"
     loss : {"auto", "huber", "correntropy"}
     noise : {"total", "site"}
@@ -132,6 +133,12 @@ class PrivateRegressor(OnEngine, PrivateModel):
         All arguments are checked and everything is planned before budget is charged, and budget is charged before a
         value of X or y is looked at; lists and CSV, of which nothing can be told unread, are paid for at once. Rows
         that turn out not to be finite numbers have cost it all the same.
+
+        Parameters
+        ----------
+        X, y : as :meth:`Summary.of` takes them
+        public : array or frame; without it rows are made up from noised counts of each input, which costs budget
+        sites : a label a row
         """
         self._check_parameters()
         with contextlib.ExitStack() as paying:
@@ -152,6 +159,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         budget(self.epsilon, self.delta, rows.n_rows)
         found = site_counts(sites, rows.n_rows)
         adding = len(found) if found and self.noise == "site" else 1
+        if basis is not None and public is not None and isinstance(self.n_features, str):
+            rich = is_rich(rows.n_rows, price.mu / math.sqrt(adding))
+            basis = widened(basis, public) if rich else basis
         plan = decided(
             rows.n_rows, float(self.epsilon), float(self.delta), self.label_bound,
             n_features=self._wanted(MADE_UP) if basis is None else basis.n_features_,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
@@ -14,6 +15,7 @@ from ..bases import Basis
 from ..inputs import check_X
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..solvers.scaled_kernel import free_parts
+from .private_plan import MOST_IF_RICH, telling_features
 from .private_rows import PrivateRows, described
 
 STAND_IN = 1000  # rows of the standard normal law in the place of a public sample
@@ -46,6 +48,15 @@ def basis_and_rows(
         basis.feature_names_in_ = model.feature_names_in_
         basis._remember()
     return basis, rows
+
+
+def widened(basis: Basis, public: Any) -> Basis:
+    """The same kind of basis with all features that tell something of other rows than the public ones."""
+    wide: Basis = clone(basis).set_params(n_features=MOST_IF_RICH).fit(public)
+    telling = telling_features(wide.eigenvalues_, wide.spread_)
+    if telling <= basis.n_features_:
+        return basis
+    return wide if telling >= wide.n_features_ else clone(basis).set_params(n_features=telling).fit(public)
 
 
 def public_features(basis: Basis, public: Any, most: int) -> np.ndarray:

@@ -42,10 +42,10 @@ class Belief:
         self._settle()
 
     def after(self, values: np.ndarray, variances: np.ndarray) -> Belief:
-        """What is believed after independent observations of all coefficients, (T, M) of them."""
+        """What is believed after an observation of all coefficients."""
         found = copy.copy(self)  # arrays are replaced, never written to
-        found._weighted = self._weighted + np.sum(values / variances, axis=0)
-        found.precision = self.precision + np.sum(1.0 / variances, axis=0)
+        found._weighted = self._weighted + values / variances
+        found.precision = self.precision + 1.0 / variances
         found._settle()
         return found
 

@@ -12,8 +12,8 @@ and three choices make it work at small budgets. All are made anew for every rou
   (Σ q_i)(Σ q_i g_i²) that unweighted features cost, g_i = k_i/q_i. B is a quantile; longer rows count a little less.
 - *Where residuals are cut off.* Noise is proportional to sup|ψ|, and what is cut off may be missed: the scale of ψ
   makes the expected error plus a share of E(u - ψ(u))² least. Residuals shrink over the rounds, and noise with them.
-- *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`), after what they have
-  told together of the records' second moments has been taken out of each (:mod:`.secants`).
+- *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`), with what they have
+  told together of the records' second moments (:mod:`.secants`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .frame import Frame
 from .labels import LabelLaw, labels_asked
 from .questions import Losses, Question, Residuals
 from .residual_law import EDGES, USABLE, ResidualLaw
-from .secants import mended
+from .secants import solved
 
 MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
 FOR_TAILS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # where labels have long tails, which a mean must not lose
@@ -47,7 +47,6 @@ CHECKING = "which function is best"
 SURE = 6.0  # standard deviations of noise by which another must be better
 STEEPER = 3.0  # times what is assumed, and second moments are taken to be larger
 STEPS = 5  # towards the fixed point of the weights
-GUESSES = 4  # of a* in turn, each from what the last one makes of the rounds
 
 Asking = tuple[Question, float, str]  # what is asked, at which μ, and in words
 Told = tuple[np.ndarray, float]  # means over the records with noise, and its standard deviation
@@ -169,7 +168,7 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
             steeper = told.steepness(gradients[-1], frame.moments)
             careful = steeper if steeper > STEEPER * careful else careful
         gradients.append(told)
-        old, belief = belief.mean, _believed(start, belief, gradients, careful * frame.moments, frame.mismatch)
+        old, belief = belief.mean, _believed(start, gradients, careful * frame.moments, frame.mismatch)
         moved = float(frame.moments @ (belief.mean - old) ** 2)
         apart = min(max(belief.error, 0.25 * moved), law.scale**2)
         history.append(
@@ -194,16 +193,15 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
     return Learned(coefs[:, chosen_one], history)
 
 
-def _believed(start: Belief, belief: Belief, gradients: list[Gradient], moments: np.ndarray, mismatch: float) -> Belief:
-    """All gradients as observations of a*, the records' second moments being about diag(moments)."""
+def _believed(start: Belief, gradients: list[Gradient], moments: np.ndarray, mismatch: float) -> Belief:
+    """All gradients together as an observation of a*, the records' second moments being about diag(moments)."""
     root = np.sqrt(moments)
-    points, values = (np.stack([getattr(g, name) for g in gradients]) for name in ("at", "values"))
-    noise = np.stack([g.noise for g in gradients]) / moments
-    variances = np.stack([g.noise + g.others for g in gradients]) / moments**2
-    for _ in range(GUESSES if mismatch and len(gradients) > 1 else 1):
-        seen = mended(points * root, values / root, noise.mean(axis=1), belief.mean * root, mismatch)
-        belief = start.after(seen / root, variances)
-    return belief
+    points, values, noise, others = (
+        np.stack([getattr(g, name) for g in gradients]) for name in ("at", "values", "noise", "others")
+    )
+    variances = (noise + others) / moments
+    seen = solved(points * root, values / root, noise / moments, variances, mismatch)
+    return start.after(seen / root, 1.0 / np.sum(moments / variances, axis=0))
 
 
 def _chosen(

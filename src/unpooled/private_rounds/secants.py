@@ -1,33 +1,75 @@
 """What past rounds tell of the records' second moments, which the public rows know only about.
 
 In units in which the public second moments are the identity, a round asked at a_t tells g_t = (I + E)(a* - a_t) plus
-noise, E the difference between records and public rows: about n_public^(-1/2) in every entry, not small all together.
-Two rounds tell E along the step between them, E(a_s - a_t) = g_t - g_s + (a_t - a_s) plus the noise of both. With the
-prior E_ij ~ N(0, τ²), τ² = 1/n_public, and noise of known variance its posterior mean Ê on the span of all steps is
-regularised least squares, and a round becomes the observation
+noise, E the difference between records and public rows: about n_public^(-1/2) in every entry, not small all together,
+and far larger where rows have long tails. Two rounds tell E along the step between them,
 
-    x_t = a_t + g_t - Ê(a - a_t)
+    E(a_s - a_t) = g_t - g_s + (a_t - a_s) plus the noise of both.
 
-of a*, a being the best guess so far: what an early round, asked far from a*, got wrong about E is mended by later ones.
-Where noise is large, Ê is nothing. All of it is made of answers that have their noise already.
+With the prior E_ij ~ N(0, τ²) and noise of known variance the posterior mean Ê on the span of all steps is regularised
+least squares; τ² is 1/n_public, or what the steps themselves say where that is clearly more than noise. All rounds are
+then averaged by their precisions and solved for a*, (I + Ê) a* = Σ_t p_t (g_t + (I + Ê) a_t), and what an early round,
+asked far from a*, got wrong about E is mended by later ones: without it rounds run away where a record's second moments
+are more than twice the public ones. Where noise is large Ê is nothing. All of it is made of answers that have their
+noise already.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+CLEARLY = 6.0  # standard deviations of noise that a step must differ by to speak for a larger τ²
+LEAST = 0.05  # of the public second moments: along the steps the records' are taken to be no smaller
+HALVINGS = 8
 
-def mended(
-    points: np.ndarray, gradients: np.ndarray, noise: np.ndarray, guess: np.ndarray, tau_sq: float
+
+def solved(
+    points: np.ndarray, gradients: np.ndarray, noise: np.ndarray, variances: np.ndarray, tau_sq: float
 ) -> np.ndarray:
-    """x_t for all rounds from a_t and g_t, all (T, M), the variance of noise in a coordinate of each (T,), and a."""
+    """The observation of a* that all rounds together make.
+
+    From a_t and g_t, the variance of the noise in each coordinate, and the variance that rounds are weighed by, which
+    may have other causes too: all (T, M).
+    """
+    shares = 1.0 / variances
+    shares = shares / shares.sum(axis=0)
     if len(points) < 2 or tau_sq == 0.0:
-        return points + gradients
+        return np.asarray(np.sum(shares * (points + gradients), axis=0))
     steps = np.diff(points, axis=0)
     surplus = -np.diff(gradients, axis=0) - steps  # E s, with the noise of two rounds in it
-    shared = np.diag(noise[1:-1], 1)  # neighbouring steps have a round in common
-    covariance = tau_sq * steps @ steps.T + np.diag(noise[:-1] + noise[1:]) - shared - shared.T
+    own = noise.mean(axis=1)
+    both = own[:-1] + own[1:]
+    inner = steps @ steps.T
+    tau_sq = max(tau_sq, _spread(surplus, both, np.diagonal(inner)))
+    shared = np.diag(own[1:-1], 1)  # neighbouring steps have a round in common
+    covariance = tau_sq * inner + np.diag(both) - shared - shared.T
     # Steps may repeat, and answers be without noise: nothing may go wrong here that a record could be the cause of.
     covariance[np.diag_indices_from(covariance)] += max(1e-12 * float(np.trace(covariance)), 1e-280)
-    along = np.linalg.solve(covariance, tau_sq * steps @ (guess - points).T)
-    return np.asarray(points + gradients - along.T @ surplus)
+    along = np.linalg.solve(covariance, tau_sq * steps)  # Ê = surplusᵀ along
+    surplus = _believable(inner, steps @ surplus.T, along @ steps.T) * surplus
+    right = np.sum(shares * (gradients + points + points @ along.T @ surplus), axis=0)
+    # (I + surplusᵀ along)⁻¹ by the K × K matrix of Woodbury.
+    small = np.eye(len(steps)) + along @ surplus.T
+    return np.asarray(right - np.linalg.solve(small, along @ right) @ surplus)
+
+
+def _spread(surplus: np.ndarray, noise: np.ndarray, lengths: np.ndarray) -> float:
+    """τ² from |E s|² = M τ²|s|² + noise, of what is clearly none; zero where all of it might be."""
+    M = surplus.shape[1]
+    found = np.sum(surplus**2, axis=1) - (M + CLEARLY * np.sqrt(2.0 * M)) * noise
+    total = M * float(lengths.sum())
+    return float(np.maximum(found, 0.0).sum()) / total if total > 0 else 0.0
+
+
+def _believable(inner: np.ndarray, told: np.ndarray, along: np.ndarray) -> float:
+    """The share of Ê that leaves sᵀ(I + Ê)s positive for every step: second moments are, and noise may not be."""
+    size = max(float(np.trace(inner)), 1e-280)
+    root = np.linalg.cholesky(inner + 1e-10 * size * np.eye(len(inner)))
+    change = np.linalg.solve(root, np.linalg.solve(root, told @ along).T)
+    lowest = float(np.linalg.eigvalsh(0.5 * (change + change.T))[0])
+    share = 1.0
+    for _ in range(HALVINGS):
+        if 1.0 + share * lowest > LEAST:
+            break
+        share *= 0.5
+    return share

@@ -12,6 +12,7 @@ from ..bases.empirical import check_size
 from ..kernels import Gaussian, as_kernel
 from ..messages import duration, shown, size
 from ..nystrom.from_gram import smallest
+from ..nystrom.machine import GRAM_ROWS
 from ..nystrom.on_torch import device_of
 from ..privacy.checks import positive
 from . import needs
@@ -144,14 +145,14 @@ def _basis(
     tried = {M: ways(M) for M in sizes}
     M = next((M for M in sizes if any(not limits.beyond(n) for n in tried[M].values())), sizes[-1])
     words = {"gram": "one pass", "rounds": "rounds"}
-    block = min(needs.rows_at_once(M), table.n)
+    block = {"gram": min(GRAM_ROWS, table.n), "rounds": min(needs.rows_at_once(M), table.n)}
     return [
         Route(
             way,
             f"basis of {M} points, {words[way]}",
             need.memory,
             need.seconds,
-            "a block of rows" if cost.device else f"{block:,} rows a core",
+            "a block of rows" if cost.device else f"{block[way]:,} rows a core",
             limits.beyond(need),
             common | {"n_features": M, "lam": "gcv" if lam is None else lam, "solver": way, "device": device},
         )

@@ -23,6 +23,8 @@ from .table import Table
 CHOLESKY, REDUCTION, ORTHOGONAL, DIAGONAL, TRIDIAGONAL = 0.85, 0.5, 0.75, 0.35, 0.15  # speeds beside a matrix product
 EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
 EIGH_ON_DEVICE = {False: 45.0, True: 20.0}  # the same on a GPU, in double and in single precision
+SKINNY = 0.75  # the same for products with a few columns
+SIDE_BY_SIDE = 1.5  # times as long as alone: blocks in work together share memory and caches
 CALL = 1e-5  # seconds of a small product in the banded form, whatever its size
 OF_A_THREAD = 16 << 20  # bytes: blocks of kernel values, and BLAS's own buffers
 OF_A_ROW = 2048  # bytes: vectors, and the first columns of a pivoted factor
@@ -128,7 +130,7 @@ def averaged(table: Table, cost: Cost, n_blocks: int, n_lams: int) -> Need:
         seconds += float(half) * validation * (cost.value(single) + 2.0 * n_lams * T * operation)
     # Rates are those of as many cores as BLAS may use; in the last turn some may have nothing to do.
     turns = math.ceil(n_blocks / at_once) * min(at_once, cost.rates.cores)
-    return Need(memory, memory, turns * seconds)
+    return Need(memory, memory, turns * seconds * (SIDE_BY_SIDE if at_once > 1 else 1.0))
 
 
 def blocks_at_once(rates: Rates, n_blocks: int) -> int:
@@ -153,7 +155,7 @@ def rounds(table: Table, cost: Cost, n_points: int, n_lams: int, n_columns: int)
     M, single, operation = float(n_points), table.single or cost.device, cost.operation(False)
     factors = min(n_lams, max(1, FACTORS[cost.device] // (8 * n_points**2)))
     memory = 8.0 * M * M * (2 + factors) + 8.0 * M * n_columns * (10 + cost.rates.cores) + _of_rows(table, cost)
-    a_pass = table.n * M * (cost.value(single) + 4 * n_columns * operation)
+    a_pass = table.n * M * (cost.value(single) + 4 * n_columns * operation / SKINNY)
     # As the fit itself does: the more rows a point the preconditioner is made from, the fewer the passes.
     passes = min(times * a_pass + 3 * rows * M**3 / cost.rates.syrk for rows, times in ROUNDS.items())
     first = table.n * M * (cost.value(single) + 2 * (1 + table.targets) * operation)
