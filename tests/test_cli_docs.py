@@ -1,15 +1,14 @@
 """The commands of docs/cli.md do what the page says, in its order."""
 
-import re
-import shlex
 from pathlib import Path
 
 import pyarrow.csv
 
 from cli_cases import call, table_of, write
+from guides import DOCS, commands
 from unpooled.cli import codes
 
-PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+PAGE = DOCS / "cli.md"
 
 
 def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
@@ -18,11 +17,9 @@ def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
     for seed, (name, n) in enumerate(sizes.items()):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write(table_of(n, seed).drop_columns(["w"]), (tmp_path / name).parent, Path(name).name)
-    commands = re.findall(r"^\$ unpooled (.*)$", PAGE.read_text(), re.MULTILINE)
-    assert len(commands) > 15
-    for command in commands:
-        words, _, comment = command.partition("#")
-        call(*shlex.split(words), code=int(comment.split()[-1]) if comment else 0)
+    assert len(commands(PAGE)) > 15
+    for words, code in commands(PAGE):
+        call(*words, code=code)
     predicted = pyarrow.csv.read_csv("predictions.csv")
     assert predicted.column_names == ["id", "stay_predicted"]
     assert not (tmp_path / "few.summary").exists()

@@ -3,9 +3,7 @@
 Server, nodes and apps are processes of their own on this machine; at the end none of them is left.
 """
 
-import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +15,10 @@ pytest.importorskip("flwr")
 
 import unpooled as up
 from federation_processes import Marked, free_ports
+from guides import DOCS, blocks, shell_script
 from unpooled.federation import StudyRecord, status_of
 
-PAGE = Path(__file__).parent.parent / "docs" / "guides" / "consortium.md"
+PAGE = DOCS / "guides" / "consortium.md"
 HOSPITALS = ["cleveland", "hungarian", "va"]
 
 pytestmark = [
@@ -31,10 +30,9 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guide")
-    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks(PAGE, "sh")) == 8
     port = free_ports(4)
-    script = "".join(blocks).replace("8000", str(port)).replace("8003", str(port + 3))
+    script = shell_script(PAGE).replace("8000", str(port)).replace("8003", str(port + 3))
     processes = Marked()
     try:
         code, said = processes.bash(script, folder, timeout=900)

@@ -77,6 +77,52 @@ def test_plans_are_tables_and_lists():
         assert "why" not in repr(own)
 
 
+def test_a_path_is_a_line_and_a_table_with_the_choice_marked():
+    taken = {
+        "spectral": "28 λ from 1e-09 to 1, loo takes ",
+        "second order": "λ from ",
+        "averaged": "1 blocks tried with ",
+    }
+    for kind, words in taken.items():
+        path = models()[kind].path_
+        assert words in repr(path)
+        assert len(repr(path)) < 120
+        html = path._repr_html_()
+        page = Page(html)
+        assert html.count("<td>taken</td>") == 1
+        assert len(page.all("tr")) == 1 + len(path.n_blocks if kind == "averaged" else path)
+
+
+def test_a_descent_shows_the_best_iteration_of_every_scale():
+    path = models()["correntropy"].path_
+    page = Page(path._repr_html_())
+    assert len(page.all("tr")) == 1 + len(path.scales)
+    assert f"{path.n_iter[-1]:,}" in repr(path)
+    given = up.CorrentropyRegressor(scale=1.0, n_iter=8).fit(*rows(60, 1)).path_
+    assert "nothing tried" in repr(given)
+    assert len(Page(given._repr_html_()).all("tr")) == 1 + len(given)
+
+
+def test_the_table_of_a_path_computes_nothing():
+    X, y = rows(60, 1)
+    path = up.SpectralRegressor(up.kernels.Gaussian(1.0), center=True).fit(X, y).path_
+    path.freedom[3] = np.nan  # as a choice in single precision leaves it
+    assert Page(path._repr_html_()).words.count("nan") == 0
+    assert np.isnan(path.freedom[3])
+
+
+def test_candidates_a_log_and_a_ledger_fit_on_a_line(tmp_path):
+    sums = sum(summaries(1).values())
+    with pytest.warns(UserWarning, match="public rows"):
+        candidates = up.SummaryRegressor(center=True).fit_summary(sums).candidates()
+    assert repr(candidates).startswith(f"Candidates({len(candidates.lam)} λ from ")
+    assert repr(up.site.Log(tmp_path / "a.jsonl")) == f"Log({str(tmp_path / 'a.jsonl')!r})"
+    ledger = up.privacy.Ledger.create(tmp_path / "a.ledger", epsilon=1.0, delta=1e-6, dataset=BAD[0])
+    page = Page(ledger._repr_html_())
+    assert page.all("script") == []
+    assert BAD[0] in page.words
+
+
 def test_names_are_escaped_wherever_they_show():
     X, y = rows(60, 1, BAD)
     y.name = BAD[0]

@@ -27,7 +27,16 @@ class ChainGrown(ChainError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: what happened (``event``), when, and the hashes that chain it to the line before."""
+    """One line: what happened (``event``), when, and the hashes that chain it to the line before.
+
+    Attributes
+    ----------
+    sequence : the number of the line
+    time : in UTC
+    previous : the hash of the line before
+    event : what happened
+    sha256 : the hash of this line
+    """
 
     sequence: int
     time: str
@@ -38,7 +47,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a check found: how many entries are in order, the hash of the last of them, and the first thing wrong."""
+    """What a check found: how many entries are in order, the hash of the last of them, and the first thing wrong.
+
+    Attributes
+    ----------
+    count : entries in order
+    head : the hash of the last of them
+    line : the first line that is wrong, or None
+    problem : what is wrong there, or None
+    """
 
     count: int
     head: str
@@ -66,6 +83,9 @@ class Chain:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
 
     def append(self, event: Mapping[str, Any], after: str | None = None) -> Entry:
         """Add an entry, on disk before this returns; a ChainError where the chain so far is broken.

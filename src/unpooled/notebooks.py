@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from typing import Any
+
+import numpy as np
 
 
 class InNotebooks:
@@ -17,6 +21,69 @@ class InNotebooks:
         if "text/html" in bundle:
             bundle["text/html"] += told(self)
         return bundle
+
+
+class Tried(ABC):
+    """What was tried and taken: a line as text, in notebooks a table, the choice marked.
+
+    Put before the fields of a dataclass that makes no ``repr`` of its own.
+    """
+
+    @abstractmethod
+    def _line(self) -> str:
+        """How much was tried, and what was taken."""
+
+    @abstractmethod
+    def _columns(self) -> Mapping[str, np.ndarray]:
+        """The columns of the table, of one length; NaN leaves a cell empty."""
+
+    def _taken(self) -> Collection[int]:
+        """The rows of the table that were taken."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._line()})"
+
+    def _repr_html_(self) -> str:
+        from .reports import html
+
+        columns, taken = self._columns(), self._taken()
+        cells = zip(*columns.values())
+        rows = [[*map(_cell, row), "taken" if i in taken else ""] for i, row in enumerate(cells)]
+        return html.paragraph(repr(self)) + html.table([*columns, ""], rows)
+
+
+class TriedLam(Tried):
+    """The same for a path of λ."""
+
+    lam: np.ndarray
+    index: np.ndarray
+    criterion_name: str
+
+    @abstractmethod
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        """Degrees of freedom (L,), and scores (L,) or (L, T), as far as they are known without more work."""
+
+    def _line(self) -> str:
+        taken = ", ".join(f"{value:.3g}" for value in np.unique(self.lam[self.index]))
+        ends = f"{self.lam.min():.3g} to {self.lam.max():.3g}"
+        return f"{len(self.lam)} λ from {ends}, {self.criterion_name} takes {taken}"
+
+    def _columns(self) -> Mapping[str, np.ndarray]:
+        freedom, scores = self._known()
+        columns = {"λ": self.lam, "degrees of freedom": freedom}
+        several = scores.reshape(len(self.lam), -1).T
+        names = (
+            [self.criterion_name] if scores.ndim == 1 else [f"{self.criterion_name} {t}" for t in range(len(several))]
+        )
+        return columns | dict(zip(names, several))
+
+    def _taken(self) -> Collection[int]:
+        return set(self.index.tolist())
+
+
+def _cell(value: Any) -> str:
+    return "" if np.isnan(value) else f"{value:.4g}"
 
 
 def told(estimator: Any) -> str:

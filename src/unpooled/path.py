@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from . import threads
 from .arrays import Array, eps, is_foreign, namespace
 from .filters import Floats
+from .notebooks import TriedLam
 from .predictors import KernelExpansion
 from .solvers.fit import Problem
 from .solvers.paths import path_coefficients, path_scores
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass
-class Path:
+@dataclass(repr=False)
+class Path(TriedLam):
     """The regularisation path. Arrays run along λ in the order of the grid.
 
     Attributes
@@ -32,18 +33,21 @@ class Path:
     criterion_name : "loo", "gcv" or "cv"
     exact : False where leave-one-out is the shortcut that is exact for Tikhonov alone
     iterations : (L,) the number of iterations λ stands for, or None
+    index : (T,) for every target the position of its λ
+    scored, freedom : ``criterion`` and ``df`` as the fit left them, NaN where they were not computed
+    problem, coefs, intercepts : what was fitted, and the coefficients of every λ where the fit needed them
     """
 
     lam: Floats
-    scored: Floats = field(repr=False)  #: the criterion as the fit left it, NaN where it was not computed
-    freedom: Floats = field(repr=False)  #: the degrees of freedom likewise
+    scored: Floats  #: the criterion as the fit left it, NaN where it was not computed
+    freedom: Floats  #: the degrees of freedom likewise
     criterion_name: str
     exact: bool
     iterations: np.ndarray | None
     index: np.ndarray  #: for every target the position of its λ
-    problem: Problem | None = field(default=None, repr=False)  #: what was fitted; a model from a file has none
-    coefs: Array | None = field(default=None, repr=False)
-    intercepts: Array | None = field(default=None, repr=False)
+    problem: Problem | None = None  #: what was fitted; a model from a file has none
+    coefs: Array | None = None
+    intercepts: Array | None = None
 
     @property
     def criterion(self) -> Floats:
@@ -64,6 +68,9 @@ class Path:
             scores = path_scores(self.problem, self.lam, self.criterion_name)
         self.scored = scores.criterion[:, 0] if self.scored.ndim == 1 else scores.criterion
         self.freedom = scores.df
+
+    def _known(self) -> tuple[Floats, Floats]:
+        return self.freedom, self.scored
 
     def __len__(self) -> int:
         return len(self.lam)

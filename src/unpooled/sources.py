@@ -54,6 +54,7 @@ def _labeled(
             raise ValueError("requires y to be passed, but the target y is None")
         source = _stream(X, y, sample_weight, sites)
         source.site_labels = site_labels("sites", source.site_labels, source.n_rows)
+        source.target_names = _names_of(y)
         _remember(estimator, source)
         return source, source.one_target
     estimator.__dict__.pop("feature_names_in_", None)
@@ -72,7 +73,9 @@ def _labeled(
     if weights is not None and not np.all(weights > 0):
         kept = np.flatnonzero(weights > 0)
         rows, labels = rows.take(kept), None if labels is None else labels[kept]
-    return ArraySource(rows, getattr(estimator, "feature_names_in_", None), labels), one_target
+    source = ArraySource(rows, getattr(estimator, "feature_names_in_", None), labels)
+    source.target_names = _names_of(y)
+    return source, one_target
 
 
 def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, any_size: bool = False) -> Source:
@@ -86,20 +89,30 @@ def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, any_s
         remote: Source = X.open_labeled(owner, y, sample_weight)
         return remote
     if is_stream(X):
-        names = [y] if isinstance(y, str) else list(y) if isinstance(y, (list, tuple)) else []
+        names = _names_of(y)
         source: Source = _stream(_by_name(owner, X, "X", beside=(*names, sample_weight)), y, sample_weight, None)
         _check_width(owner, source)
-        source.target_names = tuple(str(name) for name in names)
+        source.target_names = names
         source.n_outputs = len(names) or (1 if source.one_target else int(y.shape[1]))
         return source
     X, y, weights = named_columns(owner, X, y, sample_weight)
-    named = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
     X = check_X(owner, X, reset=False)
     Y, one_target = check_Y(y, X, any_size)
     found = ArraySource(Rows(X, Y, _given_weights(weights, X)))
     found.one_target, found.n_outputs = one_target, int(Y.shape[1])
-    found.target_names = tuple(str(name) for name in named) if all(isinstance(n, str) and n for n in named) else ()
+    found.target_names = _names_of(y)
     return found
+
+
+def _names_of(y: Any) -> tuple[str, ...]:
+    """What labels are called, by the columns they are named as or by the frame that holds them; else nothing."""
+    if isinstance(y, (str, list, tuple)):
+        named = [y] if isinstance(y, str) else list(y)
+    elif is_dask(y):  # whose arrays have names that Dask made up
+        named = []
+    else:
+        named = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
+    return tuple(named) if all(isinstance(name, str) and name for name in named) else ()
 
 
 def open_unlabeled(X: Any, y: Any, sample_weight: Any) -> Source:

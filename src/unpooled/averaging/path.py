@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..filters import Floats
+from ..notebooks import Tried
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass
-class BlockPath:
+@dataclass(repr=False)
+class BlockPath(Tried):
     """Scores on the validation halves.
 
     Attributes
@@ -31,6 +32,25 @@ class BlockPath:
     criterion: Floats
     chosen: int
     index: np.ndarray
+
+    def _line(self) -> str:
+        tried = ", ".join(map(str, self.n_blocks.tolist()))
+        each = f" with {self.criterion.shape[1]} candidates each" if self.candidates else ""
+        taken = [
+            f"{name} {', '.join(f'{v:.3g}' for v in np.unique(values[self.index]))}"
+            for name, values in self.candidates.items()
+        ]
+        return f"{tried} blocks tried{each}, taken {', '.join([str(self.n_blocks[self.chosen]), *taken])}"
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """The best candidate of each number of blocks, by the mean over targets."""
+        scores = self.criterion if self.criterion.ndim == 2 else self.criterion.mean(axis=2)
+        best = np.argmin(scores, axis=1)
+        columns = {"blocks": self.n_blocks} | {name: values[best] for name, values in self.candidates.items()}
+        return columns | {"score": scores[np.arange(len(best)), best]}
+
+    def _taken(self) -> tuple[int]:
+        return (int(self.chosen),)
 
     @property
     def lam(self) -> Floats:

@@ -9,12 +9,13 @@ import numpy as np
 
 from ..arrays import Array, namespace
 from ..kernels.base import Kernel
+from ..notebooks import Tried
 from ..path import check_rows
 from ..predictors import KernelExpansion
 
 
-@dataclass
-class DescentPath:
+@dataclass(repr=False)
+class DescentPath(Tried):
     """The descent at its chosen scale, at powers of √2 up to the last iteration, and the scores of what was tried.
 
     Attributes
@@ -23,17 +24,35 @@ class DescentPath:
     scales : (S, T) the scales tried, or None where nothing was chosen
     tried : (I,) the iterations tried
     score : (S, I), or (S, I, T) for several targets: the mean bounded loss of rows left out, smaller is better
+    one_target : whether labels came as a vector
+    kernel, points, coefs, intercepts : the functions after every iteration kept; a model from a file has none of them
     """
 
     n_iter: np.ndarray
-    one_target: bool = field(repr=False)
-    scales: np.ndarray | None = field(default=None, repr=False)
-    tried: np.ndarray | None = field(default=None, repr=False)
-    score: np.ndarray | None = field(default=None, repr=False)
-    kernel: Kernel | None = field(default=None, repr=False)  #: a model from a file has none, and none of what follows
-    points: Array | None = field(default=None, repr=False)
-    coefs: list[Array] = field(default_factory=list, repr=False)  #: (N, T) for every iteration kept
-    intercepts: list[Array] = field(default_factory=list, repr=False)  #: (T,) likewise
+    one_target: bool
+    scales: np.ndarray | None = None
+    tried: np.ndarray | None = None
+    score: np.ndarray | None = None
+    kernel: Kernel | None = None  #: a model from a file has none, and none of what follows
+    points: Array | None = None
+    coefs: list[Array] = field(default_factory=list)  #: (N, T) for every iteration kept
+    intercepts: list[Array] = field(default_factory=list)  #: (T,) likewise
+
+    def _line(self) -> str:
+        kept = f"{len(self.n_iter)} iterations kept, up to {self.n_iter[-1]:,}"
+        tried = "nothing tried" if self.tried is None or self.scales is None else f"{len(self.scales)} scales tried"
+        return f"{kept}; {tried}"
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """The best iteration of every scale."""
+        if self.score is None or self.scales is None or self.tried is None:
+            return {"iterations": self.n_iter}
+        columns: dict[str, np.ndarray] = {}
+        for t, scores in enumerate(np.moveaxis(self.score.reshape(len(self.scales), len(self.tried), -1), 2, 0)):
+            end = "" if self.one_target else f" {t}"
+            best = {"scale": self.scales[:, t], "best iteration": self.tried[scores.argmin(1)], "score": scores.min(1)}
+            columns |= {name + end: values for name, values in best.items()}
+        return columns
 
     def __len__(self) -> int:
         return len(self.n_iter)

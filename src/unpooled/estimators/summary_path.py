@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import Array
 from ..bases.maps import RowMap
 from ..filters import Floats
+from ..notebooks import TriedLam
 from ..path import check_rows
 from ..predictors import BasisPredictor
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass
-class SummaryPath:
+@dataclass(repr=False)
+class SummaryPath(TriedLam):
     """What every λ of the grid scored, and what it predicts.
 
     Attributes
@@ -31,13 +32,16 @@ class SummaryPath:
     """
 
     lam: Floats
-    criterion: Floats = field(repr=False)
-    df: Floats = field(repr=False)
+    criterion: Floats
+    df: Floats
     criterion_name: str
     index: np.ndarray
-    map: RowMap | None = field(default=None, repr=False)
-    coef: Floats | None = field(default=None, repr=False)  #: (L, m, T), of the map
-    intercept: Floats | None = field(default=None, repr=False)
+    map: RowMap | None = None
+    coef: Floats | None = None  #: (L, m, T), of the map
+    intercept: Floats | None = None
+
+    def _known(self) -> tuple[Floats, Floats]:
+        return self.df, self.criterion
 
     def __len__(self) -> int:
         return len(self.lam)

@@ -36,7 +36,16 @@ class _LedgerChain(Chain):
 
 @dataclass(frozen=True)
 class Charge:
-    """One charge of the ledger, and whether what it paid for has left."""
+    """One charge of the ledger, and whether what it paid for has left.
+
+    Attributes
+    ----------
+    number : that of its line in the ledger
+    time : in UTC
+    purpose : what it was for
+    events : what it cost
+    released : whether it has left
+    """
 
     number: int
     time: str
@@ -49,6 +58,13 @@ class Reservation:
     """Budget that is spent, for a release still to be made.
 
     As a context manager it is committed at the end of the block; after an exception it stays charged and unreleased.
+
+    Parameters
+    ----------
+    ledger : whose budget it is
+    number : of the charge
+    events : what it cost
+    purpose : what it is for
     """
 
     def __init__(self, ledger: Ledger, number: int, events: tuple[Event, ...], purpose: str) -> None:
@@ -72,10 +88,14 @@ class Reservation:
 
 
 class Ledger:
-    """The ledger in a file that :meth:`create` made; processes may use one file at the same time.
+    """The ledger in a file that :meth:`Ledger.create` made; processes may use one file at the same time.
 
     Two things cannot be seen in the file alone: that its last lines were cut off, and that all of it was written anew.
     Whoever wants to see these too notes the head elsewhere, and gives it to :meth:`verify`.
+
+    Parameters
+    ----------
+    path : the file
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -155,6 +175,11 @@ class Ledger:
             f"<Ledger of {self.dataset!r} in {self.path}: ε = {self.spent():.4g} of {self.epsilon:g} spent "
             f"at δ = {self.delta:g}, in {len(self.charges())} charges>"
         )
+
+    def _repr_html_(self) -> str:
+        from ..reports import html
+
+        return html.literal(str(self))
 
     def __str__(self) -> str:
         charges = self.charges()

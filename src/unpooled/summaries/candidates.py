@@ -34,22 +34,43 @@ from .summary import from_arrays, is_digest, to_arrays
 CENTERINGS = ("none", "rows", "public")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Candidates:
-    """Models for every λ of a grid, in a form in which a site can score them. Made of sums, like any model."""
+    """Models for every λ of a grid, in a form in which a site can score them. Made of sums, like any model.
+
+    Attributes
+    ----------
+    basis : the digest of the basis
+    lam : (L,) the grid
+    g : (L, r) the filter at the eigenvalues, for every λ
+    coef : (L, M, T) the coefficients a_λ
+    shift : (M,) m, at which features are centred
+    y_mean : (T,) ȳ
+    vectors : (M, r) the eigenvectors that ``g`` belongs to; None where they are the features' axes
+    weight : W, the weight of all rows
+    centering : "none", "rows" or "public"
+    own : whether C is the rows' own, and not the public sample's
+    targets : the names of the labels, where they have any
+    question : SHA-256 over what the models were made from
+    """
 
     basis: str  #: the digest of the basis
     lam: np.ndarray  #: (L,)
-    g: np.ndarray = field(repr=False)  #: (L, r)
-    coef: np.ndarray = field(repr=False)  #: (L, M, T)
-    shift: np.ndarray = field(repr=False)  #: (M,)
-    y_mean: np.ndarray = field(repr=False)  #: (T,)
-    vectors: np.ndarray | None = field(repr=False)  #: (M, r)
+    g: np.ndarray  #: (L, r)
+    coef: np.ndarray  #: (L, M, T)
+    shift: np.ndarray  #: (M,)
+    y_mean: np.ndarray  #: (T,)
+    vectors: np.ndarray | None  #: (M, r)
     weight: float
     centering: str
     own: bool
     targets: tuple[str, ...] = ()
     question: str = ""  #: SHA-256 over what the models were made from; unlike them it has no rounding of its own
+
+    def __repr__(self) -> str:
+        of = f", targets={self.targets}" if self.targets else ""
+        ends = f"{self.lam.min():.3g} to {self.lam.max():.3g}"
+        return f"Candidates({len(self.lam)} λ from {ends}, basis={self.basis[:12]!r}{of})"
 
     @classmethod
     def of(cls, digest: str, system: System, found: Solutions, targets: tuple[str, ...], how: str = "") -> Candidates:
@@ -169,7 +190,15 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidate
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums of squared leave-one-out errors of candidates over a site's rows. Scores of the same candidates add."""
+    """Sums of squared leave-one-out errors of candidates over a site's rows. Scores of the same candidates add.
+
+    Attributes
+    ----------
+    candidates : the digest of the candidates
+    n_rows : rows of positive weight
+    sums : "weight" and "square" (L, T), to twice double precision
+    question : that of the candidates
+    """
 
     candidates: str  #: their digest
     n_rows: int
