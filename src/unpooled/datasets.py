@@ -10,7 +10,17 @@ import numpy as np
 
 @dataclass
 class Dataset:
-    """Rows, labels and their names; ``fold`` deals the rows into ten folds."""
+    """Rows, labels and their names; ``fold`` deals the rows into ten folds.
+
+    Attributes
+    ----------
+    X : (N, d)
+    y : (N,)
+    fold : (N,) whole numbers from 0 to 9
+    feature_names : one a column of X
+    target : what y is, with its unit
+    source : where the data are from, and their licence
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -25,7 +35,13 @@ class Dataset:
 
 @dataclass(repr=False)
 class SiteDataset(Dataset):
-    """A data set that was gathered at several sites; ``sites`` names that of each row."""
+    """A data set that was gathered at several sites; ``sites`` names that of each row.
+
+    Attributes
+    ----------
+    X, y, fold, feature_names, target, source : as in :class:`Dataset`
+    sites : (N,) names
+    """
 
     sites: np.ndarray
 

@@ -240,7 +240,12 @@ _BY_NAME: dict[str, type[Filter]] = {
 
 
 def as_filter(filter: Any) -> Filter:
-    """A :class:`Filter` from itself or its name."""
+    """A :class:`Filter` from itself or its name.
+
+    Parameters
+    ----------
+    filter : a Filter, or "tikhonov", "iterated-tikhonov", "cutoff", "landweber" or "nu"
+    """
     if isinstance(filter, Filter):
         return filter
     if isinstance(filter, str) and filter in _BY_NAME:

@@ -91,6 +91,10 @@ class Correntropy(_Scaled):
     """φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ(u) = u·exp(-u²/(2σ²)): a gross outlier pushes not at all (paper 003, (2)).
 
     sup|ψ| = σ/√e, at |u| = σ, whatever the labels are. σ → ∞ is least squares. Also called the Welsch loss.
+
+    Parameters
+    ----------
+    scale : σ, a positive number or an array of them; infinite is least squares
     """
 
     def value(self, u: Array) -> Array:
@@ -113,7 +117,12 @@ class Correntropy(_Scaled):
 
 
 class Huber(_Scaled):
-    """u²/2 for |u| ≤ c, then c|u| - c²/2; ψ(u) = u clipped to [-c, c]. Convex; sup|ψ| = c."""
+    """u²/2 for |u| ≤ c, then c|u| - c²/2; ψ(u) = u clipped to [-c, c]. Convex; sup|ψ| = c.
+
+    Parameters
+    ----------
+    scale : c, a positive number or an array of them; infinite is least squares
+    """
 
     def value(self, u: Array) -> Array:
         psi = self.derivative(u)
@@ -135,7 +144,13 @@ _BY_NAME: dict[str, type[Loss]] = {"squared": Squared, "correntropy": Correntrop
 
 
 def as_loss(loss: Any, scale: Any = None) -> Loss:
-    """A :class:`Loss` from itself or its name, with the given scale."""
+    """A :class:`Loss` from itself or its name, with the given scale.
+
+    Parameters
+    ----------
+    loss : a Loss, or "squared", "correntropy" or "huber"
+    scale : of a loss given by its name, where it has one; None is 1
+    """
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str) and loss in _BY_NAME:

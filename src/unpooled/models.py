@@ -48,6 +48,11 @@ def save(model: Savable, path: files.PathLike) -> None:
 
     What predicting needs is kept, with the choice of λ and its scores; the coefficients of the other λ are not,
     nor a splitter given as ``cv``.
+
+    Parameters
+    ----------
+    model : a fitted estimator of this package
+    path : the file to write; it appears whole or not at all
     """
     header, arrays = _parts(model, "saved")
     files.write(path, "model", header, arrays)
@@ -67,7 +72,12 @@ def _parts(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.ndar
 
 
 def load(path: files.PathLike) -> Any:
-    """The fitted model in a file that :func:`save` wrote; a damaged or foreign file is an error that says so."""
+    """The fitted model in a file that :func:`save` wrote; a damaged or foreign file is an error that says so.
+
+    Parameters
+    ----------
+    path : the file
+    """
     header, arrays = files.read(path, "model")
     name = header.get("class")
     if not isinstance(name, str) or name not in _CLASSES:

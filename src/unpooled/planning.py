@@ -40,7 +40,17 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Plan:
-    """Predicted R² against ε. ``ceiling`` is what no method could exceed: the share of the labels that is signal."""
+    """Predicted R² against ε. ``ceiling`` is what no method could exceed: the share of the labels that is signal.
+
+    Attributes
+    ----------
+    n : records
+    delta : δ of every line
+    ceiling : the share of the labels' variance that is signal
+    n_features : features of the basis
+    n_public : public rows; 0 where there were none
+    predictions : one for every ε, with ``epsilon``, ``rough``, ``usual``, ``smooth`` and ``rounds``
+    """
 
     n: int
     delta: float
@@ -125,12 +135,16 @@ def plan(
     n : number of rows there will be; or the rows themselves, or where they are
     public : public rows without labels; without them inputs are taken to be of the standard normal law in ``n_inputs``
         columns, which is a guess. After rows: their labels, or the name of their column.
+    epsilon, delta : of privacy: one ε or several, None is five from 0.1 to 10; and δ
+    label_bound : of privacy: c or None; labels are taken to spread over 0.3 c
     kernel : as for the regressors
-
-    *Of memory and time:*
-
-    d, targets, dtype : features, labels and precision of rows that are given by their number
+    explained : of privacy: the share of the labels' variance that a function of the inputs could explain
+    sites : of privacy: sites that add all of the noise each (``noise="site"``)
+    n_inputs : of privacy: the number of inputs, where there are no public rows
+    random_state : draws the made-up targets
+    d : features of rows that are given by their number
     y : labels, or the name of their column
+    targets, dtype : columns of labels, and precision, of rows that are given by their number
     lam : the λ of the fit; None if it is to be chosen
     n_features : the points of a basis; None takes as many as pay and fit
     memory : bytes, or text such as "8 GB", that a fit may take beside its rows; None is what is free, the quota of a
@@ -138,13 +152,6 @@ def plan(
     time : seconds that it may take; None is 300
     device : as for :class:`NystromRegressor`
     rates : those of another machine, which a plan made there has as ``.rates``; None measures them, once a process
-
-    *Of privacy:*
-
-    epsilon, delta : one ε or several
-    label_bound : c or None; labels are taken to spread over 0.3 c
-    explained : the share of the labels' variance that a function of the inputs could explain
-    sites : sites that add all of the noise each (``noise="site"``)
 
     Examples
     --------

@@ -23,6 +23,13 @@ class KernelExpansion:
 
     ``coef`` has shape (N, T), ``intercept`` (T,). Rows are predicted a block at a time and points taken a tile at a
     time, so memory stays at a few tiles however many rows come and however many points there are.
+
+    Attributes
+    ----------
+    kernel : the kernel K, its parameters numbers
+    points : (N, d) the x_i
+    coef : (N, T) the c_i
+    intercept : (T,) b
     """
 
     kernel: Kernel
@@ -103,6 +110,12 @@ class BasisPredictor:
     """f(x) = cᵀr(x) + b with the map r of a basis: kernel functions at its points, or its waves.
 
     A function aᵀφ + b in the span of φ = Aᵀr has c = A a, so predicting costs no product with A.
+
+    Attributes
+    ----------
+    map : the map r of a basis
+    coef : (m, T)
+    intercept : (T,)
     """
 
     map: RowMap

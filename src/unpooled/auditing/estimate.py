@@ -41,7 +41,9 @@ class LowerBound:
     ----------
     epsilon : holds whatever the mechanism is; 0 where the runs show nothing
     gaussian_epsilon, mu : hold if the mechanism is μ-Gaussian private
+    delta : the δ that they are for
     runs : on each of the two data sets
+    confidence : of each bound
     """
 
     epsilon: float

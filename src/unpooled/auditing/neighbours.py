@@ -51,8 +51,11 @@ def worst_neighbours(
     Parameters
     ----------
     noiseless : X and y to the numbers that would get noise
+    n_rows, n_inputs : the size of X
+    label_bound : c
     spread : the standard deviation of inputs at the start
     starts, steps : how many pairs are tried at random, and then uphill
+    seed : of the search
     """
     rng = np.random.default_rng(seed)
     scale = np.append(np.full(n_inputs, spread), label_bound)

@@ -17,6 +17,17 @@ class Audited:
     """One line: ``found`` is the lower bound that decides, ``found_if_gaussian`` the one that assumes more.
 
     ``attainable`` is the largest bound that so many runs can show: that of outputs without any noise.
+
+    Attributes
+    ----------
+    name : of the mechanism
+    fault : whether it is a planted one, that must be caught
+    epsilon, delta : what is claimed
+    found : the lower bound on ε that decides
+    found_if_gaussian : the one that holds if the mechanism is Gaussian
+    runs : on each of the two data sets
+    attainable : the largest bound that so many runs can show
+    note : a remark
     """
 
     name: str
@@ -62,7 +73,7 @@ class Audited:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As :data:`HEADS` has them."""
+        """As the table shows them, in the order of its columns."""
         numbers = (f"{self.epsilon:.4g}", f"{self.delta:.4g}", f"{self.found:.2f}", f"{self.found_if_gaussian:.2f}")
         return (self.name, *numbers, f"{self.runs:,}", self.verdict)
 

@@ -14,7 +14,12 @@ _CLASSES = {cls.__name__: cls for cls in (CosineFeatures, EmpiricalFeatures, Ran
 
 
 def load(path: files.PathLike) -> Basis:
-    """The basis in a file that :meth:`Basis.save` wrote; a damaged or foreign file is an error that says so."""
+    """The basis in a file that :meth:`Basis.save` wrote; a damaged or foreign file is an error that says so.
+
+    Parameters
+    ----------
+    path : the file
+    """
     header, arrays = files.read(path, "basis")
     cls = _CLASSES.get(str(header.get("class")))
     if cls is None:

@@ -43,7 +43,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     """
 
     def fit(self, U: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn the basis from the public rows ``U``; labels are not looked at."""
+        """Learn the basis from the public rows ``U``, weighed by ``sample_weight``; labels ``y`` are not looked at."""
         from ..inputs import check_weights
 
         self.__dict__.pop("feature_names_in_", None)
@@ -221,7 +221,13 @@ _alive: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDictionary()
 
 
 def find(digest: str, folders: list[Path]) -> Basis | None:
-    """The basis of that digest: one alive in this process, or one of the .basis files in the folders."""
+    """The basis of that digest: one alive in this process, or one of the .basis files in the folders.
+
+    Parameters
+    ----------
+    digest : of the basis
+    folders : where .basis files are looked for, in this order
+    """
     from . import load
 
     if (basis := _alive.get(digest)) is not None:

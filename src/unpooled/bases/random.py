@@ -77,6 +77,16 @@ class CosineFeatures(RandomFeatures):
     and whatever is proved with its bound is proved with one that is larger by √2. They are here to reproduce paper 004.
     The rotation to the public sample's covariance changes neither norms nor angles, so descent from zero and noise
     that is alike in all directions do not feel it.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        A stationary kernel; None is ``Gaussian("median")``.
+    n_features : int, default 500
+    seed : int, default 0
+        Draws the waves.
+    standardize : bool, default False
+        Bring every input to the mean and standard deviation it has on the public sample.
     """
 
     def _draw(self, kernel: Kernel, M: int, d: int, rng: np.random.Generator) -> CosineMap:

@@ -17,7 +17,14 @@ from ..arrays import Array, namespace, take_rows
 
 @dataclass
 class Rows:
-    """Labeled rows in memory: X (n, d), Y (n, T), weights (n,) or None. Unlabeled rows have no Y."""
+    """Labeled rows in memory: X (n, d), Y (n, T), weights (n,) or None. Unlabeled rows have no Y.
+
+    Attributes
+    ----------
+    X : (n, d)
+    Y : (n, T), or None
+    weights : (n,), or None
+    """
 
     X: Array
     Y: Array | None = None
@@ -114,7 +121,14 @@ class Slice:
 
 @dataclass
 class Block:
-    """The labeled rows of one site, D_j, and its unlabeled rows."""
+    """The labeled rows of one site, D_j, and its unlabeled rows.
+
+    Attributes
+    ----------
+    name : of the site
+    labeled : slices of pieces
+    unlabeled : the same of rows without labels
+    """
 
     name: str
     labeled: list[Slice]
@@ -163,7 +177,15 @@ def _loaded(slices: list[Slice]) -> list[Slice]:
 
 
 class Source:
-    """Pieces with rows numbered through, labels of sites where there are any, and names of the features."""
+    """Pieces with rows numbered through, labels of sites where there are any, and names of the features.
+
+    Parameters
+    ----------
+    pieces : what is read at once: ``n_rows`` each, and ``read(rows)``
+    n_features : columns of X
+    names : of the features, or None
+    site_labels : the site of every row, or None
+    """
 
     streamed = False  #: True where reading a row costs reading its piece
     weighted = False  #: True where a stream has weights, which only reading tells

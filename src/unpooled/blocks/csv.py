@@ -44,6 +44,12 @@ class Csv:
     """A CSV file with a line of column names, plain or gzipped, for ``fit``.
 
     ``features`` names the columns of X; None takes every column that is not the target, the weight or the site.
+
+    Parameters
+    ----------
+    path : the file
+    features : names of columns, or None
+    delimiter : one character
     """
 
     path: str | Path

@@ -19,6 +19,11 @@ class Parquet:
     """A Parquet file or a folder of them, for ``fit``.
 
     ``features`` names the columns of X; None takes every column that is not the target, the weight or the site.
+
+    Parameters
+    ----------
+    path : the file or the folder
+    features : names of columns, or None
     """
 
     path: str | Path

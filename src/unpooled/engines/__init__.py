@@ -12,7 +12,12 @@ __all__ = ["BlockError", "Engine", "Processes", "Threads", "as_engine"]
 
 
 def as_engine(engine: Any) -> Engine:
-    """An engine from itself, its name ("threads", "processes", "dask"), a Dask client, a cluster or its address."""
+    """An engine from itself, its name ("threads", "processes", "dask"), a Dask client, a cluster or its address.
+
+    Parameters
+    ----------
+    engine : any of these; None is "threads"
+    """
     if engine is None or (isinstance(engine, str) and engine == "threads"):
         return Threads()
     if isinstance(engine, Engine):

@@ -53,10 +53,11 @@ class Engine(ABC):
         label: str = "",
         verbose: int = 0,
     ) -> Any:
-        """``combine`` of fn(part, *args) over all parts.
+        """``combine`` of ``fn(part, *args)`` over all parts.
 
         At most ``at_once`` parts are in work together (None: as many as there are workers). A part that fails
-        raises :class:`BlockError`; no partial result is ever returned.
+        raises :class:`BlockError`; no partial result is ever returned. ``label`` stands before the progress that
+        ``verbose`` shows.
         """
 
     def close(self) -> None:  # noqa: B027 - most engines hold nothing open

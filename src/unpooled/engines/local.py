@@ -16,7 +16,12 @@ from .progress import Progress
 
 
 class Threads(Engine):
-    """Blocks on the threads of this process, which share its arrays."""
+    """Blocks on the threads of this process, which share its arrays.
+
+    Parameters
+    ----------
+    n_workers : threads; None is one a core
+    """
 
     def __init__(self, n_workers: int | None = None) -> None:
         self._n_workers = _checked_workers(n_workers) or threads.cores()
@@ -69,6 +74,11 @@ class Processes(Engine):
     """Blocks on processes of this machine, or on what ``joblib.parallel_config`` names (Ray, Spark).
 
     A worker that dies is replaced and its parts are done again, ``retries`` times.
+
+    Parameters
+    ----------
+    n_workers : processes; None is one a core
+    retries : how often the parts of a dead worker are done again
     """
 
     def __init__(self, n_workers: int | None = None, retries: int = 2) -> None:

@@ -161,6 +161,14 @@ class AveragedRegressor(InNotebooks, RegressorMixin, OnEngine):
 
         ``unlabeled`` rows make the fit semi-supervised. They belong to the sites of ``unlabeled_sites``; without it
         they are dealt to the blocks in proportion to their rows.
+
+        Parameters
+        ----------
+        X, y : arrays, frames, a path to Parquet or CSV (then ``y`` names the column), a Dask collection
+        sites : a label a row, or the name of a column
+        unlabeled : rows without labels
+        unlabeled_sites : a label for each of those
+        sample_weight : one a row; weights count as repeated rows
         """
         self._check_parameters()
         self._forget()
@@ -204,6 +212,11 @@ class AveragedRegressor(InNotebooks, RegressorMixin, OnEngine):
 
         f̄ is projected onto the span of that many kernel functions; ``compression_`` of the new model says what that
         changed.
+
+        Parameters
+        ----------
+        n_points : int
+        random_state : draws the points
         """
         check_is_fitted(self, "predictor_")
         if not isinstance(self.predictor_, KernelExpansion):

@@ -78,11 +78,11 @@ class CorrentropyRegressor(InNotebooks, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    "auto" judges rows left out, and never by plain squares: see :mod:`unpooled.robust`. It holds up to 40 % of gross
+    "auto" judges rows left out, and never by plain squares: see ``unpooled/robust.py``. It holds up to 40 % of gross
     outliers, all on one side if need be, and takes least squares where the labels give no reason not to.
 
     ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, say where
-    x lies and nothing of y: see :mod:`unpooled.solvers.descent`. They are there for averages over many small blocks,
+    x lies and nothing of y: see ``unpooled/solvers/descent.py``. They are there for averages over many small blocks,
     where they lower the bias (paper 002); for one fit by itself inflated labels cost more variance than they save.
 
     Examples
@@ -131,7 +131,15 @@ class CorrentropyRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, unlabeled: Any = None) -> CorrentropyRegressor:
-        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels where there are some."""
+        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels where there are some.
+
+        Parameters
+        ----------
+        X : array or frame of shape (N, d)
+        y : (N,) or (N, T)
+        sample_weight : (N,) non-negative numbers; they count as repeated rows
+        unlabeled : rows without labels
+        """
         X = check_X(self, X, reset=True)
         Y, one_target = check_Y(y, X)
         weights = check_weights(sample_weight, X)

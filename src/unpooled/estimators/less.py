@@ -69,12 +69,16 @@ class LESSRegressor(OnEngine, SpanModel):
         How rounds step.
     tol : float, default 1e-8
         Rounds end when √(rᵀ(C^u+λ)⁻¹r) has fallen to this share of what it was at first.
+    grid : array or None
+        The λ that ``lam="auto"`` chooses from.
     standardize : bool, default False
         Bring every input to the mean and standard deviation it has on the public sample.
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
         Where blocks of rows are worked on.
     random_state : int, default 0
         Draws the points of the basis where the public sample has too many.
+    verbose : int, default 0
+        1 shows progress.
 
     Attributes
     ----------
@@ -137,6 +141,13 @@ class LESSRegressor(OnEngine, SpanModel):
         """Fit to rows ``X`` and labels ``y``, given as to :meth:`Summary.of`; ``public`` holds unlabeled public rows.
 
         ``sites`` holds a label a row; it has no effect on the model, and ``sites_`` reports it.
+
+        Parameters
+        ----------
+        X, y : as :meth:`Summary.of` takes them
+        public : public rows without labels; None takes X
+        sites : a label a row
+        sample_weight : one a row; weights count as repeated rows
         """
         self._check_parameters()
         basis, own = self._learn_basis(X, y, public, sample_weight)

@@ -139,6 +139,11 @@ class PrivateSGDRegressor(PrivateModel):
 
         All arguments are checked and everything is planned before budget is charged, and budget is charged before a
         value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
+
+        Parameters
+        ----------
+        X, y : arrays or frames
+        public : array or frame of rows, or None
         """
         self._check_parameters()
         with contextlib.ExitStack() as paying:

@@ -119,7 +119,14 @@ class SpectralRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SpectralRegressor:
-        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T)."""
+        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T).
+
+        Parameters
+        ----------
+        X : array or frame of shape (N, d); the N×N matrix for "precomputed"
+        y : (N,) or (N, T)
+        sample_weight : (N,) non-negative numbers; they count as repeated rows
+        """
         X = check_X(self, X, reset=True)
         Y, one_target = check_Y(y, X)
         weights = check_weights(sample_weight, X)

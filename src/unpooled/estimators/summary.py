@@ -113,6 +113,12 @@ class SummaryRegressor(SpanModel):
 
         ``scores`` are what sites answered to :meth:`candidates`, added up. ``basis`` is found by the summary itself
         where it lives in this process or lies beside the file.
+
+        Parameters
+        ----------
+        summary : of all rows
+        scores : of the candidates on all rows, where there was a second exchange
+        basis : where it is not found by itself
         """
         if not isinstance(summary, Summary):
             raise ValueError(f"summary must be a Summary, got {shown(summary)}")

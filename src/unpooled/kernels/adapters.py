@@ -25,6 +25,10 @@ def as_kernel(kernel: Any) -> Kernel:
       meaning and defaults, or "precomputed";
     - a kernel of ``sklearn.gaussian_process.kernels``;
     - a function of two matrices that returns a matrix, or of two rows that returns a number.
+
+    Parameters
+    ----------
+    kernel : any of these
     """
     if kernel is None:
         return Gaussian("median")
@@ -91,7 +95,13 @@ def _diagonal_in_blocks(kernel: Kernel, X: Array, rows: int = 64) -> Array:
 
 
 class Pairwise(Kernel):
-    """A kernel of scikit-learn by name, with scikit-learn's defaults: ``sklearn.metrics.pairwise``."""
+    """A kernel of scikit-learn by name, with scikit-learn's defaults: ``sklearn.metrics.pairwise``.
+
+    Parameters
+    ----------
+    metric : "rbf", "poly", "laplacian", "linear", "cosine", "chi2", "sigmoid", ...
+    gamma : positive number, or None for scikit-learn's default
+    """
 
     def __init__(self, metric: str, gamma: float | None = None) -> None:
         self.metric = metric
@@ -127,7 +137,12 @@ class Pairwise(Kernel):
 
 
 class GaussianProcessKernel(Kernel):
-    """A kernel object of ``sklearn.gaussian_process.kernels``, used as it is."""
+    """A kernel object of ``sklearn.gaussian_process.kernels``, used as it is.
+
+    Parameters
+    ----------
+    kernel : the kernel object, its parameters as they are: they are not learned
+    """
 
     by_columns = False  # white noise is on the diagonal of K(X) and in no column K(X, x_p)
 
@@ -149,6 +164,10 @@ class FromFunction(Kernel):
     ``function(X, Z)`` may take two matrices and return the matrix of values, as in ``SVC``, or two rows and
     return a number, as in ``KernelRidge`` (slower: a Python call for every pair). Which of the two it is, is
     found out by trying it on two and three copies of a row. It must be positive semi-definite.
+
+    Parameters
+    ----------
+    function : of two matrices, or of two rows
     """
 
     positive_definite = False  # nobody knows: the solvers look at the matrix
@@ -186,6 +205,10 @@ class Precomputed(Kernel):
     """The kernel matrix itself in place of X: N×N to fit, n×N (new rows against training rows) to predict.
 
     ``columns`` picks those of the N that take part; an estimator sets it where some rows have no weight.
+
+    Parameters
+    ----------
+    columns : numbers of columns, or None for all
     """
 
     by_columns = False

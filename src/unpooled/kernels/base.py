@@ -145,7 +145,12 @@ class _Pair(Kernel):
 
 
 class Sum(_Pair):
-    """K = K₁ + K₂; written ``k1 + k2``."""
+    """K = K₁ + K₂; written ``k1 + k2``.
+
+    Parameters
+    ----------
+    left, right : kernels
+    """
 
     def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
         return {"left": G, "right": G}
@@ -170,7 +175,12 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """K = K₁ · K₂; written ``k1 * k2``."""
+    """K = K₁ · K₂; written ``k1 * k2``.
+
+    Parameters
+    ----------
+    left, right : kernels
+    """
 
     def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
         return {"left": G * self.right(X), "right": G * self.left(X)}
@@ -193,7 +203,13 @@ class Product(_Pair):
 
 
 class Scaled(Kernel):
-    """s·K for a number s > 0; written ``s * k``."""
+    """s·K for a number s > 0; written ``s * k``.
+
+    Parameters
+    ----------
+    scale : s, a positive number
+    kernel : K
+    """
 
     def __init__(self, scale: float, kernel: Kernel) -> None:
         self.scale = scale
@@ -239,7 +255,15 @@ class Scaled(Kernel):
 
 
 def sample_frequencies(kernel: Kernel, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """n frequencies w ∈ ℝ^d with K(x, z) = κ² E cos(wᵀ(x - z)), for a stationary kernel (Bochner)."""
+    """n frequencies w ∈ ℝ^d with K(x, z) = κ² E cos(wᵀ(x - z)), for a stationary kernel (Bochner).
+
+    Parameters
+    ----------
+    kernel : a stationary kernel, or sums, products and scalings of such
+    n : how many
+    d : the dimension of the rows
+    rng : draws them
+    """
     sampler = getattr(kernel, "frequencies", None)
     if sampler is None:
         raise ValueError(

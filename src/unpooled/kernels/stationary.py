@@ -19,6 +19,10 @@ class Stationary(Kernel):
     ``length_scale`` is a positive number, a vector with one positive number a feature, or a word. "median" is the
     median distance between distinct rows of the data the kernel is fitted on. "auto" is a number a feature, chosen with
     the labels by the estimator that the kernel is given to: see :func:`unpooled.choose_length_scales`.
+
+    Parameters
+    ----------
+    length_scale : number, vector, "median" or "auto"
     """
 
     nonnegative = True

@@ -21,12 +21,22 @@ MOST_ATOMS = 2**14  # different sums of ±ε_i that are kept apart
 
 
 def delta(events: Iterable[Event], epsilon: float) -> float:
-    """The δ for which all events together are (ε, δ)-private."""
+    """The δ for which all events together are (ε, δ)-private.
+
+    Parameters
+    ----------
+    events, epsilon : what was released, and ε
+    """
     return _Total.of(events).delta(epsilon)
 
 
 def epsilon(events: Iterable[Event], delta_allowed: float) -> float:
-    """The least ε ≥ 0 for which all events together are (ε, δ)-private; infinite where δ is spent already."""
+    """The least ε ≥ 0 for which all events together are (ε, δ)-private; infinite where δ is spent already.
+
+    Parameters
+    ----------
+    events, delta_allowed : what was released, and δ
+    """
     total = _Total.of(events)
     if total.delta(0.0) <= delta_allowed:
         return 0.0
@@ -36,7 +46,13 @@ def epsilon(events: Iterable[Event], delta_allowed: float) -> float:
 
 
 def mu_left(events: Iterable[Event], epsilon: float, delta_allowed: float) -> float:
-    """The largest μ of a Gaussian event that still fits into (ε, δ) beside these events; zero where none does."""
+    """The largest μ of a Gaussian event that still fits into (ε, δ) beside these events; zero where none does.
+
+    Parameters
+    ----------
+    events : what was released
+    epsilon, delta_allowed : the budget
+    """
     epsilon, delta_allowed = budget(epsilon, delta_allowed)
     total = _Total.of(events)
     if total.delta(epsilon) >= delta_allowed:
@@ -46,7 +62,12 @@ def mu_left(events: Iterable[Event], epsilon: float, delta_allowed: float) -> fl
 
 
 def split(mu: float, shares: Sequence[float]) -> list[float]:
-    """The μ of parts that compose to μ, with μ² split in these proportions."""
+    """The μ of parts that compose to μ, with μ² split in these proportions.
+
+    Parameters
+    ----------
+    mu, shares : μ, and positive numbers
+    """
     total = math.fsum(positive("a share", share) for share in shares)
     return [mu * math.sqrt(share / total) for share in shares]
 

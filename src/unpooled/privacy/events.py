@@ -12,7 +12,12 @@ from .gaussian import rho_of
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise on an answer that one record moves by at most μ standard deviations; ρ = μ²/2 in zCDP."""
+    """Gaussian noise on an answer that one record moves by at most μ standard deviations; ρ = μ²/2 in zCDP.
+
+    Parameters
+    ----------
+    mu : μ = Δ/σ, positive
+    """
 
     mu: float
 
@@ -30,7 +35,12 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Approximate:
-    """Any mechanism that is (ε, δ)-private; δ = 0 where it is pure."""
+    """Any mechanism that is (ε, δ)-private; δ = 0 where it is pure.
+
+    Parameters
+    ----------
+    epsilon, delta : ε ≥ 0 and δ in [0, 1)
+    """
 
     epsilon: float
     delta: float = 0.0

@@ -23,17 +23,31 @@ def log_delta_of(epsilon: float, mu: float) -> float:
     """log δ for the least δ with which N(q, σ²I), q of sensitivity μσ, is (ε, δ)-private; for any real ε.
 
     δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 8).
+
+    Parameters
+    ----------
+    epsilon, mu : any ε, and μ > 0
     """
     return float(log_deltas_of(np.asarray([epsilon], dtype=float), mu)[0])
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """δ(ε) of the Gaussian mechanism with Δ/σ = μ."""
+    """δ(ε) of the Gaussian mechanism with Δ/σ = μ.
+
+    Parameters
+    ----------
+    epsilon, mu : ε ≥ 0 and μ > 0
+    """
     return math.exp(log_delta_of(epsilon, mu))
 
 
 def log_deltas_of(epsilon: np.ndarray, mu: float) -> np.ndarray:
-    """:func:`log_delta_of` for many ε at once."""
+    """:func:`log_delta_of` for many ε at once.
+
+    Parameters
+    ----------
+    epsilon, mu : an array of ε, and μ > 0
+    """
     size = np.abs(epsilon)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         above = _log_deltas(size, mu) if mu > 0 else np.full(size.shape, -np.inf)
@@ -57,7 +71,12 @@ def _log_deltas(epsilon: np.ndarray, mu: float) -> np.ndarray:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The least ε ≥ 0 with which the Gaussian mechanism with Δ/σ = μ is (ε, δ)-private."""
+    """The least ε ≥ 0 with which the Gaussian mechanism with Δ/σ = μ is (ε, δ)-private.
+
+    Parameters
+    ----------
+    mu, delta : μ > 0 and δ in (0, 1)
+    """
     mu, log_delta = positive("mu", mu, zero=True), math.log(probability("delta", delta))
     if log_delta_of(0.0, mu) <= log_delta:
         return 0.0
@@ -65,24 +84,45 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """The largest Δ/σ with which the Gaussian mechanism is (ε, δ)-private."""
+    """The largest Δ/σ with which the Gaussian mechanism is (ε, δ)-private.
+
+    Parameters
+    ----------
+    epsilon, delta : the budget
+    """
     return 1.0 / sigma_for(epsilon, delta)
 
 
 def sigma_for(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """The least σ with which N(q, σ²I), q of sensitivity Δ in ℓ2 norm, is (ε, δ)-private."""
+    """The least σ with which N(q, σ²I), q of sensitivity Δ in ℓ2 norm, is (ε, δ)-private.
+
+    Parameters
+    ----------
+    epsilon, delta : the budget
+    sensitivity : Δ, how far one record moves q
+    """
     epsilon, log_delta = positive("epsilon", epsilon), math.log(probability("delta", delta))
     scale = least(lambda scale: log_delta_of(epsilon, 1.0 / scale) <= log_delta, start=1.0)
     return positive("sensitivity", sensitivity) * scale
 
 
 def rho_of(sensitivity: float, sigma: float) -> float:
-    """ρ = Δ²/(2σ²): the mechanism is ρ-zero-concentrated (Bun and Steinke 2016), and ρ = μ²/2."""
+    """ρ = Δ²/(2σ²): the mechanism is ρ-zero-concentrated (Bun and Steinke 2016), and ρ = μ²/2.
+
+    Parameters
+    ----------
+    sensitivity, sigma : Δ and σ
+    """
     return 0.5 * (positive("sensitivity", sensitivity) / positive("sigma", sigma)) ** 2
 
 
 def compose(mus: Iterable[float]) -> float:
-    """μ of many Gaussian releases together, each free to depend on those before: √Σμ², exactly."""
+    """μ of many Gaussian releases together, each free to depend on those before: √Σμ², exactly.
+
+    Parameters
+    ----------
+    mus : μ of each
+    """
     return math.hypot(*(positive("mu", mu, zero=True) for mu in mus))
 
 

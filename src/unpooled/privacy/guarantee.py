@@ -17,7 +17,13 @@ NEIGHBOURS = "replace one record, n public"
 
 @dataclass(frozen=True)
 class Spent:
-    """One release: what it was for, and what it cost."""
+    """One release: what it was for, and what it cost.
+
+    Attributes
+    ----------
+    purpose : what it was for
+    event : what it cost
+    """
 
     purpose: str
     event: Event

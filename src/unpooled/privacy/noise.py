@@ -149,6 +149,14 @@ def plan(
 
     ``bound`` is a public bound on the numbers; ``inexact``, ``parties`` and ``missing`` are those of
     :class:`GridGaussian`. The grid adds less than two parts in 10⁵ to the noise.
+
+    Parameters
+    ----------
+    size : how many numbers
+    sensitivity : Δ, in ℓ2 norm over all of them
+    mu : what they may cost
+    bound : on the size of each
+    inexact, parties, missing : as in :class:`GridGaussian`
     """
     size, sensitivity, mu = count("size", size), positive("sensitivity", sensitivity), positive("mu", mu)
     parties, missing = count("parties", parties), count("missing", missing, 0)
@@ -167,7 +175,13 @@ def plan(
 
 
 def draw(size: int, scale: float) -> np.ndarray:
-    """Exact samples of the discrete Gaussian on the whole numbers, P(k) ∝ exp(-k²/(2·scale²))."""
+    """Exact samples of the discrete Gaussian on the whole numbers, P(k) ∝ exp(-k²/(2·scale²)).
+
+    Parameters
+    ----------
+    size : how many
+    scale : in steps of the grid
+    """
     return _with_noise(np.zeros(count("size", size), dtype=np.int64), positive("scale", scale))
 
 

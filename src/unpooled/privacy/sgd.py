@@ -29,31 +29,61 @@ __all__ = [
 
 
 def largest_step(kappa: float, lam: float = 0.0) -> float:
-    """2/(κ² + 2λ): up to this step a visit of the same record brings no two weights further apart (lemma 1)."""
+    """2/(κ² + 2λ): up to this step a visit of the same record brings no two weights further apart (lemma 1).
+
+    Parameters
+    ----------
+    kappa : κ, a bound on |φ(x)|
+    lam : λ of a term λ|w|²/2
+    """
     return 2.0 / (positive("kappa", kappa) ** 2 + 2.0 * positive("lam", lam, zero=True))
 
 
 def clipped_gradient(clip: float, kappa: float) -> float:
-    """G = Cκ, a bound on |ψ(u)φ(x)| where the residual is clipped to [-C, C], which is Huber's loss."""
+    """G = Cκ, a bound on |ψ(u)φ(x)| where the residual is clipped to [-C, C], which is Huber's loss.
+
+    Parameters
+    ----------
+    clip, kappa : C, and κ, a bound on |φ(x)|
+    """
     return positive("clip", clip) * positive("kappa", kappa)
 
 
 def squared_gradients(steps: int, step: float, label_bound: float, kappa: float) -> np.ndarray:
-    """G_t = cκ + cκ²√(η(t-1)), t = 1, …, T: a bound on the gradient of the squared loss, for ηκ² ≤ 1 (lemma 3)."""
+    """G_t = cκ + cκ²√(η(t-1)), t = 1, …, T: a bound on the gradient of the squared loss, for ηκ² ≤ 1 (lemma 3).
+
+    Parameters
+    ----------
+    steps, step : T and η
+    label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
+    """
     steps, step = count("steps", steps), _checked_step(step, 1.0 / positive("kappa", kappa) ** 2)
     label_bound = positive("label_bound", label_bound)
     return label_bound * kappa * (1.0 + kappa * np.sqrt(step * np.arange(steps)))
 
 
 def visits(n: int, steps: int, gamma: float) -> float:
-    """q = (T/n)(1 + c_γ): no record of n is drawn more often in T draws, but with probability γ (lemma 4)."""
+    """q = (T/n)(1 + c_γ): no record of n is drawn more often in T draws, but with probability γ (lemma 4).
+
+    Parameters
+    ----------
+    n, steps : records and draws
+    gamma : γ
+    """
     mean = count("steps", steps) / count("n", n)
     excess = 3.0 * math.log(n / probability("gamma", gamma)) / mean
     return mean * (1.0 + max(math.sqrt(excess), excess))
 
 
 def paper(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
-    """Δ of Algorithm 1 of paper 004, mended: 2η(cκ + cκ²√(ηT))√(e q(1+q)), but with probability γ (theorem 1)."""
+    """Δ of Algorithm 1 of paper 004, mended: 2η(cκ + cκ²√(ηT))√(e q(1+q)), but with probability γ (theorem 1).
+
+    Parameters
+    ----------
+    n, steps, step : n, T and η
+    label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
+    gamma : γ
+    """
     step = _checked_step(step, 1.0 / positive("kappa", kappa) ** 2)
     q = visits(n, steps, gamma)
     gradient = positive("label_bound", label_bound) * kappa * (1.0 + kappa * math.sqrt(step * steps))
@@ -61,7 +91,14 @@ def paper(n: int, steps: int, step: float, label_bound: float, kappa: float, gam
 
 
 def paper_as_printed(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
-    """(17) of paper 004 to the letter, without its square root and one c: NOT a bound, kept for audits to catch."""
+    """(17) of paper 004 to the letter, without its square root and one c: NOT a bound, kept for audits to catch.
+
+    Parameters
+    ----------
+    n, steps, step : n, T and η
+    label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
+    gamma : γ
+    """
     q = visits(n, steps, gamma)
     gradient = label_bound * kappa + kappa**2 * math.sqrt(step * steps)
     return 4.0 * math.e * step**2 * gradient**2 * q * (1.0 + q)
@@ -85,6 +122,8 @@ def realised(
     batches : the rows of each step, as arrays or numbers, drawn without looking at the data
     n : the number of records
     steps, gradient : η_t and G_t, numbers or one a step
+    kappa : κ, a bound on |φ(x)|
+    lam : λ of a term λ|w|²/2
     batch_size : b, what a step's sum is divided by; None is one. A last batch may have fewer rows
     averaged : whether the mean of w after each step is released, and not the last w
     """
@@ -115,6 +154,15 @@ def shuffled_passes(
     """Δ of k passes, each visiting every record once in any order, in batches of b (theorem 3).
 
     2ηGk/b for the last w; with λ > 0 it is (2ηG/b) Σ_{p<k} (1-ηλ)^{pm}, m = ⌈n/b⌉; ηG(k+1)/b for the mean of all w.
+
+    Parameters
+    ----------
+    n, passes, step : n, k and η
+    gradient : G, a bound on a record's gradient
+    kappa : κ, a bound on |φ(x)|
+    batch_size : b
+    lam : λ of a term λ|w|²/2
+    averaged : whether the mean of w after each step is released, and not the last w
     """
     n, passes, batch_size = count("n", n), count("passes", passes), count("batch_size", batch_size)
     if batch_size > n:
@@ -134,7 +182,16 @@ def shuffled_passes(
 def full_batch(
     n: int, steps: int, step: float, gradient: float, *, kappa: float, lam: float = 0.0, averaged: bool = False
 ) -> float:
-    """Δ of T steps of gradient descent on all n records: 2ηTG/n, and (2G/(nλ))(1 - (1-ηλ)^T) with λ > 0."""
+    """Δ of T steps of gradient descent on all n records: 2ηTG/n, and (2G/(nλ))(1 - (1-ηλ)^T) with λ > 0.
+
+    Parameters
+    ----------
+    n, steps, step : n, T and η
+    gradient : G, a bound on a record's gradient
+    kappa : κ, a bound on |φ(x)|
+    lam : λ of a term λ|w|²/2
+    averaged : whether the mean of w after each step is released, and not the last w
+    """
     return shuffled_passes(n, steps, step, gradient, kappa=kappa, batch_size=n, lam=lam, averaged=averaged)
 
 

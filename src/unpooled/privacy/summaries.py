@@ -22,12 +22,24 @@ ROOM = 1e-9  # what rounding may add to a length that rows were brought to, as a
 
 
 def first_order(kappa: float, label_bound: float) -> float:
-    """Δ of Σyφ alone: 2cκ. With c = sup|ψ| it is that of a round of residuals, Σψ(y - f(x))φ."""
+    """Δ of Σyφ alone: 2cκ. With c = sup|ψ| it is that of a round of residuals, Σψ(y - f(x))φ.
+
+    Parameters
+    ----------
+    kappa : κ, a bound on |φ(x)|
+    label_bound : c, a bound on |y|
+    """
     return 2.0 * positive("label_bound", label_bound) * positive("kappa", kappa)
 
 
 def centered_kappa(kappa: float, nonnegative: bool) -> float:
-    """A bound on the features of a centred kernel: 2κ, and √2·κ where K(x, z) ≥ 0 for all x and z."""
+    """A bound on the features of a centred kernel: 2κ, and √2·κ where K(x, z) ≥ 0 for all x and z.
+
+    Parameters
+    ----------
+    kappa : κ of the kernel
+    nonnegative : whether K(x, z) ≥ 0
+    """
     return (math.sqrt(2.0) if nonnegative else 2.0) * positive("kappa", kappa)
 
 

@@ -16,7 +16,13 @@ from .release import Release
 
 
 class Refused(ValueError):
-    """The site's policy, or the person it asks, does not let a file leave; the log has an entry that says so."""
+    """The site's policy, or the person it asks, does not let a file leave; the log has an entry that says so.
+
+    Parameters
+    ----------
+    release : the facts of the file
+    reasons : a sentence for each rule that it breaks
+    """
 
     def __init__(self, release: Release, reasons: Sequence[str]) -> None:
         super().__init__(f"this may not leave: {'; '.join(reasons)}")
@@ -25,7 +31,14 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Gate:
-    """A policy, a log, and whom to ask where the policy says ``approve = "ask"`` (None: nobody, so nothing leaves)."""
+    """A policy, a log, and whom to ask where the policy says ``approve = "ask"`` (None: nobody, so nothing leaves).
+
+    Parameters
+    ----------
+    policy : what may leave
+    log : what has left
+    approve : asked of every release, or None
+    """
 
     policy: Policy
     log: Log

@@ -28,12 +28,25 @@ LogGrown = ChainGrown
 
 
 def left(release: Release, file: str, sha256: str) -> dict[str, Any]:
-    """The event of a file that leaves, with the SHA-256 of its bytes."""
+    """The event of a file that leaves, with the SHA-256 of its bytes.
+
+    Parameters
+    ----------
+    release : its facts
+    file : its name
+    sha256 : of its bytes
+    """
     return {"what": "left", "release": release.to_dict(), "file": file, "sha256": sha256}
 
 
 def refused(release: Release, reasons: Sequence[str]) -> dict[str, Any]:
-    """The event of a file that may not leave."""
+    """The event of a file that may not leave.
+
+    Parameters
+    ----------
+    release : its facts
+    reasons : why
+    """
     return {"what": "refused", "release": release.to_dict(), "reasons": list(reasons)}
 
 
@@ -50,7 +63,12 @@ def releases_in(entries: Sequence[Entry], path: Path) -> list[Release]:
 
 
 class Log(Chain):
-    """The chain of a site, with what it says of releases."""
+    """The chain of a site, with what it says of releases.
+
+    Parameters
+    ----------
+    path : the file; it is made at the first entry
+    """
 
     def releases(self) -> list[Release]:
         """What has left so far, for a policy to compare with."""

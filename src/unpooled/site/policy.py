@@ -23,7 +23,22 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True)
 class Policy:
-    """What may leave a site. The template says in words what each rule does."""
+    """What may leave a site. The template says in words what each rule does.
+
+    Parameters
+    ----------
+    approve : "always", "ask" or "never"
+    minimum_rows : the fewest records that may be added up
+    orders : of summaries that may leave
+    residual_rounds : whether sums of a model's errors may
+    max_features_per_row, max_numbers_per_row : for each record; the first for order 2 only
+    max_label_share : of one record in the total of the outcome
+    minimum_difference : in records, between files that can be compared
+    targets : columns that may be predicted; empty is any
+    bases : digests of bases that may be used; empty is any
+    privacy : "optional" or "required"
+    max_epsilon, max_delta : of one file with noise
+    """
 
     approve: str = "always"
     minimum_rows: int = 20
@@ -181,7 +196,12 @@ class Policy:
 
 
 def find_policy(near: str | os.PathLike[str]) -> Path | None:
-    """The policy beside the data (a file or a folder), else the one in the working directory, else None."""
+    """The policy beside the data (a file or a folder), else the one in the working directory, else None.
+
+    Parameters
+    ----------
+    near : the data's file or folder
+    """
     near = Path(near)
     for folder in (near if near.is_dir() else near.parent, Path()):
         path = folder / POLICY_NAME

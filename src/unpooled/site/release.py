@@ -18,9 +18,18 @@ KINDS = ("summary", "scores", "functions")  # functions are fitted to the rows o
 class Release:
     """The facts of a file that is about to leave.
 
-    ``basis`` is the digest of the basis, ``targets`` are the columns predicted (empty: they have no names), ``n_rows``
-    counts rows of positive weight, ``n_features`` is M, ``largest_label_share`` is what :func:`label_share` gives,
-    ``private`` says what privacy was spent (None: no noise was added), ``numbers`` and ``bytes`` how much leaves.
+    Attributes
+    ----------
+    kind : of file
+    basis : the digest of the basis
+    targets : the columns predicted; empty where they have no names
+    order : 1 or 2
+    n_rows : rows of positive weight
+    n_features, n_targets : M, and columns of labels
+    largest_label_share : what :func:`label_share` gives
+    is_residual : whether the sums are of a model's errors
+    private : what privacy was spent; None where no noise was added
+    numbers, bytes : how much leaves
     """
 
     kind: str
@@ -120,6 +129,11 @@ def label_share(y: Any, weights: Any = None) -> float:
 
     Where it is near one, Σ y φ(x) is little else than that record. Labels that are all zero have no such record: 0.
     Without rows, or with values that are not finite, it is NaN, which no policy lets pass.
+
+    Parameters
+    ----------
+    y : labels, (n,) or (n, T)
+    weights : one a row, or None
     """
     return LabelShare().add(y, weights).value
 

@@ -43,6 +43,17 @@ class Summary:
     summary of many; a summary of few rows can give them away, so a site applies its policy before one leaves.
 
     Make one with :meth:`of`; ``save`` it, ``load`` it, ``describe()`` it.
+
+    Attributes
+    ----------
+    contents : what two summaries must have in common to add: basis, order, loss, model
+    n_rows : rows of positive weight
+    sums : by name, to twice double precision
+    targets : the names of the labels, where they have any
+    one_target : whether labels came as a vector
+    attached : the basis, where it is at hand
+    folder : where the file came from
+    privacy : what noise there is in it; None is none
     """
 
     contents: Contents
@@ -81,6 +92,7 @@ class Summary:
         sample_weight : weights, one a row; they count as repeated rows
         privacy : ``up.privacy.Private(epsilon, delta, label_bound)`` for sums with noise; docs/privacy/README.md
         engine : where blocks are worked on; None is the threads of this process
+        verbose : 1 shows progress
         """
         from .accumulate import accumulate
 

@@ -85,6 +85,10 @@ def eigenvalues(
 
     The parameters are those of :func:`effective_dimension`, which is Σ σ/(σ+λ) over them.
 
+    Parameters
+    ----------
+    kernel, X, center, weights, max_rows, random_state : as in :func:`effective_dimension`
+
     Examples
     --------
     >>> import numpy as np, unpooled as up
@@ -155,6 +159,10 @@ def dimension_exponent(
     large an s, and ``low`` and ``high`` then lie far apart (a Gaussian of length 0.2 in three dimensions: 0.1 for 0).
 
     The parameters are those of :func:`effective_dimension`; at least 50 different rows are needed.
+
+    Parameters
+    ----------
+    kernel, X, center, weights, max_rows, random_state : as in :func:`effective_dimension`; at least 50 different rows
     """
     spectrum = _spectrum(kernel, X, center, weights, max_rows, random_state)
     if spectrum.distinct < FEWEST_ROWS:

@@ -103,5 +103,11 @@ def largest_supported_blocks(
     (2r-1)/(2r+s) grows in r and 2/(2r+s) falls; they meet at r = 3/2. A filter of qualification ν < 3/2 never gets
     there: its supremum is at r = ν, N^{(2ν-1)/(2ν+s)}, which is N^{1/(2+s)} for Tikhonov. Beyond this many blocks no
     assumption on the target makes (9) hold. ``s=0``, the default, is the most permissive of all kernels: N^{2/3}.
+
+    Parameters
+    ----------
+    n : N
+    s : the capacity of the kernel
+    filter, qualification : the filter, or its qualification ν by itself
     """
     return partition_limit(n, min(1.5, checked_qualification(filter, qualification)), s)

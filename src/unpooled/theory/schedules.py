@@ -26,6 +26,11 @@ def rate(n: float, r: float, s: float, *, filter: Any = None, qualification: flo
 
     The mean squared error is its square, (10) and (12) of 001. It is the best any method can do, up to a constant;
     a filter of qualification ν < r stays at ν in place of r.
+
+    Parameters
+    ----------
+    n, r, s : N, the regularity of the target, the capacity of the kernel
+    filter, qualification : the filter, or its qualification ν by itself
     """
     r = usable_regularity(r, "spectral", filter, qualification)
     return checked_rows("n", n) ** (-r / (2 * r + checked_s(s)))
@@ -39,6 +44,12 @@ def lam(
     N is the size of the WHOLE sample, also for a fit on one block: the bias of a block must be that of the whole, and
     the average takes care of the variance. The papers leave κ to the constant; with κ² = sup K(x, x) as a factor, a
     kernel scaled by c and its λ, scaled with it, give the same functions as before.
+
+    Parameters
+    ----------
+    n, r, s : N, the regularity of the target, the capacity of the kernel
+    kappa : κ, √sup K(x, x)
+    filter, qualification : the filter, or its qualification ν by itself; r stops counting there
     """
     r = usable_regularity(r, "spectral", filter, qualification)
     return checked_positive("kappa", kappa) ** 2 * checked_rows("n", n) ** (-1 / (2 * r + checked_s(s)))
@@ -49,6 +60,11 @@ def n_iter(n: float, r: float, s: float, decay: float = 0.0) -> int:
 
     Then T^{-(1-θ)} is the λ of :func:`lam` for κ = 1. A kernel with another κ needs the step η/κ² and the same T.
     (The paper calls ⌊a⌋ the smallest integer not less than a; it is the integer part.)
+
+    Parameters
+    ----------
+    n, r, s : N, the regularity of the target, the capacity of the kernel
+    decay : θ
     """
     n, r, s = checked_rows("n", n), checked_r(r), checked_s(s)
     if not (is_number(decay) and 0 <= decay < 1):
@@ -66,6 +82,11 @@ def scale(n: float, r: float, s: float, label_scale: float = 1.0) -> float:
     There the bias N^{5/(2(2r+s))} σ^{-2} is down to N^{-r/(2r+s)}. (Theorem 1 prints N^{5/(2r+s)}; Proposition 1 and
     Corollary 1 have the 2.) σ has the unit of the labels: ``label_scale`` is the paper's bound on |y|, or their
     standard deviation. Such a σ hardly clips anything; robustness wants a moderate one, chosen from the data.
+
+    Parameters
+    ----------
+    n, r, s : N, the regularity of the target, the capacity of the kernel
+    label_scale : in the unit of the labels
     """
     n, r, s = checked_rows("n", n), checked_r(r), checked_s(s)
     return checked_positive("label_scale", label_scale) * n ** ((r / 2 + 5 / 4) / (2 * r + s))
@@ -78,12 +99,14 @@ class Schedule:
     Attributes
     ----------
     method : "spectral", "krr", "semi-supervised" or "correntropy"
-    n, r, s : as given; ``usable_r`` is r capped by the method's qualification, and goes into everything below
+    n, r, s : as given
+    usable_r : r capped by the method's qualification; it goes into everything below
     rate : N^{-r/(2r+s)}, the order of the error in L²(ρ_X)
     lam : κ² N^{-1/(2r+s)}
     n_iter : T, the steps of gradient descent with η_t = η t^{-decay} that ``lam`` amounts to
     scale : the smallest σ of the correntropy loss for that rate
     blocks : the partition limit, as a number that may be less than one
+    n_total, decay : as given
     """
 
     method: str
@@ -129,7 +152,18 @@ def schedule(
     kappa: float = 1.0,
     label_scale: float = 1.0,
 ) -> Schedule:
-    """All that the theorem of one method sets for N rows, regularity r and capacity s: see :class:`Schedule`."""
+    """All that the theorem of one method sets for N rows, regularity r and capacity s: see :class:`Schedule`.
+
+    Parameters
+    ----------
+    n, r, s : N, the regularity of the target, the capacity of the kernel
+    method : "spectral", "krr", "semi-supervised" or "correntropy"
+    filter, qualification : of the spectral method, as in :func:`lam`
+    n_total : N*, labeled and unlabeled rows; for the semi-supervised method
+    decay : of the steps, as in :func:`n_iter`
+    kappa : κ, √sup K(x, x)
+    label_scale : as in :func:`scale`
+    """
     usable = usable_regularity(r, method, filter, qualification)
     return Schedule(
         method=method,
