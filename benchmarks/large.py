@@ -119,6 +119,7 @@ def growth(console: Console) -> None:
         slope = np.polyfit(np.log(x), np.log(t), 1)[0]
         ax.loglog(x, t, "o-")
         ax.set(xlabel=label, ylabel="seconds", title=f"slope {slope:.2f}")
+        _ticks(ax, x)
         console.print(
             f"time against {label}: " + ", ".join(f"{k:,.0f}: {s:.2f} s" for k, s in zip(x, t)) + f"; slope {slope:.2f}"
         )
@@ -126,12 +127,19 @@ def growth(console: Console) -> None:
     # What the rows themselves take, which are in memory here, is not the fit's.
     own = [m - (k + TEST) * (10 * 4 + 8 + 40) / 2**20 for k, m in zip(n, memory)]
     right.semilogx(n, own, "o-")
-    right.set(xlabel="rows", ylabel="MiB beside the rows", ylim=(0, None), title="memory")
+    right.set(xlabel="rows", ylabel="MiB beside the rows", ylim=(0, 1.2 * max(own)), title="memory")
+    _ticks(right, np.asarray(n))
     console.print("memory: " + ", ".join(f"{k:,}: {m:.0f} MiB" for k, m in zip(n, memory)))
     path = Path("build/growth.png")
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, dpi=120)
     console.print(f"plot: {path}")
+
+
+def _ticks(ax: Any, x: np.ndarray) -> None:
+    """Where something was measured, and nowhere else."""
+    ax.minorticks_off()
+    ax.set_xticks(x, [f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}" for value in x])
 
 
 def main() -> None:

@@ -156,7 +156,7 @@ def test_with_ask_a_study_waits_until_somebody_says_yes(sites, tmp_path, secure)
     sites.sites["north"].approve(request.study[:8], by="the data steward")
     record = run_study(study, sites.transport(), tmp_path / "study")
     assert record.outcome == "complete"
-    assert [event["what"] for event in sites.said("north")] == ["approved", "left"]
+    assert [event["what"] for event in sites.said("north")] == ["approved", "left", *["opened"] * secure]
     assert sites.said("north")[0]["by"] == "the data steward"
 
 

@@ -76,7 +76,7 @@ def test_every_hospital_has_logged_the_one_answer_that_left(followed):
     folder, *_ = followed
     for name in HOSPITALS:
         log = up.site.Log(folder / "heart" / "sites" / name / "unpooled-log.jsonl")
-        assert [entry.event["what"] for entry in log.entries()] == ["left"]
+        assert [entry.event["what"] for entry in log.entries()] == ["left", "opened"]
 
 
 def test_no_process_is_left(followed):

@@ -81,7 +81,8 @@ def test_nothing_is_on_the_path_of_the_node_but_the_two_commands_it_needs(tmp_pa
 def test_the_node_of_a_site_that_was_killed_ends_too():
     processes = Marked(NODE=flower.NODE)
     start = (
-        "import os, subprocess, sys; subprocess.run([sys.executable, '-P', '-c', os.environ['NODE'], *sys.argv[1:]])"
+        "import os, subprocess, sys; os.environ['UNPOOLED_SITE'] = str(os.getpid()); "
+        "subprocess.run([sys.executable, '-P', '-c', os.environ['NODE'], *sys.argv[1:]])"
     )
     nowhere = ["--insecure", "--superlink", "127.0.0.1:9", "--port", str(free_ports(1))]
     site = subprocess.Popen(

@@ -1,5 +1,9 @@
 """NystromRegressor: ridge regression in the span of kernel functions, whichever way it is found."""
 
+import copy
+import tracemalloc
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,10 +12,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import unpooled as up
+from unpooled import threads
 from unpooled.bases.maps import KernelMap
 from unpooled.estimators import nystrom as estimator
-from unpooled.nystrom import from_gram
-from unpooled.nystrom.machine import ROUNDS, OnCores
+from unpooled.nystrom import from_gram, machine
+from unpooled.nystrom.machine import ROUNDS, OnCores, Placed
 from unpooled.resources import memory
 
 KERNEL = up.kernels.Gaussian(1.0)
@@ -254,12 +259,12 @@ def test_scikit_learn_finds_nothing_wrong(model):
     check_estimator(model)
 
 
-@pytest.mark.parametrize(("options", "matrices"), [({"solver": "gram"}, 6), ({"solver": "rounds", "lam": 1e-3}, 3)])
+@pytest.mark.parametrize(("options", "matrices"), [({"solver": "gram"}, 7), ({"solver": "rounds", "lam": 1e-3}, 3)])
 def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeypatch, options, matrices):
     X, y = problem()
     model = up.NystromRegressor(KERNEL, 50, **options)
     monkeypatch.setattr(memory, "CHECKED_FROM", 0)
-    monkeypatch.setattr(estimator, "allowed_threads", lambda: 1)
+    monkeypatch.setattr(OnCores, "gram_matrices", 2.0)
     monkeypatch.setattr(memory, "_meminfo", lambda _: iter([]))
     monkeypatch.setattr(memory, "available_memory", lambda: matrices * 8.0 * 50**2)
     model.fit(X, y)
@@ -267,3 +272,56 @@ def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeyp
     monkeypatch.setattr(up.kernels.Gaussian, "block", None)  # which would be the first thing done with them
     with pytest.raises(MemoryError, match=f"n_features=50 points with solver='{options['solver']}' needs about"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 8])
+@pytest.mark.parametrize("center", [False, True])
+def test_a_gram_pass_holds_as_many_matrices_as_it_says(monkeypatch, n_threads, center):
+    monkeypatch.setattr(machine, "GRAM_ROWS", 64)
+    monkeypatch.setattr(threads, "allowed_threads", lambda: n_threads)
+    X, y = problem(1000)
+    model = up.NystromRegressor(KERNEL, 400, [1e-2, 1e-3], center=center, solver="gram")
+    model.fit(X, y)  # what is imported once is not counted
+    tracemalloc.start()
+    model.fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    said = max(estimator.SOLVING, machine.held_by_threads(n_threads, 400))
+    assert 0.5 * said < peak / (8 * 400**2) < 1.1 * said
+
+
+@settings(max_examples=20)
+@given(n=st.integers(2, 400), n_threads=st.integers(1, 5), weighted=st.booleans(), single=st.booleans())
+def test_however_rows_are_cut_the_gram_pass_sums_the_same(n, n_threads, weighted, single):
+    X, y = problem(n)
+    dtype = np.float32 if single else np.float64
+    weights = np.random.default_rng(n).uniform(0.5, 2.0, size=n) if weighted else None
+    on = OnCores(KernelMap(KERNEL, X[:20]), single)
+    rows = Placed(X.astype(dtype), y[:, None], weights)
+    some = mock.patch.object(threads, "allowed_threads", return_value=n_threads)
+    with mock.patch.object(machine, "GRAM_ROWS", 32), some:
+        cross, products = on.add_gram(rows, y[:, None], None)
+        found = on.gram(products)
+    K = KERNEL.block(X.astype(dtype), X[:20].astype(dtype)).astype(np.float64)
+    w = np.ones(n) if weights is None else weights
+    np.testing.assert_allclose(
+        found, (K * w[:, None]).T @ K, rtol=1e-4 if single else 1e-11, atol=1e-4 if single else 0
+    )
+    np.testing.assert_allclose(cross, K.T @ y[:, None], rtol=1e-4, atol=1e-4 * n)
+    np.testing.assert_array_equal(found, found.T)
+
+
+def test_rows_that_cannot_be_added_leave_the_model_as_it_was():
+    X, y = problem(300)
+    model, other = (up.NystromRegressor(KERNEL, 40, 1e-3) for _ in range(2))
+    model.partial_fit(X, y)
+    other.partial_fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="too large for a number"):
+        model.partial_fit(X, np.full(300, 1e120), sample_weight=np.full(300, 1e90))
+    np.testing.assert_array_equal(model.predict(X), before)
+    twin = copy.copy(model)
+    twin.partial_fit(X + 1.0, y)
+    model.partial_fit(X[:100], y[:100])
+    other.partial_fit(X[:100], y[:100])
+    np.testing.assert_array_equal(model.predict(X), other.predict(X))

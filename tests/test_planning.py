@@ -28,6 +28,19 @@ def test_without_public_rows_it_promises_less():
     assert "standard normal" in str(without)
 
 
+def test_it_plans_the_features_and_rounds_that_the_fit_takes():
+    rng = np.random.default_rng(2)
+    U = rng.standard_normal((300, 8))
+    X = rng.standard_normal((8_000, 8))
+    outlook = up.plan(8_000, U, [0.1, 10.0], label_bound=3.0)
+    poor, rich = outlook.predictions
+    assert poor.n_features == outlook.n_features < rich.n_features
+    assert poor.rounds < rich.rounds
+    for row in (poor, rich):
+        model = up.PrivateRegressor(row.epsilon, 1e-6, label_bound=3.0).fit(X, X[:, 0], public=U)
+        assert (model.plan_.n_features, model.plan_.rounds) == (row.n_features, row.rounds)
+
+
 def test_it_is_about_right():
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, size=(20_000, 2))

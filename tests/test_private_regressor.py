@@ -19,6 +19,8 @@ import unpooled as up
 from private_checks import without_noise
 from private_rounds_cases import answered, basis_of, exact, frame_of, source_of
 from unpooled.cli.words import of_model
+from unpooled.estimators.private_basis import widened
+from unpooled.estimators.private_plan import telling_features
 from unpooled.estimators.private_rows import described
 from unpooled.kernels import Gaussian, Matern, Polynomial
 from unpooled.private_rounds.answers import answer
@@ -234,6 +236,32 @@ def test_labels_beyond_the_bound_are_moved_to_it_without_a_word(no_noise):
     far = np.where(np.arange(len(y)) % 7 == 0, 1e300, y)
     one = private(n_features=20).fit(X, far, public=U)
     assert_array_equal(one.coef_, private(n_features=20).fit(X, np.clip(far, -3, 3), public=U).coef_)
+
+
+def test_a_large_budget_has_all_features_that_tell_of_other_rows_and_never_fewer_than_the_usual():
+    rng = np.random.default_rng(3)
+    for d, more in ((1, False), (8, True)):
+        public = rng.standard_normal((300, d))
+        usual = up.bases.EmpiricalFeatures(n_features=150, standardize=True).fit(public)
+        wide = widened(usual, public)
+        everything = up.bases.EmpiricalFeatures(n_features=1000, standardize=True).fit(public)
+        telling = telling_features(everything.eigenvalues_, everything.spread_)
+        assert wide.n_features_ == max(usual.n_features_, telling)
+        assert (wide.n_features_ > usual.n_features_) == more
+    assert telling_features(np.ones(4), np.asarray([1.0, 50.0, 101.0, 1.0])) == 2
+    assert telling_features(np.ones(4), np.ones(4)) == 4
+
+
+def test_no_fit_of_many_is_far_off():
+    """Coordinates that hardly vary have noise without end in their units: what they seem to tell must not count."""
+    rng = np.random.default_rng(0)
+    X, public = rng.random((2000, 1)), rng.random((200, 1))
+    truth = np.sin(6 * X[:, 0])
+    labels = 0.4 * truth + 0.15 * rng.standard_normal(2000)
+    for _ in range(25):
+        model = up.PrivateRegressor(1.0, 1e-5, 1.0, up.kernels.Gaussian(0.2), standardize=False)
+        model.fit(X, labels, public=public)
+        assert np.mean((model.predict(X) - 0.4 * truth) ** 2) < 0.01
 
 
 def test_two_fits_share_the_plan_and_the_basis_of_public_rows_and_not_the_noise():

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from .bases import Basis, EmpiricalFeatures
-from .estimators.private_basis import check_bounded, n_public_rows, public_features, standard_normal
-from .estimators.private_plan import decided, usual_features
+from .estimators.private_basis import check_bounded, n_public_rows, public_features, standard_normal, widened
+from .estimators.private_plan import decided, is_rich, usual_features
 from .messages import shown
+from .privacy import mu_for
 from .privacy.checks import budget, count, positive
 from .private_rounds.asking import held
 from .private_rounds.frame import Frame, made_up_frame, public_frame
@@ -36,6 +37,7 @@ class Prediction:
     usual: float
     smooth: float
     rounds: int
+    n_features: int
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ class Plan:
     n : records
     delta : δ of every line
     ceiling : the share of the labels' variance that is signal
-    n_features : features of the basis
+    n_features : features of the basis, where the budget is not large enough for more
     n_public : public rows; 0 where there were none
-    predictions : one for every ε, with ``epsilon``, ``rough``, ``usual``, ``smooth`` and ``rounds``
+    predictions : one for every ε, with ``epsilon``, ``rough``, ``usual``, ``smooth``, ``rounds`` and ``n_features``
     """
 
     n: int
@@ -66,11 +68,11 @@ class Plan:
         lines = [
             f"{self.n} records, δ = {self.delta:g}, {self.n_features} features, {known}",
             f"predicted R², if {self.ceiling:.0%} of the labels' variance can be explained at all:",
-            f"{'ε':>8} {'rough target':>14} {'usual':>8} {'smooth':>8} {'rounds':>8}",
+            f"{'ε':>8} {'rough target':>14} {'usual':>8} {'smooth':>8} {'rounds':>8} {'features':>9}",
         ]
         for row in self.predictions:
             values = f"{row.rough:>14.2f} {row.usual:>8.2f} {row.smooth:>8.2f}"
-            lines.append(f"{row.epsilon:>8g} {values} {row.rounds:>8}")
+            lines.append(f"{row.epsilon:>8g} {values} {row.rounds:>8} {row.n_features:>9}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -79,11 +81,11 @@ class Plan:
         from .reports import html
 
         first, second, *_ = str(self).splitlines()
-        rows = [
-            [f"{row.epsilon:g}", *(f"{getattr(row, name):.2f}" for name in TARGETS), str(row.rounds)]
-            for row in self.predictions
-        ]
-        header = ["ε", *(f"{name} target" for name in TARGETS), "rounds"]
+        rows = []
+        for row in self.predictions:
+            reached = [f"{getattr(row, name):.2f}" for name in TARGETS]
+            rows.append([f"{row.epsilon:g}", *reached, str(row.rounds), str(row.n_features)])
+        header = ["ε", *(f"{name} target" for name in TARGETS), "rounds", "features"]
         return html.paragraph(f"{first}; {second}") + html.table(header, rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -212,7 +214,14 @@ def _private(
     check_bounded(kernel)
     frame = _frame(public, kernel, n_inputs)
     M, known = len(frame.moments) - 1, 0 if public is None and not isinstance(kernel, Basis) else frame.basis.n_public_
-    found = [_predicted(frame, n, value, delta, label_bound, explained, sites, random_state) for value in epsilons]
+    # As the fit itself does: a large budget has more features.
+    free = public is not None and not isinstance(kernel, Basis)
+    rich = [free and is_rich(n, mu_for(value, delta) / math.sqrt(sites)) for value in epsilons]
+    wide = _wider(frame, public) if any(rich) else frame
+    found = [
+        _predicted(wide if more else frame, n, value, delta, label_bound, explained, sites, random_state)
+        for value, more in zip(epsilons, rich)
+    ]
     return Plan(n, float(delta), float(explained), M, known, tuple(found))
 
 
@@ -246,7 +255,7 @@ def _predicted(
             learned, _ = held(learn(frame, n / math.sqrt(sites), way.budget(), way.label_bound, way.loss), truth.told)
             errors.append(truth.error(learned.coef))
         reached[name] = explained - float(np.mean(errors)) / spread**2
-    return Prediction(epsilon, **reached, rounds=way.rounds)
+    return Prediction(epsilon, **reached, rounds=way.rounds, n_features=way.n_features)
 
 
 def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
@@ -264,3 +273,8 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
         raise type(error)(f"public: {error}") from None
     phi = public_features(basis, rows, 500)
     return made_up_frame(basis, phi) if public is None else public_frame(basis, phi)
+
+
+def _wider(frame: Frame, public: Any) -> Frame:
+    basis = widened(frame.basis, public)
+    return public_frame(basis, public_features(basis, public, 500))

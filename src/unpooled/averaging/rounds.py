@@ -1,6 +1,6 @@
 """The work on a block, and how the results of two blocks combine. All of it importable, for every engine.
 
-f̄ = Σ_j (|D_j|/|D|) f_j (Guo, Lin and Zhou 2017, (4)); with unlabeled rows the weights are |D*_j|/|D*| (Wang 2018, 3.3).
+f̄ = Σ_j (|D_j|/|D|) f_j (Guo, Lin and Zhou 2017, (3)); with unlabeled rows the weights are |D*_j|/|D*| (Wang 2018, 3.3).
 """
 
 from __future__ import annotations

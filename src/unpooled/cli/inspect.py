@@ -45,7 +45,7 @@ def _scores(path: Path) -> Found:
 
 def _totals(path: Path) -> Found:
     header, _ = files.read(path, "totals")
-    words = f"Sums over {header.get('n_rows')} rows of all sites of a study, without any row."
+    words = f"Sums over {header.get('n_rows', 'some')} rows of all sites of a study, without any row."
     return words, str(header.get("statistic"))
 
 

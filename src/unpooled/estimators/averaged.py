@@ -41,7 +41,7 @@ class AveragedRegressor(InNotebooks, RegressorMixin, OnEngine):
 
         f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
 
-    (Guo, Lin and Zhou 2017, (4)). With unlabeled rows the local labels are inflated by |D*_j|/|D_j| and the weights
+    (Guo, Lin and Zhou 2017, (3)). With unlabeled rows the local labels are inflated by |D*_j|/|D_j| and the weights
     are |D*_j|/|D*| (Wang 2018, (3.22)). All blocks share one kernel.
 
     Parameters

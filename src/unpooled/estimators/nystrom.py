@@ -32,7 +32,6 @@ from ..nystrom.sums import Sums, summed
 from ..predictors import BasisPredictor
 from ..resources import memory
 from ..sources import is_stream, named_columns, open_all, open_labeled, stream_rows
-from ..threads import allowed_threads
 from . import nystrom_storage
 from .span import check_choice, check_fitted
 from .spectral import positive_numbers
@@ -41,6 +40,7 @@ from .summary_path import SummaryPath
 PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
+SOLVING = 7.0  # matrices of M × M numbers while all λ are solved for
 FACTORS = {"cpu": 2 << 30, "cuda": 40 << 30}  # bytes of preconditioners
 
 
@@ -182,8 +182,10 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         lams = self._lams(source.n_rows + (0 if self._sums is None else self._sums.n_rows))
         route("gram", self._machine, lams, self._kappa_sq, 1, len(lams))
         self._require_memory("gram", len(lams))
-        self._sums = summed(self._machine, Chunks(source, self._machine), 0, True, self._sums)
-        found = self._from_gram(self._sums, lams)
+        new = summed(self._machine, Chunks(source, self._machine), 0, True)
+        sums = new if self._sums is None else self._sums + new
+        found = self._from_gram(sums, lams)
+        self._sums = sums  # only now: a failure leaves the model as it was
         self.solver_, self.targets_ = "gram", tuple(source.target_names)
         self._choose(found, self._sums)
         return self
@@ -270,7 +272,7 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
     def _from_gram(self, sums: Sums, lams: Floats) -> Solved:
         place = self._machine.for_lapack
         system = Centred.of(replace(sums, r=place(sums.r), ry=place(sums.ry)), self._n_labels, bool(self.center))
-        gram = place(self._machine.gram(sums.gram)) / sums.weight
+        gram = place(sums.gram) / sums.weight
         span = from_gram.span_for(place(self._machine.points_matrix()), gram)
         self.jitter_ = span.jitter
         return from_gram.solve(span, system, gram, lams)
@@ -303,7 +305,8 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
     def _require_memory(self, solver: str, n_lams: int) -> None:
         """Refuse more points than there is memory for, before any row is worked on."""
         M = self._machine.map.size
-        matrices = 2 + self._factors(n_lams) if solver == "rounds" else 5 + allowed_threads()
+        gram = max(SOLVING, self._machine.gram_matrices)
+        matrices = 2.0 + self._factors(n_lams) if solver == "rounds" else gram
         what = f"a basis of n_features={M} points with solver={solver!r}"
         memory.require(8.0 * M * M * matrices, self._machine.array(np.zeros(1)), what, "take a smaller n_features")
 

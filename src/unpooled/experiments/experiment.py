@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
-import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +59,24 @@ class Experiment:
         return self.quick if quick else self.full
 
     def digest(self, protocol: Protocol) -> str:
-        """What a result must have been made with to count: this protocol, the file of ``run``, this version."""
+        """What a result must have been made with to count: this protocol, the code of the experiment, this version."""
         from .. import __version__
 
-        source = inspect.getsourcefile(self.run)
-        code = "" if source is None else hashlib.sha256(Path(source).read_bytes()).hexdigest()
-        made_with = {"experiment": self.name, "protocol": dict(protocol), "code": code, "unpooled": __version__}
-        return files.digest(made_with, {})
+        made_with = {"experiment": self.name, "protocol": dict(protocol), "unpooled": __version__}
+        return files.digest(made_with | {"code": _modules(self.run.__module__)}, {})
+
+
+def _modules(name: str) -> dict[str, str]:
+    """A module and all of this package that it imports, whence its verdicts come as well: the SHA-256 of each file."""
+    here, found, left = __name__.rpartition(".")[0], dict[str, str](), {name}
+    while left:
+        module = left.pop()
+        source = Path(str(sys.modules[module].__file__)).read_bytes()
+        found[module] = hashlib.sha256(source).hexdigest()
+        imported = {
+            resolve_name("." * node.level + (node.module or ""), module.rpartition(".")[0])
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.ImportFrom) and node.level
+        }
+        left |= {other for other in imported if other.startswith(f"{here}.")} - found.keys()
+    return found

@@ -7,7 +7,11 @@ is the root of the mean square, which is what the theorems bound. Its logarithm 
 
 over R repetitions (delta method), and everything here is a weighted sum of such logarithms; degrees of freedom are
 Welch and Satterthwaite's. The theorems are upper bounds: a claim fails only where the interval lies on its wrong side,
-and where the interval is too wide to tell, the verdict is that nothing was decided.
+and where the interval is too wide to tell, the verdict is that nothing was decided. A comparison of methods is no
+theorem (:func:`above`, :func:`below`): it holds only where the whole interval is on its side, margin included.
+
+A claim over k cases fails where one does beyond chance, and chance has k tries: by Bonferroni the case has to be on the
+wrong side with probability (1 - LEVEL)/2k. "Holds" needs all cases, so it needs no correction.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ class Estimate:
     value: float
     low: float
     high: float
+    freedom: float = math.inf  #: degrees of freedom of the Student law behind the interval
+    log: bool = False  #: whether the law is that of the logarithm, as for ratios
 
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
@@ -41,12 +47,23 @@ class Estimate:
         """Half of the interval's length."""
         return (self.high - self.low) / 2
 
+    def chance_of_less(self, truth: float) -> float:
+        """How probable a value this small or smaller is if the true one is ``truth``."""
+        value, low, high = (math.log(x) if self.log else x for x in (self.value, self.low, self.high))
+        error = (high - low) / 2 / _quantile(self.freedom)
+        away = value - (math.log(truth) if self.log else truth)
+        return float(student.cdf(away / error, self.freedom)) if error > 0 else float(away >= 0)
+
+    def times(self, factor: float) -> Estimate:
+        """Of a multiple of the number, by a positive factor."""
+        value, low, high = (factor * x for x in (self.value, self.low, self.high))
+        return Estimate(value, low, high, self.freedom, self.log)
+
 
 def root_mean_squares(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The root of the mean of each column, and the ends of its interval."""
     logs, parts = _log_roots(squares)
-    errors = parts.std(axis=0, ddof=1) / math.sqrt(len(parts))
-    reach = float(student.ppf((1 + LEVEL) / 2, len(squares) - 1)) * errors
+    reach = _quantile(len(squares) - 1) * parts.std(axis=0, ddof=1) / math.sqrt(len(parts))
     return np.exp(logs), np.exp(logs - reach), np.exp(logs + reach)
 
 
@@ -64,61 +81,53 @@ def exponent(sizes: Any, squares: np.ndarray, over: np.ndarray | None = None, pa
 
 
 def ratio(first: np.ndarray, second: np.ndarray) -> Estimate:
-    """Root-mean-square error of one method over that of another on the same repetitions, which are paired."""
-    log = _combined(np.asarray(first)[:, None], np.ones(1), np.asarray(second)[:, None])
-    return Estimate(math.exp(log.value), math.exp(log.low), math.exp(log.high))
+    """Root-mean-square error of one method over that of another on the same repetitions, which are paired.
+
+    Of errors at several settings, a column each with repetitions of its own, it is the geometric mean of their ratios.
+    """
+    first, second = (np.asarray(squares).reshape(len(squares), -1) for squares in (first, second))
+    return _exponential(_combined(first, np.full(first.shape[1], 1 / first.shape[1]), second))
 
 
 def typical_ratio(first: np.ndarray, second: np.ndarray) -> Estimate:
     """The same with the geometric means of errors in the place of root mean squares, for errors with heavy tails."""
-    log = mean(0.5 * np.log(np.asarray(first) / np.asarray(second)))
-    return Estimate(math.exp(log.value), math.exp(log.low), math.exp(log.high))
+    return _exponential(mean(0.5 * np.log(np.asarray(first) / np.asarray(second))))
 
 
 def mean(values: Any) -> Estimate:
     """The mean of repetitions, with Student's interval."""
     values = np.asarray(values, dtype=float)
-    reach = (
-        float(student.ppf((1 + LEVEL) / 2, len(values) - 1)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    )
-    return Estimate(float(values.mean()), float(values.mean()) - reach, float(values.mean()) + reach)
+    freedom = len(values) - 1
+    reach = _quantile(freedom) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return _around(float(values.mean()), reach, freedom)
 
 
 def no_slower(claim: str, found: Estimate, theory: float, resolution: float) -> Verdict:
     """Errors fall with an exponent of at least ``theory``: fails where the whole interval lies below it.
 
-    An interval on both sides of ``theory`` speaks in its favour only where its half width is within ``resolution``.
+    An interval on both sides of ``theory`` speaks in its favour only where its half width is within ``resolution``: so
+    that "holds" always means that a rate slower by twice that would have been seen.
     """
-    evidence = f"exponent {found}, theory {theory:.3f}"
+    evidence, chance = f"exponent {found}, theory {theory:.3f}", found.chance_of_less(theory)
     if found.high < theory:
-        return Verdict(claim, FAILS, f"{evidence}: slower, beyond the interval")
+        return Verdict(claim, FAILS, f"{evidence}: slower, beyond the interval", chance=chance)
     if found.low < theory and found.half_width > resolution:
-        return Verdict(claim, UNDECIDED, f"{evidence}: the interval is wider than ±{resolution:g}")
-    return Verdict(claim, HOLDS, evidence)
-
-
-def at_most(claim: str, found: Estimate, bound: float, resolution: float, what: str) -> Verdict:
-    """A quantity is no larger than ``bound``: fails where the whole interval lies above it."""
-    evidence = f"{what} {found}, bound {bound:.3g}"
-    if found.low > bound:
-        return Verdict(claim, FAILS, evidence)
-    if found.high > bound and found.half_width > resolution:
-        return Verdict(claim, UNDECIDED, f"{evidence}: the interval is wider than ±{resolution:g}")
-    return Verdict(claim, HOLDS, evidence)
+        return Verdict(claim, UNDECIDED, f"{evidence}: the interval is wider than ±{resolution:g}", chance=chance)
+    return Verdict(claim, HOLDS, evidence, chance=chance)
 
 
 def above(claim: str, found: Estimate, bound: float, what: str) -> Verdict:
     """A quantity is larger than ``bound``, beyond its interval: a comparison and not an upper bound."""
-    evidence = f"{what} {found}, to be above {bound:.3g}"
     status = HOLDS if found.low > bound else FAILS if found.high < bound else UNDECIDED
-    return Verdict(claim, status, evidence)
+    chance = found.chance_of_less(bound)
+    return Verdict(claim, status, f"{what} {found}, to be above {bound:.3g}", chance=chance)
 
 
 def below(claim: str, found: Estimate, bound: float, what: str) -> Verdict:
     """A quantity is smaller than ``bound``, beyond its interval."""
-    evidence = f"{what} {found}, to be below {bound:.3g}"
     status = HOLDS if found.high < bound else FAILS if found.low > bound else UNDECIDED
-    return Verdict(claim, status, evidence)
+    chance = 1 - found.chance_of_less(bound)
+    return Verdict(claim, status, f"{what} {found}, to be below {bound:.3g}", chance=chance)
 
 
 def is_so(claim: str, so: bool, evidence: str, known_wrong: bool = False) -> Verdict:
@@ -127,15 +136,42 @@ def is_so(claim: str, so: bool, evidence: str, known_wrong: bool = False) -> Ver
 
 
 def together(claim: str, parts: Sequence[Verdict]) -> Verdict:
-    """One verdict over several cases: it holds where all hold, and fails where one fails."""
+    """One verdict over several cases: it holds where all do, and fails where one does although chance had k tries."""
     if len(parts) == 1:
-        return Verdict(claim, parts[0].status, f"{parts[0].claim}: {parts[0].evidence}")
-    statuses = [part.status for part in parts]
-    status = FAILS if FAILS in statuses else UNDECIDED if UNDECIDED in statuses else HOLDS
-    worst = [part for part in parts if part.status == status]
-    if status == HOLDS:
-        return Verdict(claim, HOLDS, f"in all {len(parts)} cases of the table")
-    return Verdict(claim, status, "; ".join(f"{part.claim}: {part.evidence}" for part in worst))
+        return Verdict(claim, parts[0].status, f"{parts[0].claim}: {parts[0].evidence}", chance=parts[0].chance)
+    failed = [part for part in parts if part.status == FAILS]
+    beyond = [part for part in failed if part.chance is None or part.chance * len(parts) <= (1 - LEVEL) / 2]
+    open_ = [part for part in parts if part.status != HOLDS]
+    least = min((part.chance for part in parts if part.chance is not None), default=None)
+    if beyond:
+        return Verdict(claim, FAILS, _told(beyond), chance=least)
+    if failed:
+        words = (
+            f"{_told(open_)}; one of {len(parts)} cases is that far off by chance more often than once in forty times"
+        )
+        return Verdict(claim, UNDECIDED, words, chance=least)
+    if open_:
+        return Verdict(claim, UNDECIDED, _told(open_), chance=least)
+    closest = min(parts, key=lambda part: 1.0 if part.chance is None else part.chance)
+    return Verdict(claim, HOLDS, f"in all {len(parts)} cases; the closest is {_told([closest])}", chance=least)
+
+
+def _told(parts: Sequence[Verdict]) -> str:
+    return "; ".join(f"{part.claim}: {part.evidence}" for part in parts)
+
+
+def _quantile(freedom: float) -> float:
+    """How many standard errors the interval reaches to each side."""
+    return float(student.ppf((1 + LEVEL) / 2, freedom))
+
+
+def _around(value: float, reach: float, freedom: float) -> Estimate:
+    return Estimate(value, value - reach, value + reach, freedom)
+
+
+def _exponential(found: Estimate) -> Estimate:
+    """Of the number whose logarithm was estimated."""
+    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.freedom, log=True)
 
 
 def _log_roots(squares: np.ndarray, over: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -163,6 +199,4 @@ def _combined(
     variances = parts.var(axis=0, ddof=1) / len(parts)
     total = float(np.sum(variances))
     freedom = (len(parts) - 1) * total**2 / float(np.sum(variances**2)) if total > 0 else 1.0
-    reach = float(student.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
-    value = float(weights @ logs)
-    return Estimate(value, value - reach, value + reach)
+    return _around(float(weights @ logs), _quantile(freedom) * math.sqrt(total), freedom)

@@ -53,12 +53,14 @@ class Verdict:
     """A claim, whether it held (HOLDS, FAILS or UNDECIDED), and the figures that say so.
 
     ``known_wrong`` marks a claim that is known to be misprinted, or empty: there FAILS is what should be found.
+    ``chance`` is how probable figures so bad for the claim, or worse, are if it only just holds; None without chance.
     """
 
     claim: str
     status: str
     evidence: str
     known_wrong: bool = False
+    chance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -103,5 +105,5 @@ def shown(cell: Cell) -> str:
     if isinstance(cell, str):
         return cell
     if abs(cell) >= 1e6:
-        return f"{cell:.3g}".replace("e+0", "e")
+        return f"{cell:.3g}".replace("e+0", "e").replace("e+", "e")
     return f"{cell:,.0f}" if isinstance(cell, int) or abs(cell) >= 1000 else f"{cell:.3g}"

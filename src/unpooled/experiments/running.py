@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from .. import files
 from ..engines.progress import Progress
 from ..messages import shown
 from ..privacy.extra import opendp
+from ..threads import blas_limit
 from .experiment import PAPERS, Experiment
 from .outcome import Outcome
 
@@ -80,7 +82,9 @@ def run(
             continue
         label = f"{number} of {len(experiments)}, {experiment.name}"
         start = time.monotonic()
-        with Progress(experiment.steps(protocol), label, int(progress)) as bar:
+        # Quick protocols have small matrices: handing work to a second thread of BLAS costs more than it saves.
+        threads = blas_limit(1) if quick else nullcontext()
+        with Progress(experiment.steps(protocol), label, int(progress)) as bar, threads:
             outcome = experiment.run(protocol, bar.advance)
         seconds = time.monotonic() - start
         write(path, experiment, protocol, outcome, seconds)

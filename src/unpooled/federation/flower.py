@@ -38,18 +38,19 @@ ASK_NAME = 60.0  # seconds that a node without a registered name has to tell it
 RESTART = 30.0  # seconds that a site which was there has to come back
 FIRST_LOOK, LAST_LOOK = 0.1, 1.0  # seconds between two looks for answers, at first and after a while
 # Flower's SuperNode. It waits three seconds whenever there is no message for it; between two messages of a study there
-# is none for a moment, so every one of them would wait that long. Here it does not, and ends with what started it.
+# is none for a moment, so every one of them would wait that long. Here it does not, and ends with the process of its
+# site, whose number it is given.
 NODE = """
 import os, signal, threading, time, types
-from flwr.supernode import start_client_internal as node
-from flwr.supernode.cli import flower_supernode
 
 def stay(parent):
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)
 
-threading.Thread(target=stay, args=(os.getppid(),), daemon=True).start()
+threading.Thread(target=stay, args=(int(os.environ.pop("UNPOOLED_SITE")),), daemon=True).start()
+from flwr.supernode import start_client_internal as node
+from flwr.supernode.cli import flower_supernode
 node.time = types.SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, 0.3)))
 flower_supernode()
 """

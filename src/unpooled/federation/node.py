@@ -84,7 +84,7 @@ def run(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
             *("--node-config", f"site={json.dumps(str(folder))}"),
         ]
         # Nothing else is on its path: were the command called otherwise one day, nothing would run at all.
-        environment = {**os.environ, "PATH": str(commands)}
+        environment = {**os.environ, "PATH": str(commands), "UNPOOLED_SITE": str(os.getpid())}
         ready()
         began = time.monotonic()
         while True:

@@ -90,7 +90,12 @@ class Machine(ABC):
 
     @abstractmethod
     def gram(self, so_far: Any) -> Array:
-        """The symmetric matrix of what :meth:`add_gram` made."""
+        """The symmetric matrix of what :meth:`add_gram` made, which is used up."""
+
+    @property
+    @abstractmethod
+    def gram_matrices(self) -> float:
+        """How many matrices of M × M numbers :meth:`add_gram` holds at once, its blocks of kernel values counted."""
 
     def for_lapack(self, values: Array) -> Array:
         """The numbers where systems of M equations are solved: in NumPy, unless that is far away."""
@@ -134,6 +139,10 @@ class OnCores(Machine):
     def __init__(self, map_: KernelMap, single: bool) -> None:
         self.map = map_
         self.dtype = np.float32 if single else np.float64
+
+    @property
+    def gram_matrices(self) -> float:
+        return held_by_threads(threads.allowed_threads(), self.map.size)
 
     def place(self, rows: Rows) -> Placed:
         X = np.asarray(to_numpy(rows.X), dtype=self.dtype)
@@ -206,19 +215,16 @@ class OnCores(Machine):
             K[piece] = self.map.block(X[piece])
 
     def gram(self, so_far: list[np.ndarray]) -> np.ndarray:
-        total = so_far[0].copy()  # partial_fit adds to what there is
+        total = so_far[0]
         for other in so_far[1:]:
             total += other
         return total
 
-    def _stripes(
-        self, rows: Placed, of_block: Any, width: int, totals: list[np.ndarray] | None = None
-    ) -> list[np.ndarray]:
+    def _stripes(self, rows: Placed, of_block: Any, width: int) -> list[np.ndarray]:
         """Sums of every thread over its own blocks: always the same ones, so that sums repeat to the bit."""
         blocks = threads.row_blocks(len(rows), self.map.size)
-        if totals is None:
-            n_threads = max(1, min(threads.allowed_threads(), len(blocks)))
-            totals = [np.zeros((self.map.size, width), order="F") for _ in range(n_threads)]
+        n_threads = max(1, min(threads.allowed_threads(), len(blocks)))
+        totals = [np.zeros((self.map.size, width), order="F") for _ in range(n_threads)]
 
         def work(stripe: slice) -> None:
             for block in blocks[stripe]:
@@ -227,6 +233,11 @@ class OnCores(Machine):
 
         threads.for_each(work, [slice(t, None, len(totals)) for t in range(len(totals))])
         return totals
+
+
+def held_by_threads(n_threads: int, n_points: int) -> float:
+    """Matrices of M × M numbers: a sum, a product and a block of kernel values for every thread."""
+    return n_threads * (2.0 + GRAM_ROWS / n_points)
 
 
 def _symmetric(lower: np.ndarray) -> np.ndarray:

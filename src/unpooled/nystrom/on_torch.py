@@ -59,6 +59,8 @@ class OnTorch(Machine):
     def costs(self) -> tuple[float, float, float]:  # type: ignore[override]
         return (2.5e-14, 2.4e-11, 3e-14) if self.on_gpu else (6e-12, 8e-10, 2.5e-11)
 
+    gram_matrices = 2.0
+
     @property
     def rows_at_once(self) -> int:
         return 1 << 21 if self.on_gpu else 1 << 17

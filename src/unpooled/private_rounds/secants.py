@@ -20,7 +20,6 @@ import numpy as np
 
 CLEARLY = 6.0  # standard deviations of noise that a step must differ by to speak for a larger τ²
 LEAST = 0.05  # of the public second moments: along the steps the records' are taken to be no smaller
-HALVINGS = 8
 
 
 def solved(
@@ -37,39 +36,45 @@ def solved(
         return np.asarray(np.sum(shares * (points + gradients), axis=0))
     steps = np.diff(points, axis=0)
     surplus = -np.diff(gradients, axis=0) - steps  # E s, with the noise of two rounds in it
-    own = noise.mean(axis=1)
-    both = own[:-1] + own[1:]
+    both = noise[:-1] + noise[1:]
     inner = steps @ steps.T
     tau_sq = max(tau_sq, _spread(surplus, both, np.diagonal(inner)))
-    shared = np.diag(own[1:-1], 1)  # neighbouring steps have a round in common
-    covariance = tau_sq * inner + np.diag(both) - shared - shared.T
-    # Steps may repeat, and answers be without noise: nothing may go wrong here that a record could be the cause of.
-    covariance[np.diag_indices_from(covariance)] += max(1e-12 * float(np.trace(covariance)), 1e-280)
-    along = np.linalg.solve(covariance, tau_sq * steps)  # Ê = surplusᵀ along
-    surplus = _believable(inner, steps @ surplus.T, along @ steps.T) * surplus
-    right = np.sum(shares * (gradients + points + points @ along.T @ surplus), axis=0)
-    # (I + surplusᵀ along)⁻¹ by the K × K matrix of Woodbury.
-    small = np.eye(len(steps)) + along @ surplus.T
-    return np.asarray(right - np.linalg.solve(small, along @ right) @ surplus)
+    told = _posterior(inner, surplus, noise, tau_sq)  # Ê = toldᵀ steps
+    told = _believable(inner, steps @ told.T) * told
+    right = np.sum(shares * (gradients + points + points @ steps.T @ told), axis=0)
+    # (I + toldᵀ steps)⁻¹ by the K × K matrix of Woodbury.
+    small = np.eye(len(steps)) + steps @ told.T
+    return np.asarray(right - np.linalg.solve(small, steps @ right) @ told)
 
 
 def _spread(surplus: np.ndarray, noise: np.ndarray, lengths: np.ndarray) -> float:
     """τ² from |E s|² = M τ²|s|² + noise, of what is clearly none; zero where all of it might be."""
-    M = surplus.shape[1]
-    found = np.sum(surplus**2, axis=1) - (M + CLEARLY * np.sqrt(2.0 * M)) * noise
-    total = M * float(lengths.sum())
+    found = np.sum(surplus**2 - noise, axis=1) - CLEARLY * np.sqrt(2.0 * np.sum(noise**2, axis=1))
+    total = surplus.shape[1] * float(lengths.sum())
     return float(np.maximum(found, 0.0).sum()) / total if total > 0 else 0.0
 
 
-def _believable(inner: np.ndarray, told: np.ndarray, along: np.ndarray) -> float:
+def _posterior(inner: np.ndarray, surplus: np.ndarray, noise: np.ndarray, tau_sq: float) -> np.ndarray:
+    """(K, M): what each row of E is in steps, each with its own noise; neighbouring steps have a round in common."""
+    K = len(inner)
+    covariance = np.repeat(tau_sq * inner[None], surplus.shape[1], axis=0)
+    index = np.arange(K)
+    covariance[:, index, index] += (noise[:-1] + noise[1:]).T
+    covariance[:, index[:-1], index[1:]] -= noise[1:-1].T
+    covariance[:, index[1:], index[:-1]] -= noise[1:-1].T
+    # Steps may repeat, and answers be without noise: nothing may go wrong here that a record could be the cause of.
+    sizes = np.trace(covariance, axis1=1, axis2=2)
+    covariance[:, index, index] += np.maximum(1e-12 * sizes, 1e-280)[:, None]
+    return np.asarray(tau_sq * np.linalg.solve(covariance, surplus.T[:, :, None])[:, :, 0].T)
+
+
+def _believable(inner: np.ndarray, change: np.ndarray) -> float:
     """The share of Ê that leaves sᵀ(I + Ê)s positive for every step: second moments are, and noise may not be."""
     size = max(float(np.trace(inner)), 1e-280)
     root = np.linalg.cholesky(inner + 1e-10 * size * np.eye(len(inner)))
-    change = np.linalg.solve(root, np.linalg.solve(root, told @ along).T)
+    change = np.linalg.solve(root, np.linalg.solve(root, change @ inner).T)
     lowest = float(np.linalg.eigvalsh(0.5 * (change + change.T))[0])
     share = 1.0
-    for _ in range(HALVINGS):
-        if 1.0 + share * lowest > LEAST:
-            break
+    while 1.0 + share * lowest <= LEAST:
         share *= 0.5
     return share

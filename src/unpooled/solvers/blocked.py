@@ -6,7 +6,8 @@ Panels of columns from left to right, each brought up to date with all that is f
 
 where ":" are the columns before k. All but a share b/N of the N³/3 operations are in these products, which are as long
 as what is finished and are subtracted where the panel lies; workspace is a panel or two. Only the lower triangle is
-read and written. torch's own factorisation returns a new matrix, and OpenBLAS's crashes on 40,000 rows.
+read, and beside it only the blocks on the diagonal are written. torch's own factorisation returns a new matrix, and
+OpenBLAS's crashes on 40,000 rows.
 """
 
 from __future__ import annotations

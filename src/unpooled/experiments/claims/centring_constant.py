@@ -66,7 +66,7 @@ def _told(protocol: Protocol, squares: dict[str, np.ndarray]) -> Outcome:
         together(f"§2.4: adding {shift:g} to the labels at least doubles the error of plain KRR", worse),
         above(
             "§2.4: the rate becomes slower, and not the constant larger only" + _printed_slopes(sizes),
-            exponent(sizes, squares[PLAIN], over=squares[PLAIN_SHIFTED]),
+            exponent(sizes, squares[PLAIN], over=squares[PLAIN_SHIFTED], paired=True),  # a target, all sizes
             0.0,
             "difference of the exponents",
         ),

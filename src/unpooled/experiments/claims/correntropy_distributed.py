@@ -10,7 +10,7 @@ from ... import theory
 from ...estimators import AveragedRegressor, CorrentropyRegressor
 from ..curves import measured, power_law, root
 from ..experiment import Advance, Experiment, Protocol
-from ..inference import above, at_most, exponent, no_slower, ratio, together
+from ..inference import above, below, exponent, no_slower, ratio, together
 from ..outcome import Outcome, Panel, Table
 from ..problems import PROBLEMS, Target
 from ..quiet import averaged
@@ -66,9 +66,9 @@ def _told(
     order, slope = r / (2 * r + s), exponent(sizes, squares)
     robust, plain = outliers[CORRENTROPY], outliers[LEAST_SQUARES]
     kept = [
-        at_most(f"m = {m}", ratio(robust[:, k], robust[:, 0]), p["slack"], 0.15, "ratio")
+        below(f"m = {m}", ratio(robust[:, k], robust[:, 0]), p["slack"], "ratio")
         for k, m in enumerate(ms)
-        if m <= limits[-1]
+        if 1 < m <= limits[-1]
     ]
     better = [above(f"m = {m}", ratio(plain[:, k], robust[:, k]), 1.0, "ratio") for k, m in enumerate(ms)]
     setting = f"{p['share']:.0%} outliers, σ = {p['scale']:g}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...estimators import CorrentropyRegressor
 from ..experiment import Advance, Experiment, Protocol
-from ..inference import above, at_most, is_so, together, typical_ratio
+from ..inference import above, below, together, typical_ratio
 from ..outcome import Cell, Curve, Outcome, Panel, Table
 from ..problems import PROBLEMS, Target, grid
 from .minimum_error_entropy import descend
@@ -92,20 +92,27 @@ def _told(protocol: Protocol, squares: dict[tuple[str, str], np.ndarray]) -> Out
             worse.append(above(kind, gain, 1.0, "error of least squares over correntropy's"))
     heads = ("labels", *methods, "least squares / correntropy")
     table = Table(f"Errors in L², N = {n}; every method but the last at its best scale and stop", heads, tuple(rows))
-    clean = _typical(squares[CLEAN, CORRENTROPY])
-    most = max(_typical(squares[kind, CORRENTROPY]) / clean for kind in kinds(protocol) if kind not in (CLEAN, TAILS))
+    clean = squares[CLEAN, CORRENTROPY]
+    doubled = [
+        below(kind, typical_ratio(squares[kind, CORRENTROPY], clean), 2.0, "error over that without outliers")
+        for kind in kinds(protocol)
+        if kind not in (CLEAN, TAILS)
+    ]
     against_mee = [
-        at_most(kind, typical_ratio(squares[kind, CORRENTROPY], squares[kind, MEE]), slack, 0.15, "ratio")
+        below(kind, typical_ratio(squares[kind, CORRENTROPY], squares[kind, MEE]), slack, "ratio")
         for kind in kinds(protocol)
     ]
     price = typical_ratio(squares[CLEAN, CORRENTROPY], squares[CLEAN, LEAST_SQUARES])
     verdicts = (
         together("Where labels are wrong or heavy-tailed, correntropy does better than least squares", worse),
-        at_most("With bounded noise it costs nothing beside least squares", price, 1.02, 0.1, "ratio of errors"),
-        is_so(
-            f"Up to {max(protocol['shares']):.0%} of outliers, all on one side, at most double its error",
-            most <= 2.0,
-            f"at most {most:.2f} times the error without outliers",
+        below(
+            f"With bounded noise it costs next to nothing beside least squares (less than {slack - 1:.0%})",
+            price,
+            slack,
+            "ratio of errors",
+        ),
+        together(
+            f"Up to {max(protocol['shares']):.0%} of outliers, all on one side, at most double its error", doubled
         ),
         together(f"§3: it does as well as MEE, whose steps cost N² (within {slack - 1:.0%})", against_mee),
     )
@@ -120,7 +127,8 @@ def _told(protocol: Protocol, squares: dict[tuple[str, str], np.ndarray]) -> Out
 
 NOTES = (
     "Errors are geometric means over repetitions. All methods have the same kernel. The best scale and number of steps "
-    "are an oracle's, one choice for all repetitions. The last column of errors had no oracle.",
+    "are an oracle's, one choice for all repetitions. The last column of errors had no oracle. The margins in the "
+    "claims are what so many repetitions of such a size can tell apart.",
     "Outliers are gross, 5 to 15 where the target has norm 1 and the noise 0.3. MEE is a plain implementation of its "
     "definition, for this comparison.",
 )
@@ -131,7 +139,6 @@ SHARED = {
     "noise": 0.3,
     "seed": 22001,
     "stops": [8, 16, 32, 64, 128],
-    "slack": 1.1,
 }
 
 EXPERIMENT = Experiment(
@@ -141,7 +148,8 @@ EXPERIMENT = Experiment(
     quick={
         **SHARED,
         "size": 128,
-        "repetitions": 6,
+        "repetitions": 20,
+        "slack": 1.2,
         "shares": [0.2],
         "scales": [0.5, 1.0, 2.0],
         "huber": [0.1, 0.4],
@@ -150,6 +158,7 @@ EXPERIMENT = Experiment(
         **SHARED,
         "size": 400,
         "repetitions": 20,
+        "slack": 1.1,
         "shares": [0.05, 0.1, 0.2, 0.3, 0.4],
         "scales": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0],
         "huber": [0.05, 0.1, 0.2, 0.4, 0.8, 1.6],

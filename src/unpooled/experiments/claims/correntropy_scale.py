@@ -104,7 +104,12 @@ def _verdicts(protocol: Protocol, target: Target, found: Found, theirs: float) -
             2.0,
             protocol["resolution"],
         ),
-        no_slower(f"Corollary 1: at one σ that distance grows no faster than N^{growth:.2f}", in_n, -growth, 1.0),
+        no_slower(
+            f"Corollary 1: at one σ that distance, N^-a, grows no faster than N^{growth:.2f}: a ≥ -{growth:.2f}",
+            in_n,
+            -growth,
+            1.0,
+        ),
         above(
             f"A moderate σ = {scales[best]:g} does better under outliers than the σ = {theirs:.0f} for which "
             "Corollary 1 has the rate",

@@ -55,7 +55,7 @@ def run(protocol: Protocol, advance: Advance) -> Outcome:
         above(
             "Averages of local fits do lose with it",
             ratio(errors[AVERAGE][:, -1], errors[AVERAGE][:, 0]),
-            1.5,
+            1.0,
             "error with the most sources over that with one",
         ),
     )

@@ -9,7 +9,7 @@ from ...estimators import AveragedRegressor, SpectralRegressor
 from ...summaries import Summary
 from ..curves import level, measured, root
 from ..experiment import Advance, Experiment, Protocol
-from ..inference import Estimate, above, at_most, ratio, together
+from ..inference import Estimate, above, below, together, typical_ratio
 from ..outcome import Outcome, Panel, Table
 from ..problems import PROBLEMS, Target
 from ..quiet import averaged, less
@@ -32,13 +32,15 @@ def run(protocol: Protocol, advance: Advance) -> Outcome:
         squares, ridge = errors(p, target, number, sizes, advance)
         goal = (1 + p["tolerance"]) ** 2 * squares[LESS][:, -1].mean()
         needed[called] = [_first(sizes, found.mean(axis=0) <= goal) for found in squares.values()]
-        ratios[called] = [ratio(squares[INFLATED][:, j], squares[LESS][:, j]) for j in range(len(sizes))]
+        ratios[called] = [typical_ratio(squares[INFLATED][:, j], squares[LESS][:, j]) for j in range(len(sizes))]
         rows = [
             (n, n // m, *(root(found[:, j]) for found in squares.values()), str(ratios[called][j]))
             for j, n in enumerate(sizes)
         ]
         title = f"{called}; m = {m} sources of one label each; pooled ridge regression has {root(ridge):.3g}"
-        tables.append(Table(title, ("n, public rows", "a source", LESS, INFLATED, "inflation / LESS"), tuple(rows)))
+        tables.append(
+            Table(title, ("n, public rows", "a source", LESS, INFLATED, "inflation / LESS, typically"), tuple(rows))
+        )
         curves = [measured(name, sizes, found) for name, found in squares.items()]
         curves.append(level("pooled ridge", sizes, root(ridge)))
         panels.append(Panel(called, "n, public rows", "‖f̂ - f‖ in L²", tuple(curves)))
@@ -50,12 +52,15 @@ def run(protocol: Protocol, advance: Advance) -> Outcome:
         if n <= p["ahead_to"] * m
     ]
     alike = [
-        at_most(f"n = {n}", found, 1 + p["tolerance"], 0.2, "inflation / LESS")
+        below(f"n = {n}", found, 1 + p["tolerance"], "inflation / LESS")
         for n, found in zip(sizes, ratios[SMOOTH])
+        if n <= p["ahead_to"] * m
     ]
     verdicts = (
         together(f"§3.2: {WAVES}: up to n = {p['ahead_to']}m public rows LESS does better than inflated labels", ahead),
-        together(f"It does not always: {SMOOTH}: inflated labels do as well (within {p['tolerance']:.0%})", alike),
+        together(
+            f"It does not always: {SMOOTH}: with as few inflated labels do as well (within {p['tolerance']:.0%})", alike
+        ),
     )
     enough = (
         f"To come within {p['tolerance']:.0%} of LESS with {sizes[-1]:,} public rows it takes: {words}. (14) asks for "
@@ -70,7 +75,8 @@ NOTES = (
     "is better than that.",
     "Blocks of a few rows regularise by themselves. Where the target is smooth that does no harm, and inflated labels "
     "need no more public rows than LESS; where it has waves, they need as many rows a source as the effective "
-    "dimension, or a few times that. LESS with n = m is at the mercy of one sample of public rows.",
+    "dimension, or a few times that. LESS with n = m is at the mercy of one sample of public rows: a rare bad one "
+    "rules its mean squared error, and therefore the ratios are of geometric means.",
 )
 
 
@@ -120,8 +126,8 @@ EXPERIMENT = Experiment(
     name="000-unlabeled",
     title="The appetite for public rows: LESS beside inflated labels",
     question="With one label a source, how many public rows do LESS and the inflation method need? (12) to (14).",
-    quick={**SHARED, "labels": 48, "factors": [1, 2, 16], "repetitions": 7},
-    full={**SHARED, "labels": 64, "factors": [1, 2, 4, 8, 16, 32], "repetitions": 16},
+    quick={**SHARED, "labels": 48, "factors": [1, 2, 16], "repetitions": 12},
+    full={**SHARED, "labels": 64, "factors": [1, 2, 4, 8, 16, 32], "repetitions": 24},
     steps=lambda protocol: 2 * int(protocol["repetitions"]),
     run=run,
 )

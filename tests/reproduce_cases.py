@@ -1,0 +1,48 @@
+"""Experiments that take no time, and ways to break the file of a result."""
+
+from __future__ import annotations
+
+import json
+
+from unpooled.experiments import running
+from unpooled.experiments.experiment import Experiment
+from unpooled.experiments.outcome import FAILS, HOLDS, Curve, Outcome, Panel, Table, Verdict
+
+OUTCOME = Outcome(
+    (Table("A table", ("x", "y"), ((1, 0.5), (20_000, None))),),
+    (Panel("A panel", "x", "y", (Curve("c", (1.0, 2.0), (1.0, 0.5), (0.9, 0.4), (1.1, 0.6)),), (("here", 1.5),)),),
+    (Verdict("A claim", HOLDS, "figures"), Verdict("A misprint", FAILS, "other figures", True)),
+    ("A note.",),
+)
+
+
+def toy(name="001-toy", quick=None, private=False, ran=None):
+    """An experiment that counts its runs."""
+
+    def run(protocol, advance):
+        advance()
+        if ran is not None:
+            ran.append((name, dict(protocol)))
+        return OUTCOME
+
+    quick = {"seed": 1, "size": 3} if quick is None else quick
+    return Experiment(name, "A toy", "Does it run?", quick, {"seed": 1, "size": 30}, lambda _: 1, run, private)
+
+
+def results_of(folder, *toys, **options):
+    return list(running.run(toys, folder, quick=True, progress=False, **options))
+
+
+def spoil(path, how):
+    content = json.loads(path.read_text())
+    if how == "cut":
+        path.write_bytes(path.read_bytes()[:-40])
+    elif how == "empty":
+        path.write_text("")
+    elif how == "list":
+        path.write_text("[1, 2]")
+    elif how == "figure":
+        path.write_text(path.read_text().replace('"figures"', '"better figures"'))
+    else:
+        del content["sha256"]
+        path.write_text(json.dumps(content))
