@@ -3,7 +3,7 @@
 from unittest import mock
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from unpooled.private_rounds import secants
@@ -93,3 +93,28 @@ def test_rounds_asked_at_one_point_are_no_trouble():
     for level in (0.0, 1.0):
         found = solved(points, gradients, some(4, 5, level), some(4, 5, 1.0), 1e-3)
         assert np.all(np.isfinite(found))
+
+
+@settings(max_examples=300)
+@given(
+    seed=st.integers(0, 10**6),
+    T=st.integers(3, 10),
+    M=st.integers(1, 12),
+    scale=st.sampled_from([1e-60, 1.0, 1e60]),
+    level=st.sampled_from([0.0, 1e-12, 1.0]),
+    odd=st.sampled_from(["a point twice", "a coordinate that stays", "no gradient", "nothing"]),
+)
+def test_no_answers_whatever_make_it_fail(seed, T, M, scale, level, odd):
+    """What was asked and told comes from records: an error here would tell of them."""
+    rng = np.random.default_rng(seed)
+    points, gradients = scale * rng.normal(size=(2, T, M))
+    gradients *= 10.0 ** rng.integers(-4, 5)
+    if odd == "a point twice":
+        points[rng.integers(1, T)] = points[0]
+    elif odd == "a coordinate that stays":
+        points[:, rng.integers(M)] = 0.0
+    elif odd == "no gradient":
+        gradients[:] = 0.0
+    noise = (level * scale) ** 2 * 10.0 ** rng.uniform(-4, 4, size=(T, M))
+    found = solved(points, gradients, noise, np.maximum(noise, 1e-280), 10.0 ** rng.uniform(-5, 0))
+    assert np.all(np.isfinite(found))

@@ -36,15 +36,15 @@ def solved(
         return np.asarray(np.sum(shares * (points + gradients), axis=0))
     steps = np.diff(points, axis=0)
     surplus = -np.diff(gradients, axis=0) - steps  # E s, with the noise of two rounds in it
-    both = noise[:-1] + noise[1:]
     inner = steps @ steps.T
-    tau_sq = max(tau_sq, _spread(surplus, both, np.diagonal(inner)))
+    tau_sq = max(tau_sq, _spread(surplus, noise[:-1] + noise[1:], np.diagonal(inner)))
     told = _posterior(inner, surplus, noise, tau_sq)  # Ê = toldᵀ steps
     told = _believable(inner, steps @ told.T) * told
     right = np.sum(shares * (gradients + points + points @ steps.T @ told), axis=0)
-    # (I + toldᵀ steps)⁻¹ by the K × K matrix of Woodbury.
+    # (I + toldᵀ steps)⁻¹ by the K × K matrix of Woodbury, which repeated steps can make singular: there is a solution all
+    # the same, since an error would tell of records.
     small = np.eye(len(steps)) + steps @ told.T
-    return np.asarray(right - np.linalg.solve(small, steps @ right) @ told)
+    return np.asarray(right - np.linalg.lstsq(small, steps @ right, rcond=None)[0] @ told)
 
 
 def _spread(surplus: np.ndarray, noise: np.ndarray, lengths: np.ndarray) -> float:
