@@ -25,6 +25,7 @@ from ..notebooks import InNotebooks
 from ..nystrom import from_gram, rounds
 from ..nystrom.choosing import PRECISIONS, SOLVERS, default_grid, is_single, machine_for, route
 from ..nystrom.chunks import Chunks
+from ..nystrom.machine import SOLVING
 from ..nystrom.on_torch import device_of
 from ..nystrom.path import Centred, Solved
 from ..nystrom.span import Span
@@ -40,7 +41,6 @@ from .summary_path import SummaryPath
 PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
-SOLVING = 7.0  # matrices of M × M numbers while all λ are solved for
 FACTORS = {"cpu": 2 << 30, "cuda": 40 << 30}  # bytes of preconditioners
 
 

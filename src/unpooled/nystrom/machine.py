@@ -21,6 +21,7 @@ ROUNDS = {1: 40, 2: 20, 4: 12, 8: 8, 16: 6}
 
 GRAM_ROWS = 2048  # rows of a symmetric product: enough that adding it to the sum takes a twentieth of its time
 CACHED = 1 << 19  # kernel values that are computed together
+SOLVING = 7.0  # matrices of M × M numbers while all λ are solved for
 
 
 @dataclass

@@ -44,7 +44,7 @@ def summed(machine: Machine, chunks: Iterable[Placed], probes: int, gram: bool) 
     for rows in chunks:
         with np.errstate(over="ignore", invalid="ignore"):  # a sentence follows
             V, Y, w = _labels(machine, rows, probes, 0 if total is None else total.n_rows)
-            y, yy = _sums_of_labels(Y, w)
+            y, yy = _sums_of_labels(Y, V[:, 1:])
         if gram:
             found, products = machine.add_gram(rows, V, products)
         else:
@@ -67,9 +67,9 @@ def _labels(machine: Machine, rows: Placed, probes: int, n_before: int) -> tuple
     return xp.concat([w[:, None], Y * w[:, None]], axis=1), Y, w
 
 
-def _sums_of_labels(Y: Array, w: Array) -> tuple[np.ndarray, np.ndarray]:
+def _sums_of_labels(Y: Array, weighted: Array) -> tuple[np.ndarray, np.ndarray]:
     """Σwy and Σwy²."""
-    xp, weighted = namespace(Y), Y * w[:, None]
+    xp = namespace(Y)
     y, yy = to_numpy(xp.sum(weighted, axis=0)), to_numpy(xp.sum(weighted * Y, axis=0))
     if not (np.all(np.isfinite(y)) and np.all(np.isfinite(yy))):
         raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .. import threads
 from ..kernels.base import DEVICE_ELEMENTS
-from ..nystrom.machine import ROUNDS, OnCores, held_by_threads
+from ..nystrom.machine import ROUNDS, SOLVING, OnCores, held_by_threads
 from ..solvers.banded import BLOCK, PANELS_PER_COPY
 from ..solvers.blocked import PANEL
 from ..solvers.cholesky import IN_PLACE_FROM
@@ -141,7 +141,7 @@ def blocks_at_once(rates: Rates, n_blocks: int) -> int:
 def gram(table: Table, cost: Cost, n_points: int) -> Need:
     """One pass over the rows, in which kernel functions are multiplied with each other, and every λ from that."""
     n, M, single = float(table.n), float(n_points), table.single or cost.device
-    matrices = 10.0 if cost.device else max(7.0, held_by_threads(cost.rates.cores, n_points))
+    matrices = 10.0 if cost.device else max(SOLVING, held_by_threads(cost.rates.cores, n_points))
     memory = 8.0 * M * M * matrices + _of_rows(table, cost)
     operation = cost.operation(False)
     values = n * M * (cost.value(single) + 2.0 * (1 + table.targets) * operation)
