@@ -32,17 +32,21 @@ def solved(
     """
     shares = 1.0 / variances
     shares = shares / shares.sum(axis=0)
+    plain = np.asarray(np.sum(shares * (points + gradients), axis=0))
     if len(points) < 2 or tau_sq == 0.0:
-        return np.asarray(np.sum(shares * (points + gradients), axis=0))
+        return plain
     steps = np.diff(points, axis=0)
     surplus = -np.diff(gradients, axis=0) - steps  # E s, with the noise of two rounds in it
     inner = steps @ steps.T
     tau_sq = max(tau_sq, _spread(surplus, noise[:-1] + noise[1:], np.diagonal(inner)))
     told = _posterior(inner, surplus, noise, tau_sq)  # Ê = toldᵀ steps
-    told = _believable(inner, steps @ told.T) * told
+    change = steps @ told.T
+    if not np.all(np.isfinite(change)):  # no step was taken, or sizes are beyond what a number can be
+        return plain
+    told = _believable(inner, change) * told
     right = np.sum(shares * (gradients + points + points @ steps.T @ told), axis=0)
-    # (I + toldᵀ steps)⁻¹ by the K × K matrix of Woodbury, which repeated steps can make singular: there is a solution all
-    # the same, since an error would tell of records.
+    # (I + toldᵀ steps)⁻¹ by the K × K matrix of Woodbury. Repeated steps can make it singular; an error would tell of
+    # records, so a solution is found all the same.
     small = np.eye(len(steps)) + steps @ told.T
     return np.asarray(right - np.linalg.lstsq(small, steps @ right, rcond=None)[0] @ told)
 
