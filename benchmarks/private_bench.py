@@ -19,7 +19,7 @@ KINDS = ("empirical", "random")
 Record = dict[str, Any]
 
 
-@dataclass
+@dataclass(eq=False)  # arrays are told apart by what they are, not by what they hold
 class Features:
     """Features of a problem's rows, without a constant, and what the public sample says of them."""
 

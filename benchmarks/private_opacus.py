@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -103,6 +104,18 @@ def _near(one: Settings, bench: Bench, kind: str, rng: np.random.Generator, widt
 
 # Opacus: many settings at once
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+_held: WeakKeyDictionary[Features, dict[bool, tuple[torch.Tensor, torch.Tensor]]] = WeakKeyDictionary()
+
+
+def _on_device(features: Features, standardised: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Training and test rows as tensors, taken to the device once and kept there as long as the features are."""
+    held = _held.setdefault(features, {})
+    if standardised not in held:
+        parts = features.standardised if standardised else (features.train, features.test)
+        held[standardised] = tuple(torch.from_numpy(part).to(DEVICE) for part in parts)
+    return held[standardised]
+
 
 def side_by_side(
     bench: Bench, kind: str, settings: Sequence[Settings], multipliers: Sequence[float], rng: np.random.Generator
@@ -110,58 +123,56 @@ def side_by_side(
     """Test R² of what Opacus would learn, for settings of one group, without its cost a step.
 
     The gradient of a linear model's row is 2(f-y)(φ, 1), so its norm is known without writing it down, and many models
-    learn with two matrix products a step. Batches are common to them: each sees what it would see alone. Without noise
-    and sampling it agrees with Opacus to rounding: see `checks`.
+    learn with two matrix products a step, on a GPU where there is one. Batches are common to them: each sees what it
+    would see alone. Without noise and sampling it agrees with Opacus to rounding: see `checks`.
     """
     size, standardised, batches = settings[0].group
     features = bench.features(kind, size)
-    train, test = features.standardised if standardised else (features.train, features.test)
+    train, test = _on_device(features, standardised)
+    y = torch.from_numpy(bench.data.y.astype(np.float32)).to(DEVICE)
+    generator = torch.Generator(DEVICE).manual_seed(int(rng.integers(2**62)))
     order = np.argsort([-s.steps for s in settings], kind="stable")  # the longest first: a prefix is still running
-    steps, rate, clip, momentum, adam = (
-        np.asarray([value(settings[i]) for i in order])
-        for value in (
-            lambda s: s.steps,
-            lambda s: np.float32(s.rate),
-            lambda s: np.float32(s.clip),
-            lambda s: np.float32(s.momentum),
-            lambda s: s.optimiser == "adam",
+    chosen = [settings[i] for i in order]
+    steps = np.asarray([s.steps for s in chosen])
+    rate, clip, momentum, sigma = (
+        torch.tensor(values, dtype=torch.float32, device=DEVICE)
+        for values in (
+            [s.rate for s in chosen],
+            [s.clip for s in chosen],
+            [s.momentum for s in chosen],
+            [np.float32(multipliers[i]) * np.float32(settings[i].clip) for i in order],
         )
     )
-    sigma = np.asarray([multipliers[i] for i in order], dtype=np.float32) * clip
-    n, y = len(train), bench.data.y.astype(np.float32)
-    lengths = 2.0 * np.sqrt(1.0 + np.einsum("ij,ij->i", train, train))
-    W, buffer, square = (np.zeros((features.size + 1, len(settings)), dtype=np.float32) for _ in range(3))
-    rows, expected = slice(None), n // batches
+    is_adam = np.asarray([s.optimiser == "adam" for s in chosen])
+    adam, sgd = (torch.from_numpy(np.flatnonzero(which)).to(DEVICE) for which in (is_adam, ~is_adam))
+    n, expected = len(train), len(train) // batches
+    lengths = 2.0 * torch.sqrt(1.0 + torch.sum(train * train, dim=1))
+    W, buffer, square = (torch.zeros((features.size + 1, len(chosen)), device=DEVICE) for _ in range(3))
     phi, targets, norms = train, y, lengths
     for t in range(1, int(steps[0]) + 1):
         running = int(np.searchsorted(-steps, -t, side="right"))
         on = slice(running)
         if batches > 1:
-            rows = np.flatnonzero(rng.random(n) < 1.0 / batches)
+            rows = torch.nonzero(torch.rand(n, generator=generator, device=DEVICE) < 1.0 / batches)[:, 0]
             phi, targets, norms = train[rows], y[rows], lengths[rows]
         residual = phi @ W[:-1, on]
         residual += W[-1, on]
         residual -= targets[:, None]
-        factor = np.abs(residual)
-        factor *= norms[:, None]
-        factor += np.float32(1e-6)
-        np.divide(clip[on], factor, out=factor)
-        np.minimum(factor, np.float32(1.0), out=factor)
-        residual *= factor
-        residual *= np.float32(2.0)
-        gradient = rng.standard_normal((features.size + 1, running), dtype=np.float32)
+        factor = torch.clamp(clip[on] / (residual.abs() * norms[:, None] + 1e-6), max=1.0)
+        residual *= 2.0 * factor
+        gradient = torch.randn((features.size + 1, running), generator=generator, device=DEVICE)
         gradient *= sigma[on]
         gradient[:-1] += phi.T @ residual
-        gradient[-1] += residual.sum(axis=0)
-        gradient /= np.float32(expected)
-        if np.any(adam[on]):
-            which = np.flatnonzero(adam[on])
+        gradient[-1] += residual.sum(dim=0)
+        gradient /= expected
+        if is_adam[on].any():
+            which = adam[: np.count_nonzero(is_adam[on])]
             g = gradient[:, which]
             buffer[:, which] = 0.9 * buffer[:, which] + 0.1 * g
             square[:, which] = 0.999 * square[:, which] + 0.001 * g * g
-            root = np.sqrt(square[:, which] / (1.0 - 0.999**t)) + 1e-8
-            W[:, which] -= rate[which] * (buffer[:, which] / (1.0 - 0.9**t) / root).astype(np.float32)
-            which = np.flatnonzero(~adam[on])
+            root = torch.sqrt(square[:, which] / (1.0 - 0.999**t)) + 1e-8
+            W[:, which] -= rate[which] * (buffer[:, which] / (1.0 - 0.9**t) / root)
+            which = sgd[: np.count_nonzero(~is_adam[on])]
             buffer[:, which] = momentum[which] * buffer[:, which] + gradient[:, which]
             W[:, which] -= rate[which] * buffer[:, which]
         else:
@@ -169,7 +180,7 @@ def side_by_side(
             buffer[:, on] += gradient
             W[:, on] -= rate[on] * buffer[:, on]
     found = np.empty(len(settings))
-    found[order] = explained(test @ W[:-1] + W[-1], bench.data.y_test)
+    found[order] = explained((test @ W[:-1] + W[-1]).cpu().numpy(), bench.data.y_test)
     return found
 
 
@@ -269,7 +280,7 @@ class _Rows(torch.utils.data.Dataset):
     def __getitems__(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         if len(rows) == len(self):
             return self.X, self.y
-        index = torch.as_tensor(rows, dtype=torch.long)
+        index = torch.as_tensor(rows, dtype=torch.long, device=self.y.device)
         return self.X[index], self.y[index]
 
 
@@ -282,9 +293,9 @@ def opacus(bench: Bench, kind: str, settings: Settings, multiplier: float, seed:
     from opacus import PrivacyEngine
 
     features = bench.features(kind, settings.size)
-    train, test = features.standardised if settings.standardised else (features.train, features.test)
+    train, test = _on_device(features, settings.standardised)
     torch.manual_seed(seed)
-    linear = nn.Linear(features.size, 1)
+    linear = nn.Linear(features.size, 1, device=DEVICE)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
     model: Any = nn.Sequential(linear, nn.Flatten(0))
@@ -293,7 +304,7 @@ def opacus(bench: Bench, kind: str, settings: Settings, multiplier: float, seed:
         if settings.optimiser == "adam"
         else torch.optim.SGD(model.parameters(), lr=settings.rate, momentum=settings.momentum)
     )
-    rows = _Rows(torch.from_numpy(train), torch.from_numpy(bench.data.y.astype(np.float32)))
+    rows = _Rows(train, torch.from_numpy(bench.data.y.astype(np.float32)).to(DEVICE))
     loader: Any = torch.utils.data.DataLoader(
         rows, batch_size=math.ceil(len(rows) / settings.batches), collate_fn=lambda batch: batch
     )
@@ -319,7 +330,7 @@ def opacus(bench: Bench, kind: str, settings: Settings, multiplier: float, seed:
                 if step == settings.steps:
                     break
     with torch.no_grad():
-        predicted = linear(torch.from_numpy(test)).numpy()
+        predicted = linear(test).cpu().numpy()
     return float(explained(predicted, bench.data.y_test)[0])
 
 
@@ -363,13 +374,13 @@ def opacus_name(kind: str, promise: str) -> str:
 def opacus_peer(kind: str, bench: Bench, missing: Sequence[tuple[str, float]], log: Any = None) -> Iterator[Record]:
     """A record for every cell (promise, ε): settings found side by side, then five runs of Opacus itself."""
     rng = np.random.default_rng([KINDS.index(kind), len(bench.data.y)])
-    started = time.process_time()
+    started = time.perf_counter()
     cells = [Cell(promise, epsilon) for promise, epsilon in missing]
     best = tune(bench, kind, cells, rng)
-    searched = (time.process_time() - started) / len(cells)
+    searched = (time.perf_counter() - started) / len(cells)
     for cell in cells:
         settings, expected = best[cell.promise, cell.epsilon]
-        started = time.process_time()
+        started = time.perf_counter()
         multiplier = cell.noise(settings)
         r2 = [opacus(bench, kind, settings, multiplier, seed) for seed in range(5)]
         if log is not None:
@@ -386,5 +397,5 @@ def opacus_peer(kind: str, bench: Bench, missing: Sequence[tuple[str, float]], l
             "r2": r2,
             "side_by_side": expected,
             "tried": len(cell.tried),
-            "seconds": searched + time.process_time() - started,
+            "seconds": searched + time.perf_counter() - started,
         }
