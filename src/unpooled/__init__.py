@@ -64,6 +64,7 @@ __all__ = [
     "choose_length_scales",
     "datasets",
     "engines",
+    "federation",
     "filters",
     "kernels",
     "load",
@@ -77,8 +78,13 @@ __all__ = [
     "theory",
 ]
 
-# Drawing and reports are not needed to fit or to predict: they are loaded when they are asked for.
-_LATER = {"plot": ("plot", ""), "report": ("reports.writing", "report"), "Report": ("reports.writing", "Report")}
+# Drawing, reports and networks are not needed to fit or to predict: they are loaded when they are asked for.
+_LATER = {
+    "federation": ("federation", ""),
+    "plot": ("plot", ""),
+    "report": ("reports.writing", "report"),
+    "Report": ("reports.writing", "Report"),
+}
 
 
 def __getattr__(name: str) -> Any:

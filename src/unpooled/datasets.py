@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 
@@ -19,7 +20,8 @@ class Dataset:
     fold : (N,) whole numbers from 0 to 9
     feature_names : one a column of X
     target : what y is, with its unit
-    source : where the data are from, and their licence
+    source : where the data are from, and, after the last comma, their licence
+    label : y in a word, as the name of a column
     """
 
     X: np.ndarray
@@ -28,6 +30,21 @@ class Dataset:
     feature_names: list[str]
     target: str
     source: str
+    label: str
+
+    @property
+    def licence(self) -> str:
+        """Its short name."""
+        return self.source.rpartition(", ")[2]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The columns of a table by their names: features, then the label.
+
+        Returns
+        -------
+        dict of (N,) arrays
+        """
+        return dict(zip(self.feature_names, self.X.T)) | {self.label: self.y}
 
     def __repr__(self) -> str:
         return f"Dataset({self.X.shape[0]} rows × {self.X.shape[1]} features, target: {self.target})"
@@ -39,11 +56,20 @@ class SiteDataset(Dataset):
 
     Attributes
     ----------
-    X, y, fold, feature_names, target, source : as in :class:`Dataset`
+    X, y, fold, feature_names, target, source, label : as in :class:`Dataset`
     sites : (N,) names
     """
 
     sites: np.ndarray
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The same, and the ``site`` of every row.
+
+        Returns
+        -------
+        dict of (N,) arrays
+        """
+        return super().columns() | {"site": self.sites}
 
     def __repr__(self) -> str:
         counts = dict(zip(*np.unique(self.sites, return_counts=True)))
@@ -65,6 +91,7 @@ def load_airfoil() -> Dataset:
         features,
         "scaled sound pressure level (dB, mean removed)",
         "T. Brooks, D. Pope, M. Marcolini: Airfoil Self-Noise, UCI Machine Learning Repository, CC BY 4.0",
+        "sound",
     )
 
 
@@ -108,5 +135,9 @@ def load_heart() -> SiteDataset:
         list(columns.values()),
         "highest heart rate in an exercise test (beats a minute)",
         "A. Janosi, W. Steinbrunn, M. Pfisterer, R. Detrano: Heart Disease, UCI Machine Learning Repository, CC BY 4.0",
+        "heart_rate",
         sites,
     )
+
+
+BUNDLED: dict[str, Callable[[], Dataset]] = {"airfoil": load_airfoil, "heart": load_heart}  #: all of them, by name

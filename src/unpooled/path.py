@@ -85,6 +85,14 @@ class Path(TriedLam):
         """Predictions for every λ: shape (L, n), or (L, n, T) for several targets.
 
         Where the fit did not need the coefficients of every λ they are computed now, from one decomposition.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (L, n), or (L, n, T) for several targets
         """
         if self.problem is None:
             raise ValueError("a model from a file predicts at its chosen lam only: fit again to have the whole path")
@@ -101,7 +109,12 @@ class Path(TriedLam):
         return out[:, :, 0] if self.scored.ndim == 1 else out
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``."""
+        """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``.
+
+        Returns
+        -------
+        dict of arrays
+        """
         columns: dict[str, Any] = {"lam": self.lam, "df": self.df}
         if self.iterations is not None:
             columns["iterations"] = self.iterations
@@ -112,7 +125,17 @@ class Path(TriedLam):
         return columns
 
     def plot(self, ax: Axes | None = None, **line: Any) -> Axes:
-        """The criterion against λ, the choice marked. Needs matplotlib (``pip install unpooled[plot]``)."""
+        """The criterion against λ, the choice marked. Needs matplotlib (``pip install unpooled[plot]``).
+
+        Parameters
+        ----------
+        ax : axes to draw in; None makes them
+        **line : of the line, as matplotlib takes them
+
+        Returns
+        -------
+        matplotlib axes
+        """
         from .reports.plots import plot_path
 
         return plot_path(self, ax, **line)

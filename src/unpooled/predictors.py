@@ -49,7 +49,16 @@ class KernelExpansion:
         return int(self.points.shape[0])
 
     def predict(self, X: Array) -> Array:
-        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``."""
+        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (n, T)
+        """
         X = as_floating(X)
         if X.ndim != 2 or (self.points.shape[1] and X.shape[1] != self.points.shape[1]):
             raise ValueError(f"X must have {self.points.shape[1]} features, got an array of shape {tuple(X.shape)}")
@@ -123,7 +132,16 @@ class BasisPredictor:
     intercept: np.ndarray = field(repr=False)  #: (T,)
 
     def predict(self, X: Array) -> Array:
-        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``."""
+        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (n, T)
+        """
         X = as_floating(X)
         if X.ndim != 2 or X.shape[1] != self.map.n_features_in:
             raise ValueError(f"X must have {self.map.n_features_in} features, got an array of shape {tuple(X.shape)}")

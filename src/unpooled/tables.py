@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .blocks import csv, parquet
@@ -20,6 +20,7 @@ from .files import PathLike, atomic
 
 FORMATS = (".parquet", ".csv")
 SHOWN = 30  # columns that an error lists
+LINES = 1 << 16  # of a CSV file that are written at once
 LOOK = 100  # rows of a CSV file that show whether a column is text
 
 
@@ -162,27 +163,46 @@ def writer(path: PathLike, schema: Any) -> Iterator[Writer]:
     """A Parquet or CSV file by its name, which appears once all of it is written."""
     if not str(path).lower().endswith(FORMATS):
         raise ValueError(f"{path} must end in {' or '.join(FORMATS)}, which says how it is written")
-    as_csv = str(path).lower().endswith(".csv")
     with atomic(path) as file:
-        make = pa_csv.CSVWriter if as_csv else pq.ParquetWriter
-        with make(file, _plain(schema) if as_csv else schema) as inner:
-            yield _Plain(inner, _plain(schema)) if as_csv else inner
+        if str(path).lower().endswith(".csv"):
+            yield _CsvWriter(file, schema)
+        else:
+            with pq.ParquetWriter(file, schema) as inner:
+                yield inner
 
 
-class _Plain:
-    """CSV has no categories: their values are written."""
+class _CsvWriter:
+    """Lines of CSV, with quotation marks only around what would be read as something else without them.
 
-    def __init__(self, inner: Any, schema: Any) -> None:
-        self.inner, self.schema = inner, schema
+    pyarrow's own writer has them around all text, and a column kept from a CSV file is text: numbers would be quoted.
+    """
+
+    def __init__(self, file: BinaryIO, schema: Any) -> None:
+        for field in schema:
+            if pa.types.is_nested(field.type):
+                raise ValueError(f"column {field.name!r} holds {field.type}, which CSV cannot: write a .parquet file")
+        self.file, self.alone = file, len(schema) == 1
+        self._write([pa.array([name], pa.string()) for name in schema.names])
 
     def write_table(self, table: Any) -> None:
-        self.inner.write_table(table.cast(self.schema))
+        for batch in table.to_batches(max_chunksize=LINES):
+            self._write([_text(column) for column in batch.columns])
+
+    def _write(self, columns: list[Any]) -> None:
+        cells = [_quoted(column, self.alone) for column in columns]
+        lines = pc.binary_join_element_wise(*cells, ",", null_handling="replace", null_replacement="")
+        self.file.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())
 
 
-def _plain(schema: Any) -> Any:
-    fields = []
-    for field in schema:
-        if pa.types.is_nested(field.type):
-            raise ValueError(f"column {field.name!r} holds {field.type}, which CSV cannot: write a .parquet file")
-        fields.append((field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type))
-    return pa.schema(fields)
+def _text(column: Any) -> Any:
+    """As text; CSV has no categories, so their values are written."""
+    values = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return pc.cast(values, pa.string())
+
+
+def _quoted(cells: Any, alone: bool) -> Any:
+    """Text as it stands in a line; an empty cell that is ``alone`` there is quoted, for readers skip empty lines."""
+    cells = pc.fill_null(cells, "") if alone else cells
+    needed = pc.match_substring_regex(cells, '[",\r\n]' + ("|^$" if alone else ""))
+    doubled = pc.replace_substring(cells, '"', '""')
+    return pc.if_else(needed, pc.binary_join_element_wise('"', doubled, '"', ""), cells)

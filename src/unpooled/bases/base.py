@@ -43,7 +43,18 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     """
 
     def fit(self, U: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn the basis from the public rows ``U``, weighed by ``sample_weight``; labels ``y`` are not looked at."""
+        """Learn the basis from the public rows ``U``, weighed by ``sample_weight``; labels ``y`` are not looked at.
+
+        Parameters
+        ----------
+        U : array, tensor or frame of public rows
+        y : not looked at
+        sample_weight : one a row; weights count as repeated rows
+
+        Returns
+        -------
+        self
+        """
         from ..inputs import check_weights
 
         self.__dict__.pop("feature_names_in_", None)
@@ -57,12 +68,30 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def transform(self, X: Any) -> Array:
-        """φ(x_i) for the rows of X: shape (n, M), in X's array library; single precision where that is safe."""
+        """φ(x_i) for the rows of X: shape (n, M), in X's array library; single precision where that is safe.
+
+        Parameters
+        ----------
+        X : array, tensor or frame of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, M)
+        """
         check_is_fitted(self, "map_")
         return self.features(check_X(self, X, reset=False))
 
     def features(self, X: Array) -> Array:
-        """φ(x_i) for rows that have been checked; a row's features are the same bits whatever rows come with it."""
+        """φ(x_i) for rows that have been checked; a row's features are the same bits whatever rows come with it.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (n, M)
+        """
         X = self.in_safe_precision(as_floating(X))
         A = like(self.coefficients_, X)
         if not is_numpy(X):
@@ -113,13 +142,23 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self._digest
 
     def save(self, path: files.PathLike) -> None:
-        """Write the basis to one file; :func:`unpooled.bases.load` reads it."""
+        """Write the basis to one file; :func:`unpooled.bases.load` reads it.
+
+        Parameters
+        ----------
+        path : the file to write
+        """
         check_is_fitted(self, "map_")
         header, arrays = self._content()
         files.write(path, "basis", header, arrays)
 
     def describe(self) -> str:
-        """What the basis is, in a few lines."""
+        """What the basis is, in a few lines.
+
+        Returns
+        -------
+        str
+        """
         check_is_fitted(self, "map_")
         names = [str(name) for name in getattr(self, "feature_names_in_", [])]
         columns = ", ".join(names) if names else f"{self.n_features_in_} columns without names"

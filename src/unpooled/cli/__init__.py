@@ -6,6 +6,7 @@ from .app import app
 
 for _name in (
     "demo",
+    "data",
     "basis",
     "summarize",
     "inspect",

@@ -1,4 +1,4 @@
-"""Finding what belongs to a file: bases and models by digest; and not writing over what is read."""
+"""Finding what belongs to a file: bases and models by digest; and where may be written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import bases, models
+from .. import bases, models, tables
 from ..bases import Basis
 from ..files import FileError
 from .codes import DATA, FILE, USAGE, Problem
@@ -73,3 +73,15 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):
             raise Problem(f"--output {output} is one of the files that are read: choose another name", USAGE)
+
+
+def check_table(output: Path) -> None:
+    """What is written is a table in a format that its name tells."""
+    if not str(output).lower().endswith(tables.FORMATS):
+        raise Problem(f"--output {output} must end in {' or '.join(tables.FORMATS)}", USAGE)
+
+
+def check_new(output: Path, overwrite: bool) -> None:
+    """Nothing is there that would be lost, unless that was asked for."""
+    if output.exists() and not overwrite:
+        raise Problem(f"--output {output} exists already: choose another name, or say --overwrite", USAGE)

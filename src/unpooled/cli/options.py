@@ -12,6 +12,7 @@ from ..messages import shown
 from .codes import USAGE, Problem
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")]
 Data = Annotated[Path, typer.Argument(help="Rows: a .csv or .csv.gz file, a .parquet file, or a folder of those.")]
 BasisFile = Annotated[
     Path | None, typer.Option("--basis", help="The basis. Without it, the file of the right digest nearby is taken.")

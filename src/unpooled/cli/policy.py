@@ -10,6 +10,7 @@ import typer
 
 from ..site import POLICY_NAME, Policy
 from .app import app, command
+from .options import Overwrite
 from .out import Out
 
 group = typer.Typer(help="The site's policy: what may leave.", no_args_is_help=True)
@@ -20,7 +21,7 @@ app.add_typer(group, name="policy")
 def init(
     out: Out,
     path: Annotated[Path, typer.Argument(help="The file to write, or a folder for it.")] = Path(POLICY_NAME),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a policy that is there.")] = False,
+    overwrite: Overwrite = False,
 ) -> dict[str, Any]:
     """Write the default policy with every rule explained, for the site to edit."""
     path = path / POLICY_NAME if path.is_dir() else path

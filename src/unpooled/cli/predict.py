@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +11,10 @@ import typer
 
 from .. import models, tables
 from ..engines.progress import Progress
+from ..estimators.scoring import values_by_name
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem
-from .nearby import check_output
+from .nearby import check_output, check_table
 from .options import Data, Output, names
 from .out import Out, size
 
@@ -32,8 +32,7 @@ def predict(
     A prediction is named after the label, with _predicted; or `prediction`, where the label has no name.
     """
     check_output(output, [model, data])
-    if not str(output).lower().endswith(tables.FORMATS):
-        raise Problem(f"--output {output} must end in {' or '.join(tables.FORMATS)}", USAGE)
+    check_table(output)
     fitted = models.load(model)
     columns = tables.columns_of(fitted)
     given = tables.table(data, columns or None)
@@ -53,19 +52,11 @@ def predict(
     schema = _with_predictions(next(stretches)[1], np.empty((0, len(predicted))), predicted).schema
     with tables.writer(output, schema) as writer, Progress(_pieces(given), "predicting", verbose=1) as progress:
         for X, beside in stretches:
-            values = _values(fitted, X)
-            writer.write_table(_with_predictions(beside, values, predicted))
+            writer.write_table(_with_predictions(beside, values_by_name(fitted, X), predicted))
             n_rows += len(X)
             progress.advance()
     out.say(f"{n_rows} rows predicted; {output}: {size(output.stat().st_size)}, columns {', '.join(schema.names)}")
     return {"file": output, "n_rows": n_rows, "columns": list(schema.names), "predictions": predicted}
-
-
-def _values(model: Any, X: np.ndarray) -> np.ndarray:
-    """What the model predicts, as it predicts in Python: a private one within its label bound."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # columns were taken by name
-        return np.asarray(model.predict(X), dtype=np.float64).reshape(len(X), -1)
 
 
 def _names(model: Any) -> list[str]:

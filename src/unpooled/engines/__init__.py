@@ -6,9 +6,10 @@ from typing import Any
 
 from ..messages import shown
 from .base import BlockError, Engine
+from .dask import Dask
 from .local import Processes, Threads
 
-__all__ = ["BlockError", "Engine", "Processes", "Threads", "as_engine"]
+__all__ = ["BlockError", "Dask", "Engine", "Processes", "Threads", "as_engine"]
 
 
 def as_engine(engine: Any) -> Engine:
@@ -26,8 +27,6 @@ def as_engine(engine: Any) -> Engine:
         return Processes()
     is_address = isinstance(engine, str) and "://" in engine
     if is_address or engine == "dask" or type(engine).__module__.split(".")[0] in ("distributed", "dask"):
-        from .dask import Dask
-
         return Dask(None if isinstance(engine, str) and engine == "dask" else engine)
     raise ValueError(
         "engine must be 'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine; "

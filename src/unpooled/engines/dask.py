@@ -17,10 +17,14 @@ from .progress import Progress
 
 
 class Dask(Engine):
-    """Blocks on the workers of a ``dask.distributed`` cluster, given as a client, an address or a cluster.
+    """Blocks on the workers of a ``dask.distributed`` cluster.
 
-    Without an argument it is the client that is current, or a local cluster of one process a core. Every thread of a
-    worker takes one part at a time, on one BLAS thread; give a worker memory for as many.
+    Every thread of a worker takes one part at a time, on one BLAS thread; give a worker memory for as many.
+
+    Parameters
+    ----------
+    client : a ``distributed.Client``, a cluster or its address
+        None is the client that is current, or else a local cluster of one process a core.
     """
 
     def __init__(self, client: Any = None) -> None:

@@ -7,7 +7,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,12 +30,13 @@ from ..sources import Opened, is_stream, open_all, stream_rows
 from . import averaged_storage
 from .locals import Facts, prepare
 from .on_engine import OnEngine
+from .scoring import ScoresRows
 from .spectral import SpectralRegressor
 
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
-class AveragedRegressor(InNotebooks, RegressorMixin, OnEngine):
+class AveragedRegressor(InNotebooks, ScoresRows, OnEngine):
     """A local learner on every block or site, and the average of what they learn.
 
         f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
@@ -191,7 +191,16 @@ class AveragedRegressor(InNotebooks, RegressorMixin, OnEngine):
             delattr(self, name)
 
     def predict(self, X: Any) -> Array:
-        """f̄(X), of shape (n,) or (n, T). X may be a Parquet file or a Dask collection here as well."""
+        """f̄(X), in the order of the rows.
+
+        Parameters
+        ----------
+        X : rows without labels: arrays, frames, a path to Parquet or CSV, a Dask collection
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) for several targets
+        """
         check_is_fitted(self, "predictor_")
         if is_stream(X):
             parts = [self._values(rows.X) for rows in stream_rows(self, X)]
@@ -217,6 +226,10 @@ class AveragedRegressor(InNotebooks, RegressorMixin, OnEngine):
         ----------
         n_points : int
         random_state : draws the points
+
+        Returns
+        -------
+        AveragedRegressor
         """
         check_is_fitted(self, "predictor_")
         if not isinstance(self.predictor_, KernelExpansion):

@@ -58,7 +58,16 @@ class DescentPath(Tried):
         return len(self.n_iter)
 
     def predict(self, X: Array) -> Array:
-        """Predictions after every iteration kept: shape (L, n), or (L, n, T) for several targets."""
+        """Predictions after every iteration kept: shape (L, n), or (L, n, T) for several targets.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (L, n), or (L, n, T) for several targets
+        """
         if self.kernel is None or self.points is None:
             raise ValueError("a model from a file predicts after its last iteration only: fit again to have the path")
         X = X if self.points.shape[1] == 0 else check_rows(X, self.points)
@@ -71,7 +80,12 @@ class DescentPath(Tried):
         return out[:, :, 0] if self.one_target else out
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: every scale and iteration tried, or the iterations kept."""
+        """Plain columns, for a data frame of your choice: every scale and iteration tried, or the iterations kept.
+
+        Returns
+        -------
+        dict of arrays
+        """
         if self.score is None or self.scales is None or self.tried is None:
             return {"n_iter": self.n_iter}
         n_scales, n_tried = len(self.scales), len(self.tried)

@@ -171,6 +171,16 @@ class LESSRegressor(OnEngine, SpanModel):
         """Add rows to those seen so far, and learn from them all; the basis is that of the first call.
 
         Only sums are kept of the rows, so λ is chosen from those, and only one round is possible.
+
+        Parameters
+        ----------
+        X, y : as :meth:`Summary.of` takes them
+        public : public rows without labels, at the first call; None takes X
+        sample_weight : one a row; weights count as repeated rows
+
+        Returns
+        -------
+        self
         """
         self._check_parameters()
         if not hasattr(self, "basis_"):

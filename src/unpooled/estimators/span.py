@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
@@ -16,9 +16,10 @@ from ..messages import shown
 from ..notebooks import InNotebooks
 from ..predictors import BasisPredictor
 from ..sources import is_stream, stream_rows
+from .scoring import ScoresRows
 
 
-class SpanModel(InNotebooks, RegressorMixin, BaseEstimator):
+class SpanModel(InNotebooks, ScoresRows, BaseEstimator):
     """f = aᵀφ + b with the features φ of a basis."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -28,7 +29,16 @@ class SpanModel(InNotebooks, RegressorMixin, BaseEstimator):
         return tags
 
     def predict(self, X: Any) -> Array:
-        """f(X), of shape (n,) or (n, T); rows as arrays, frames, a path to Parquet or CSV, or a Dask collection."""
+        """f(X), in the order of the rows.
+
+        Parameters
+        ----------
+        X : rows without labels: arrays, frames, a path to Parquet or CSV, a Dask collection
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) for several targets
+        """
         check_fitted(self)
         if is_stream(X):
             parts = [self.predictor_.predict(np.asarray(rows.X, dtype=float)) for rows in stream_rows(self, X)]
@@ -39,7 +49,16 @@ class SpanModel(InNotebooks, RegressorMixin, BaseEstimator):
         return values[:, 0] if self.one_target_ else values
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
-        """a (M, T) and b (T,) where the model is of that basis, else None."""
+        """a (M, T) and b (T,) where the model is of that basis, else None.
+
+        Parameters
+        ----------
+        basis : a fitted basis
+
+        Returns
+        -------
+        (array, array) or None
+        """
         check_fitted(self)
         return (self.coef_matrix_, self.predictor_.intercept) if basis.digest == self.basis_digest_ else None
 

@@ -171,7 +171,16 @@ class SpectralRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(X), of shape (n,) or (n, T), in the array library and on the device of X."""
+        """f(X), in the array library and on the device of X.
+
+        Parameters
+        ----------
+        X : array, tensor or frame of shape (n, d); for "precomputed" the n×N matrix of the kernel
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) for several targets
+        """
         check_is_fitted(self, "predictor_")
         X = check_X(self, X, reset=False)
         # Single precision in gives single precision out only where the model is single too.

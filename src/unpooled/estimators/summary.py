@@ -119,6 +119,10 @@ class SummaryRegressor(SpanModel):
         summary : of all rows
         scores : of the candidates on all rows, where there was a second exchange
         basis : where it is not found by itself
+
+        Returns
+        -------
+        self
         """
         if not isinstance(summary, Summary):
             raise ValueError(f"summary must be a Summary, got {shown(summary)}")
@@ -129,12 +133,31 @@ class SummaryRegressor(SpanModel):
         return self
 
     def partial_fit(self, summary: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
-        """Add a summary to those seen so far, and learn from them all."""
+        """Add a summary to those seen so far, and learn from them all.
+
+        Parameters
+        ----------
+        summary : of rows that no summary before it has
+        basis : where it is not found by itself
+
+        Returns
+        -------
+        self
+        """
         so_far = getattr(self, "summary_", None)
         return self.fit_summary(summary if so_far is None else so_far + summary, basis=basis)
 
     def candidates(self, *, basis: Basis | None = None) -> Candidates:
-        """The models of every λ of the grid, for sites to score; their scores go to :meth:`fit_summary`."""
+        """The models of every λ of the grid, for sites to score; their scores go to :meth:`fit_summary`.
+
+        Parameters
+        ----------
+        basis : where it is not found by itself
+
+        Returns
+        -------
+        Candidates
+        """
         check_fitted(self)
         found = self.summary_.basis(basis)
         equations, solutions = self._solutions(self.summary_, found, own=False)
@@ -148,6 +171,15 @@ class SummaryRegressor(SpanModel):
         """One more round: learn from the summary of this model's residuals.
 
         Sites make it with ``Summary.of(basis, X, y, residuals_of=model)``, and with the loss of the first summary.
+
+        Parameters
+        ----------
+        residuals : of all rows, the sum of the sites'
+        basis : where it is not found by itself
+
+        Returns
+        -------
+        self
         """
         from ..models import digest_of
 
@@ -325,7 +357,16 @@ class SummaryRegressor(SpanModel):
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
         """a and b where residuals are to be taken next: the model itself, or, once plain steps have proved too long,
-        the point that rounds ask about next."""
+        the point that rounds ask about next.
+
+        Parameters
+        ----------
+        basis : a fitted basis
+
+        Returns
+        -------
+        (array, array) or None
+        """
         known = super().coefficients_in(basis)
         return known if known is None or self.summary_order_ != 1 else self._asked
 

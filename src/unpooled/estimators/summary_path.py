@@ -53,7 +53,16 @@ class SummaryPath(TriedLam):
         return bool(np.any((chosen == self.lam.min()) | (chosen == self.lam.max())) and len(self.lam) > 1)
 
     def predict(self, X: Any) -> Array:
-        """Predictions for every λ: shape (L, n), or (L, n, T) for several labels."""
+        """Predictions for every λ: shape (L, n), or (L, n, T) for several labels.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (L, n), or (L, n, T) for several targets
+        """
         if self.map is None or self.coef is None or self.intercept is None:
             raise ValueError("a model from a file predicts at its chosen lam only: fit again to have the whole path")
         X = check_rows(X, np.empty((0, self.map.n_features_in)))
@@ -61,7 +70,12 @@ class SummaryPath(TriedLam):
         return out[:, :, 0] if self.criterion.ndim == 1 else out
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``."""
+        """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``.
+
+        Returns
+        -------
+        dict of arrays
+        """
         columns: dict[str, Any] = {"lam": self.lam, "df": self.df}
         scores = self.criterion.reshape(len(self.lam), -1)
         if self.criterion.ndim == 1:
@@ -69,7 +83,17 @@ class SummaryPath(TriedLam):
         return columns | {f"{self.criterion_name}_{t}": scores[:, t] for t in range(scores.shape[1])}
 
     def plot(self, ax: Axes | None = None, **line: Any) -> Axes:
-        """The criterion against λ, the choice marked. Needs matplotlib (``pip install unpooled[plot]``)."""
+        """The criterion against λ, the choice marked. Needs matplotlib (``pip install unpooled[plot]``).
+
+        Parameters
+        ----------
+        ax : axes to draw in; None makes them
+        **line : of the line, as matplotlib takes them
+
+        Returns
+        -------
+        matplotlib axes
+        """
         from ..reports.plots import plot_path
 
         return plot_path(self, ax, **line)

@@ -35,6 +35,13 @@ class FederatedEngine(Engine):
         engine = FederatedEngine(study, transport, "stay")
         model = up.LESSRegressor(basis, rounds=10, engine=engine).fit(engine.rows, "days")
         record = engine.finish(model)
+
+    Parameters
+    ----------
+    study : Study of the kind "estimator"
+    transport : what carries messages to its sites
+    folder : the study's own; what is complete there already is not asked for again
+    progress : called with a :class:`Status` whenever something has changed, or None
     """
 
     def __init__(self, study: Study, transport: Transport, folder: PathLike, progress: Progress | None = None) -> None:

@@ -14,10 +14,16 @@ from .study_file import RESULTS, read_study
 class FlowerEngine(FederatedEngine):
     """Fit an estimator to rows that stay at the sites of a Flower network.
 
-    ``folder`` is one that ``unpooled federation init`` wrote, with ``kind = "estimator"`` in its ``study.toml``; the
-    network runs, and this process runs where its SuperLink does. Flower's settings (``FLWR_HOME``) have a SuperLink of
-    the given name; ``. folder/env.sh`` sets them.
+    The network runs, and this process runs where its SuperLink does.
 
+    Parameters
+    ----------
+    folder : one that ``unpooled federation init`` wrote, with ``kind = "estimator"`` in its ``study.toml``
+    superlink : the name of the SuperLink in Flower's settings (``FLWR_HOME``), which ``. folder/env.sh`` sets
+    progress : called with a :class:`Status` whenever something has changed, or None
+
+    Examples
+    --------
     >>> with FlowerEngine("consortium") as engine:  # doctest: +SKIP
     ...     model = up.LESSRegressor(engine.study.basis, rounds=10, engine=engine).fit(engine.rows, "days")
     ...     record = engine.finish(model)

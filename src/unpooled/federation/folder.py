@@ -22,30 +22,52 @@ class StudyError(RuntimeError):
 
 @dataclass(frozen=True)
 class Failed:
-    """A site that failed: when, how soon that was known, and why."""
+    """A site that failed: when, how soon that was known, and why.
+
+    Attributes
+    ----------
+    site : its name
+    exchange, attempt : their numbers
+    seconds : from the question to the knowledge
+    reason : in a few words
+    """
 
     site: str
     exchange: int
     attempt: int
-    seconds: float  #: from the question to the knowledge
+    seconds: float
     reason: str
 
 
 @dataclass
 class Exchange:
-    """One statistic and all attempts to get the sum of it."""
+    """One statistic and all attempts to get the sum of it.
+
+    Attributes
+    ----------
+    number : from 0 on
+    statistic : what it is called
+    digest : of the statistic
+    members : whose sums were added up
+    n_rows : over all of them
+    attempts : the sites that answered, an attempt after the other
+    seconds : that it took
+    sent, received : bytes
+    failures : list of Failed
+    sha256 : of the file with the sum
+    """
 
     number: int
-    statistic: str  #: what it is called
+    statistic: str
     digest: str
-    members: list[str] = field(default_factory=list)  #: whose sums were added up
+    members: list[str] = field(default_factory=list)
     n_rows: int = 0
-    attempts: list[list[str]] = field(default_factory=list)  #: the sites that answered, an attempt after the other
+    attempts: list[list[str]] = field(default_factory=list)
     seconds: float = 0.0
-    sent: int = 0  #: bytes
+    sent: int = 0
     received: int = 0
     failures: list[Failed] = field(default_factory=list)
-    sha256: str = ""  #: of the file with the sum
+    sha256: str = ""
 
 
 class StudyFolder:

@@ -29,7 +29,12 @@ class NotTrusted(ValueError):
 
 @dataclass(frozen=True)
 class Identity:
-    """A site's long-term key. ``public`` is what the others pin; the private part signs, and never leaves."""
+    """A site's long-term key; the private part signs, and never leaves.
+
+    Attributes
+    ----------
+    public : what the others pin
+    """
 
     public: str
     _private: Any = field(repr=False, compare=False)

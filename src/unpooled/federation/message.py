@@ -27,7 +27,14 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True)
 class Message:
-    """``kind`` says what is asked or answered; ``header`` is JSON, ``arrays`` are numbers or the bytes of files."""
+    """What travels between the server and a site.
+
+    Attributes
+    ----------
+    kind : what is asked or answered
+    header : what JSON can hold
+    arrays : numbers, or the bytes of files, by name
+    """
 
     kind: str
     header: dict[str, Any] = field(default_factory=dict)

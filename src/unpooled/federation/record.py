@@ -18,21 +18,36 @@ OUTCOMES = ("complete", "partial", "failed")
 
 @dataclass
 class StudyRecord:
-    """What is kept of a study. ``digest`` is over all the rest: a record that was changed is refused.
+    """What is kept of a study; a record that was changed is refused.
 
-    ``outcome`` is "complete" where every sum is over all members, "partial" where a site is missing in one of them,
-    "failed" where there is no model.
+    Attributes
+    ----------
+    outcome : "complete" where every sum is over all members, "partial" where a site is missing in one of them,
+        "failed" where there is no model
+    study, study_digest : its definition, and the digest of that
+    started, finished : when, in UTC
+    exchanges : list of Exchange
+    failures : list of Failed, of all exchanges
+    missing : members that are not in every sum, with the exchanges they are not in
+    model : its file, the SHA-256 of that and the model's digest; None where there is none
+    privacy : what a private study has cost, the model and every site; else None
+    seconds : that it took
+    sent, received : bytes
+    problem : why there is no model
+    notes : what was warned of
+    unpooled : the version that ran it
+    digest : over all the rest
     """
 
     outcome: str
-    study: dict[str, Any]  #: its definition
+    study: dict[str, Any]
     study_digest: str
     started: str
     finished: str
     exchanges: list[Exchange]
     failures: list[Failed]
-    missing: dict[str, list[int]]  #: members that are not in every sum, with the exchanges they are not in
-    model: dict[str, str] | None  #: its file, the SHA-256 of that and the model's digest
+    missing: dict[str, list[int]]
+    model: dict[str, str] | None
     privacy: dict[str, Any] | None
     seconds: float
     sent: int

@@ -23,18 +23,32 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """A study that asks to be joined: its digest, its description, and the answer so far."""
+    """A study that asks to be joined, and the answer so far.
+
+    Attributes
+    ----------
+    study : its digest
+    described : what it asks for, in words
+    state : "pending", "approved" or "denied"
+    asked, answered : when, in UTC
+    by : who answered
+    """
 
     study: str
     described: str
     state: str = "pending"
-    asked: str = ""  #: when, in UTC
+    asked: str = ""
     answered: str = ""
-    by: str = ""  #: who answered
+    by: str = ""
 
 
 class Requests:
-    """All requests of a site, in a folder of the site."""
+    """All requests of a site, a file each.
+
+    Parameters
+    ----------
+    folder : where the files are
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

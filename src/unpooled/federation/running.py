@@ -23,9 +23,19 @@ from .transport import Transport
 def run_study(study: Study, transport: Transport, folder: PathLike, progress: Progress | None = None) -> StudyRecord:
     """Ask the sites, fit the model, and write both it (``study.model``) and the record (``record.json``).
 
-    ``folder`` is the study's own. One that holds a part of this very study is gone on with; one that holds all of it
-    is left as it is. A :class:`StudyError` says why there is no model; the record then says so too. ``progress`` is
-    called with a :class:`Status` whenever something has changed.
+    A :class:`StudyError` says why there is no model; the record then says so too.
+
+    Parameters
+    ----------
+    study : what is asked
+    transport : what carries messages to its sites
+    folder : the study's own. One that holds a part of this very study is gone on with; one that holds all of it is
+        left as it is
+    progress : called with a :class:`Status` whenever something has changed, or None
+
+    Returns
+    -------
+    StudyRecord
     """
     if study.kind == "estimator":
         raise StudyError("a study of the kind 'estimator' is run by fitting the estimator on a FederatedEngine")

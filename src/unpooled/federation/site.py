@@ -43,7 +43,12 @@ class Declined(ValueError):
 
 
 class Site:
-    """One site of a federation; :meth:`answer` is all that a transport needs."""
+    """One site of a federation; ``answer`` is all that a transport needs.
+
+    Parameters
+    ----------
+    config : where it has what
+    """
 
     def __init__(self, config: SiteConfig) -> None:
         self.config = config

@@ -15,21 +15,35 @@ STATE = "state.json"
 
 @dataclass
 class Status:
-    """A study at one moment."""
+    """A study at one moment.
+
+    Attributes
+    ----------
+    study, digest, kind : which study it is
+    state : "joining", "asking", "done", "partial" or "failed"
+    exchanges : how many there will be at most
+    done : how many are complete
+    attempt : at the current one
+    sites : what is known of each
+    sent, received : bytes
+    started, updated : seconds since 1970
+    working : seconds spent on the exchanges that are complete
+    problem : why there is no model, where there is none
+    """
 
     study: str
     digest: str
     kind: str
-    state: str  #: "joining", "asking", "done", "partial" or "failed"
-    exchanges: int  #: how many there will be at most
-    done: int = 0  #: how many are complete
-    attempt: int = 0  #: at the current one
-    sites: dict[str, str] = field(default_factory=dict)  #: what is known of each
-    sent: int = 0  #: bytes
+    state: str
+    exchanges: int
+    done: int = 0
+    attempt: int = 0
+    sites: dict[str, str] = field(default_factory=dict)
+    sent: int = 0
     received: int = 0
-    started: float = 0.0  #: seconds since 1970
+    started: float = 0.0
     updated: float = 0.0
-    working: float = 0.0  #: seconds spent on the exchanges that are complete
+    working: float = 0.0
     problem: str = ""
 
     @property
@@ -59,7 +73,16 @@ def save_status(folder: Path, status: Status) -> None:
 
 
 def status_of(folder: PathLike) -> Status:
-    """How far the study in a folder is; a StudyError where there is none."""
+    """How far the study in a folder is; a StudyError where there is none.
+
+    Parameters
+    ----------
+    folder : of the study, at the server
+
+    Returns
+    -------
+    Status
+    """
     path = Path(folder)
     content: dict[str, Any] | None = read_json(path / STATE)
     if content is None:

@@ -38,7 +38,13 @@ OUTSIDE = ("basis", "timeout", "patience", "poll")  # what the digest takes by o
 
 @dataclass(frozen=True)
 class StudyPrivacy:
-    """ε and δ of the whole study, and the bounds of :class:`up.privacy.Private`. Every round takes an equal part."""
+    """ε and δ of a whole study. Every round takes an equal part.
+
+    Parameters
+    ----------
+    epsilon, delta : what the study may spend
+    label_bound, means, labels, kappa : as in :class:`unpooled.privacy.Private`
+    """
 
     epsilon: float
     delta: float
@@ -85,7 +91,7 @@ class Study:
     lam : a number; "auto", from the sums alone; or "loo", by leave-one-out errors that sites send in one more exchange
         (kind "average": "rule13", by validation on every site's second half)
     grid : the λ to choose from; None is the default
-    filter, center, ridge, steps : as in :class:`up.SummaryRegressor`
+    filter, center, ridge, steps : as in :class:`unpooled.SummaryRegressor`
     score_by : of kind "average": "sites" is rule (13) as printed, every site counts alike; "rows", every row
     privacy : a StudyPrivacy, or None for sums without noise
     secure : whether the server sees nothing but sums over all sites

@@ -13,7 +13,12 @@ from .message import Message, MessageError
 
 @dataclass(frozen=True)
 class Failure:
-    """A site that gave no usable answer, and why, in a few words."""
+    """A site that gave no usable answer.
+
+    Attributes
+    ----------
+    reason : why, in a few words
+    """
 
     reason: str
 
@@ -25,7 +30,18 @@ class Transport(Protocol):
         """The names of the sites that can be reached now."""
 
     def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
-        """An answer or a Failure for every site that a message is for, after at most ``timeout`` seconds."""
+        """An answer or a Failure for every site that a message is for, after at most ``timeout`` seconds.
+
+        Parameters
+        ----------
+        messages : by the names of the sites
+        timeout : in seconds
+
+        Returns
+        -------
+        dict
+            A :class:`Message` or a :class:`Failure` a site.
+        """
 
 
 class Answering(Protocol):
@@ -49,8 +65,12 @@ Hook = Callable[[str, str, bytes], bytes]
 class InProcess:
     """Sites that live in this process, for tests, examples and rehearsals; messages go through bytes both ways.
 
-    ``hook(site, way, content)`` sees all bytes, ``way`` is "request" or "reply". It may return others, wait, or raise
-    :class:`Lost`: a site that is killed, late, or at the end of a bad line.
+    Parameters
+    ----------
+    sites : Site objects
+    hook : function or None
+        ``hook(site, way, content)`` sees all bytes, ``way`` is "request" or "reply". It may return others, wait, or
+        raise :class:`Lost`: a site that is killed, late, or at the end of a bad line.
     """
 
     def __init__(self, sites: Iterable[Answering], hook: Hook | None = None) -> None:

@@ -94,7 +94,18 @@ class Candidates:
         )
 
     def errors(self, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        """y - f⁻(x) for every λ, row and label: (L, n, T)."""
+        """y - f⁻(x) for every λ, row and label: (L, n, T).
+
+        Parameters
+        ----------
+        phi : (n, M) features
+        Y : (n, T) labels
+        weights : (n,), or None
+
+        Returns
+        -------
+        array of shape (L, n, T)
+        """
         w = (np.ones(len(phi)) if weights is None else np.minimum(weights, 1.0))[:, None]
         centred = phi - self.shift
         e = Y - self.y_mean
@@ -122,12 +133,26 @@ class Candidates:
         return files.digest(*self.to_parts())
 
     def save(self, path: files.PathLike) -> None:
-        """Write them to one file."""
+        """Write them to one file.
+
+        Parameters
+        ----------
+        path : the file to write
+        """
         files.write(path, "candidates", *self.to_parts())
 
     @classmethod
     def load(cls, path: files.PathLike) -> Candidates:
-        """The candidates in a file."""
+        """The candidates in a file.
+
+        Parameters
+        ----------
+        path : a file that ``save`` wrote
+
+        Returns
+        -------
+        Candidates
+        """
         header, arrays = files.read(path, "candidates")
         try:
             return cls.from_parts(header, arrays)
@@ -209,7 +234,18 @@ class Scores:
     def of(
         cls, candidates: Candidates, basis: Basis, X: Any, y: Any, *, sample_weight: Any = None, engine: Any = None
     ) -> Scores:
-        """The scores on rows X with labels y, given as to :meth:`Summary.of`."""
+        """The scores on rows X with labels y, given as to :meth:`Summary.of`.
+
+        Parameters
+        ----------
+        candidates : what :meth:`SummaryRegressor.candidates` made
+        basis : the basis they are of
+        X, y, sample_weight, engine : as :meth:`Summary.of` takes them
+
+        Returns
+        -------
+        Scores
+        """
         if candidates.basis != basis.digest:
             raise ValueError(f"the candidates are of the basis {candidates.basis[:12]}, not of {basis.digest[:12]}")
         return scores_of_source(candidates, basis, open_labeled(basis, X, y, sample_weight), engine)
@@ -233,7 +269,12 @@ class Scores:
         return np.asarray(self.sums["square"].high / self.sums["weight"].high)
 
     def save(self, path: files.PathLike) -> None:
-        """Write them to one file."""
+        """Write them to one file.
+
+        Parameters
+        ----------
+        path : the file to write
+        """
         n_lam, n_outputs = self.sums["square"].high.shape
         header = {"candidates": self.candidates, "n_rows": self.n_rows, "n_lam": n_lam, "n_outputs": n_outputs}
         header["question"] = self.question
@@ -241,7 +282,16 @@ class Scores:
 
     @classmethod
     def load(cls, path: files.PathLike) -> Scores:
-        """The scores in a file."""
+        """The scores in a file.
+
+        Parameters
+        ----------
+        path : a file that ``save`` wrote
+
+        Returns
+        -------
+        Scores
+        """
         header, arrays = files.read(path, "scores")
         try:
             sizes = [header[name] for name in ("n_rows", "n_lam", "n_outputs")]

@@ -93,6 +93,10 @@ class Summary:
         privacy : ``up.privacy.Private(epsilon, delta, label_bound)`` for sums with noise; docs/privacy/README.md
         engine : where blocks are worked on; None is the threads of this process
         verbose : 1 shows progress
+
+        Returns
+        -------
+        Summary
         """
         from .accumulate import accumulate
 
@@ -145,7 +149,12 @@ class Summary:
         )
 
     def first_order(self) -> Summary:
-        """The same without Σφφᵀ."""
+        """The same without Σφφᵀ.
+
+        Returns
+        -------
+        Summary
+        """
         kept = {name: value for name, value in self.sums.items() if name != "gram"}
         privacy = None if self.privacy is None else self.privacy.without("gram")
         return replace(self, contents=replace(self.contents, order=1), sums=kept, privacy=privacy)
@@ -196,7 +205,16 @@ class Summary:
         return unpacked(self.sums["gram"].high, self.contents.n_features) if "gram" in self.sums else None
 
     def basis(self, given: Basis | None = None) -> Basis:
-        """The basis: the one given, the one it was made with, or the .basis file of that digest beside it."""
+        """The basis: the one given, the one it was made with, or the .basis file of that digest beside it.
+
+        Parameters
+        ----------
+        given : a basis, which must be the right one; None looks for it
+
+        Returns
+        -------
+        Basis
+        """
         folders = list(dict.fromkeys([*([self.folder] if self.folder else []), Path.cwd()]))
         basis = given or self.attached or find(self.digest, folders)
         if basis is None:
@@ -208,7 +226,12 @@ class Summary:
         return basis
 
     def describe(self) -> str:
-        """Exactly what is in it, in words."""
+        """Exactly what is in it, in words.
+
+        Returns
+        -------
+        str
+        """
         from .words import describe
 
         return describe(self)
@@ -225,7 +248,12 @@ class Summary:
         return as_html(self)
 
     def save(self, path: files.PathLike) -> None:
-        """Write it to one file: a JSON header and raw numbers, as docs/format.md says."""
+        """Write it to one file: a JSON header and raw numbers, as docs/format.md says.
+
+        Parameters
+        ----------
+        path : the file to write
+        """
         c = self.contents
         header = {
             "basis": c.basis,
@@ -243,7 +271,16 @@ class Summary:
 
     @classmethod
     def load(cls, path: files.PathLike) -> Summary:
-        """The summary in a file; a damaged or foreign file is an error that says so."""
+        """The summary in a file; a damaged or foreign file is an error that says so.
+
+        Parameters
+        ----------
+        path : a file that ``save`` wrote
+
+        Returns
+        -------
+        Summary
+        """
         header, arrays = files.read(path, "summary")
         try:
             summary = _checked(header, arrays)

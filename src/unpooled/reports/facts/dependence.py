@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...arrays import to_numpy
+from ...estimators.scoring import values_by_name
 from ...filters import Floats
 from .spectrum import points_of
 from .tuning import Family
@@ -110,9 +109,6 @@ def predictor(model: Any, target: int = 0) -> Callable[[Floats], Floats]:
     """``predict`` for rows without names, one label."""
 
     def predict(X: Floats) -> Floats:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            values = to_numpy(model.predict(X))
-        return np.asarray(values if values.ndim == 1 else values[:, target], dtype=float)
+        return values_by_name(model, X)[:, target]
 
     return predict
