@@ -78,7 +78,7 @@ def learned(labels, label_bound, *, loss="huber", rounds=8, mu=5.0):
     rows = np.random.default_rng(4).uniform(-1, 1, size=(500, 2))
     values = labels(np.sin(3 * rows[:, 0]) + 0.3 * rows[:, 1] ** 2)
     told = exact(source_of(rows, values), 500, frame, frame, label_bound)
-    found, spent = held(learn(frame, 500, Budget(mu, rounds, 0.03), label_bound, loss), told)
+    found, spent = held(learn(frame, 500, Budget(mu, rounds, 0.03, calibration=0.03), label_bound, loss), told)
     assert math.fsum(item.event.mu**2 for item in spent) <= mu**2 * (1 + 1e-12)
     return frame.coefficients(found.coef)
 
@@ -132,7 +132,10 @@ def test_a_file_is_as_good_as_the_arrays_in_it(no_noise, tmp_path):
     M = basis.n_features_
     at = frame_of(basis)
     ones = np.ones(M + 1)
-    for question in (Counts(np.linspace(-1, 1, 9)), Residuals(ones, up.losses.Huber(1.0), ones, 1.0, ones[:1], 0.3)):
+    for question in (
+        Counts(np.linspace(-1, 1, 9)),
+        Residuals(ones, up.losses.Huber(1.0), ones, 1.0, 2.0, ones[:1], 0.3),
+    ):
         from_file = answer(question, source, at, at, 3.0, up.engines.as_engine(None))
         assert_allclose(from_file, answered(question, X, y, at, at, 3.0), rtol=1e-10, atol=1e-10)
 

@@ -19,7 +19,7 @@ from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Correntropy, Huber
 from unpooled.privacy.summaries import ROUNDING
 from unpooled.private_rounds.answers import part
-from unpooled.private_rounds.questions import Counts, Losses, Marginals, Residuals, noise_for
+from unpooled.private_rounds.questions import Calibration, Counts, Losses, Marginals, Residuals, noise_for
 from unpooled.summaries.accumulate import Mapped
 
 EXACT = 1 + 1e-9
@@ -31,10 +31,9 @@ EDGES = np.asarray([0.3, 0.6, 1.0, 1.3, 2.0, 4.0])
 LOSSES = {"huber": Huber(0.8), "correntropy": Correntropy(1.3)}
 
 
-def residuals(loss, length=1.5, v=0.4, weights=None):
+def residuals(loss, length=1.5, v=0.4, longest=2.5):
     at = np.linspace(-0.5, 0.7, M + 1)
-    weights = 0.5 / np.sqrt(FRAME.moments) if weights is None else weights
-    return Residuals(at, loss, weights, length, EDGES, v)
+    return Residuals(at, loss, 0.5 / np.sqrt(FRAME.moments), length, longest, EDGES, v)
 
 
 QUESTIONS = {
@@ -42,6 +41,9 @@ QUESTIONS = {
     "huber": residuals(LOSSES["huber"]),
     "correntropy": residuals(LOSSES["correntropy"]),
     "huber, few counts": residuals(LOSSES["huber"], v=0.05),
+    "huber, all rows shrunk": residuals(LOSSES["huber"], longest=0.4),
+    "calibration": Calibration(np.linspace(-0.5, 0.7, M + 1), -0.5, 0.8, LOSSES["huber"], 1.2),
+    "calibration, correntropy": Calibration(np.linspace(-0.5, 0.7, M + 1), -0.5, 0.8, LOSSES["correntropy"], 1.2),
     "losses": Losses(np.linspace(-0.5, 0.7, M + 1)[:, None] * [0.0, 0.9, 1.0], 1.5),
     "marginals": Marginals(np.tile(np.linspace(-2, 2, 6), (M, 1))),  # of rows that are M columns wide here
 }
@@ -90,7 +92,7 @@ def test_the_search_comes_close_to_what_is_proved_and_no_further(kind):
 
 
 def test_a_round_of_hubers_loss_reaches_what_is_proved():
-    """The same row, longer than B, with labels far above and below, at distances that are counted apart."""
+    """The same row with labels far above and below, at distances that are counted apart."""
     question = QUESTIONS["huber"]
     X = np.full((4, M), 2.0)
     at = float(FRAME.coordinates(X[:1])[0] @ question.coef)
@@ -127,10 +129,11 @@ MADE = {name: (basis, frame_of(basis)) for name, basis in ((name, basis_of(k, 5)
 def test_no_rows_or_labels_move_a_round_further(kernel, loss, data, record, bounded):
     _, frame = MADE[kernel]
     weights = 1.0 / np.sqrt(frame.moments)
-    question = Residuals(np.full(len(weights), 0.3), LOSSES[loss], weights, 2.0, EDGES, 0.2)
+    question = Residuals(np.full(len(weights), 0.3), LOSSES[loss], weights, 2.0, 5.0, EDGES, 0.2)
     label_bound = 1.5 if bounded else np.inf
     compared = Losses(np.full((len(weights), 3), [0.0, 0.3, -1e3]), 0.7)
-    for asked in (question, compared):
+    stretched = Calibration(np.full(len(weights), 0.3), 0.3, 0.1, LOSSES[loss], 1.2)
+    for asked in (question, stretched, compared):
         found = apart(asked, frame, frame, data[:, :2], data[:, 2], record, label_bound)
         assert found <= EXACT * asked.sensitivity
 

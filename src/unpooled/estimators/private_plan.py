@@ -12,6 +12,7 @@ from ..messages import shown
 from ..privacy import mu_for
 from ..privacy.checks import count, positive
 from ..privacy.events import Gaussian
+from ..private_rounds import calibrating
 from ..private_rounds.inputs import PURPOSE, inputs_share
 from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
 from ..private_rounds.learner import CHECKING, TAILS, TAILS_ASKED, Budget
@@ -70,7 +71,9 @@ class PrivatePlan:
     def budget(self) -> Budget:
         """The part of it that the rounds and the labels have."""
         tails = TAILS if self.labels and self.loss == "huber" and math.isfinite(self.label_bound) else 0.0
-        return Budget(self.mu * math.sqrt(1.0 - self.inputs), self.rounds, self.labels, tails=tails)
+        mu = self.mu * math.sqrt(1.0 - self.inputs)
+        calibration = calibrating.share(self.n_rows, mu)
+        return Budget(mu, self.rounds, self.labels, tails=tails, calibration=calibration)
 
     def events(self) -> list[tuple[str, Gaussian]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
@@ -83,7 +86,10 @@ class PrivatePlan:
         if budget.tails:
             found.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
         found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
-        return [*found, (CHECKING, Gaussian(budget.mu * math.sqrt(budget.check)))]
+        found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
+        if budget.calibration:
+            found.append((calibrating.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
+        return found
 
     def __str__(self) -> str:
         return "\n".join(self.why)

@@ -9,11 +9,14 @@ import numpy as np
 from .. import threads
 from ..arrays import to_numpy
 from ..blocks.base import Block, Rows, Source
+from ..losses import Loss
 from ..quiet import quietly
 from ..summaries.accumulate import mapped, stretches
 from ..summaries.compensated import Sum
 from .frame import Frame
-from .questions import Counts, Losses, Question, Residuals
+from .questions import Calibration, Counts, Losses, Question, Residuals
+
+SHORTEST = 1e-150  # of rows and of what is divided by: numbers stay numbers then
 
 
 def answer(
@@ -43,9 +46,9 @@ def part(block: Block, question: Question, frame: Frame | None, features: Any, l
 
 def _part(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
     found = Sum.of(np.zeros(question.size))
-    if isinstance(question, (Residuals, Losses)):
+    if isinstance(question, (Residuals, Calibration, Losses)):
         assert frame is not None
-        asked: Any = _residuals if isinstance(question, Residuals) else _losses
+        asked = ASKED[type(question)]
         for rows, phi in mapped(block, features):
             with threads.one_blas_thread:  # blocks are small: several threads would wait for one another
                 found = found + Sum.of(asked(question, frame.coordinates(phi), _labels(rows, label_bound)))
@@ -74,9 +77,18 @@ def _residuals(question: Residuals, z: np.ndarray, y: np.ndarray) -> np.ndarray:
     z = _finite(z, lengths)
     # ψ of what is beyond all numbers is that of the largest one: every record must add something finite.
     u = np.nan_to_num(y - z @ question.coef)
-    push = np.asarray(question.loss.derivative(u)) * _shrinking(question.length, lengths)
+    lengths = np.where(np.isfinite(lengths), np.maximum(lengths, SHORTEST), SHORTEST)
+    omega = np.minimum(1.0, question.longest / lengths)
+    push = omega * _push(question.loss, u, omega * lengths / question.length)
     bins = counted(np.abs(u), question.edges)
     return np.concatenate([(push @ z) * question.weights, question.counts_weight * bins])
+
+
+def _calibration(question: Calibration, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    f = np.nan_to_num(_finite(z, np.sum(z * z, axis=1)) @ question.coef)
+    g = np.nan_to_num((f - question.middle) / question.spread)
+    push = _push(question.loss, np.nan_to_num(y - f), np.hypot(1.0, g) / question.length)
+    return np.asarray([push.sum(), push @ g])
 
 
 def _losses(question: Losses, z: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -90,11 +102,15 @@ def _finite(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(endless[:, None], 0.0, z) if endless.any() else z
 
 
-def _shrinking(length: float, lengths: np.ndarray) -> np.ndarray:
-    """ω = min(1, B/|Wz|)."""
-    return np.minimum(1.0, length / np.where(np.isfinite(lengths), np.maximum(lengths, 1e-300), 1e-300))
+def _push(loss: Loss, u: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """ψ(ru)/r, a number for every r."""
+    r = np.clip(r, SHORTEST, 1.0 / SHORTEST)
+    return np.asarray(loss.derivative(np.nan_to_num(u * r))) / r
 
 
 def counted(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """How many values lie in (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.float64)
+
+
+ASKED: dict[type, Any] = {Residuals: _residuals, Calibration: _calibration, Losses: _losses}

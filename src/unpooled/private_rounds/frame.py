@@ -25,7 +25,7 @@ class Frame:
     basis : the features φ
     rotation, shift : V, and Vᵀm: coordinates are Vᵀφ - shift
     moments : (M+1,), q_i: about E z_i² at a fresh row, the constant's first
-    lengths : (rows, M+1), z_i² of some rows, as large as they would be at fresh ones
+    rows : (rows, M+1), z of some rows, as large as they would be at fresh ones
     mismatch : variance of an entry of the difference between the records' second moments and the public ones, in units
         of these; zero where nothing is known of it
     doubt : variance that a gradient has in each coordinate, over q_i and the squared distance from the target, because
@@ -37,13 +37,14 @@ class Frame:
     rotation: np.ndarray
     shift: np.ndarray
     moments: np.ndarray
-    lengths: np.ndarray
+    rows: np.ndarray
     mismatch: float = 0.0
     doubt: float = 0.0
     careful: float = 1.0
 
     def __post_init__(self) -> None:
         self.coefficients_ = self.basis.coefficients_ @ self.rotation
+        self.squares = self.rows**2
         self.n_features_ = int(self.rotation.shape[1])
         self.digest = self.basis.digest
         self.rows_at_once = self.basis.rows_at_once
@@ -72,18 +73,13 @@ class Frame:
         np.subtract(rotated, self.shift, out=z[:, 1:])
         return z
 
-    def shrinking(self, weights: np.ndarray, length: float) -> float:
-        """The mean of ω = min(1, B/|Wz|) over the rows whose lengths are known."""
-        lengths = np.sqrt(self.lengths @ weights**2)
-        return float(np.mean(np.minimum(1.0, length / lengths)))
-
     def coefficients(self, a: np.ndarray) -> tuple[np.ndarray, float]:
         """aᵀz as coefficients of φ and an intercept."""
         return self.rotation @ a[1:], float(a[0] - self.shift @ a[1:])
 
 
 def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
-    """The frame of a basis; ``phi`` are features of some of its public rows, for their lengths, if they are at hand.
+    """The frame of a basis; ``phi`` are features of some of its public rows if they are at hand.
 
     The coordinates are fitted to the public rows, and their smallest second moments λ_i are smaller there than at
     others. The basis knows by how much, as a function of λ: its ``spread_`` over its ``eigenvalues_``.
@@ -98,10 +94,10 @@ def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
     # Centring leaves one direction next to nothing on these rows; at others it is like the last of the rest.
     q = np.maximum(np.maximum.accumulate(q[::-1])[::-1], max(float(basis.spread_[-1]), small))
     if phi is None:
-        z_sq = _made_up(q)
+        rows = _made_up(q)
     else:
-        z_sq = ((phi[:ROWS] - basis.mean_) @ V) ** 2 * np.minimum(q / np.maximum(lam, small), FRESH)
-    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, z_sq), mismatch=1.0 / basis.n_public_)
+        rows = (phi[:ROWS] - basis.mean_) @ V * np.sqrt(np.minimum(q / np.maximum(lam, small), FRESH))
+    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, rows), mismatch=1.0 / basis.n_public_)
 
 
 def made_up_frame(basis: Basis, phi: np.ndarray) -> Frame:
@@ -116,9 +112,11 @@ def _decomposed(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _made_up(q: np.ndarray) -> np.ndarray:
-    """Squares with means q that spread as such squares do: B is a quantile of their sums, and may be any number."""
-    return np.random.default_rng(0).chisquare(4.0, size=(ROWS, len(q))) / 4.0 * q
+    """Rows with second moments q that spread as such rows do: what is read off them need not be exact."""
+    rng = np.random.default_rng(0)
+    sizes = np.sqrt(rng.chisquare(4.0, size=(ROWS, len(q))) / 4.0 * q)
+    return np.asarray(sizes * rng.choice([-1.0, 1.0], size=sizes.shape))
 
 
-def _with_constant(q: np.ndarray, z_sq: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate([[1.0], q]), np.column_stack([np.ones(len(z_sq)), z_sq])
+def _with_constant(q: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([[1.0], q]), np.column_stack([np.ones(len(rows)), rows])

@@ -2,18 +2,23 @@
 
 Each round is a step of Newton's method with a public second derivative, diag(γq), on the messages of a bounded loss:
 
-    message_i = w_i (1/n) Σ_j ψ(y_j - f(x_j)) ω(z_j) z_ji + N(0, s²),    s = √(4B² sup|ψ|² + 2v²)/(nμ_t),
+    message_i = w_i (1/n) Σ_j ψ(r_j u_j)/r_j ω_j z_ji + N(0, s²),    s = √(4B² sup|ψ|² + 2v²)/(nμ_t),
 
-and three choices make it work at small budgets. All are made anew for every round from public and noised facts:
+u_j = y_j - f(x_j), r_j = ω_j|Wz_j|/B. Three choices make it work at small budgets, all made anew for every round from
+public and noised facts:
 
-- *Where the noise goes.* A record reaches B = the length of Wz, so E|Wz|² = Σ w_i²q_i is what all coordinates share.
+- *Where the noise goes.* A record reaches the length of Wz, so E|Wz|² = Σ w_i²q_i is what all coordinates share.
   The error Σ q_i Var(a_i), Var = s²/(w_iγq_i)² where the coefficient is learned at all, is least at w_i² ∝ k_i/q_i, k_i
   the share P/(P + Var) that is kept of an observation: by Cauchy and Schwarz (Σ q_i g_i)² in the place of the
-  (Σ q_i)(Σ q_i g_i²) that unweighted features cost, g_i = k_i/q_i. B is a quantile; longer rows count a little less.
-- *Where residuals are cut off.* Noise is proportional to sup|ψ|, and what is cut off may be missed: the scale of ψ
-  makes the expected error plus a share of E(u - ψ(u))² least. Residuals shrink over the rounds, and noise with them.
+  (Σ q_i)(Σ q_i g_i²) that unweighted features cost, g_i = k_i/q_i.
+- *Where residuals are cut off* (:mod:`.choosing`). Noise is proportional to B sup|ψ|, and what is cut off may be
+  missed: the scale of ψ makes the expected error plus a share of what is cut off least. Residuals shrink over the
+  rounds, and noise with them. What a record adds is cut off as a whole: the residual of a long row earlier, that of a
+  short one later.
 - *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`), with what they have
   told together of the records' second moments (:mod:`.secants`).
+
+At the end the function as a whole is asked about (:mod:`.calibrating`).
 """
 
 from __future__ import annotations
@@ -24,29 +29,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..losses import Correntropy, Huber, Loss
+from . import calibrating
 from .belief import Belief
+from .choosing import Style, chosen, seen
 from .frame import Frame
 from .labels import LabelLaw, labels_asked
 from .questions import Losses, Question, Residuals
 from .residual_law import EDGES, USABLE, ResidualLaw
 from .secants import solved
 
-MULTIPLES = {"huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
-FOR_TAILS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # where labels have long tails, which a mean must not lose
-LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntropy": Correntropy}
-LONGER, LONGER_FOR_TAILS = 0.3, 0.8  # the quantile of |Wz| that is B
 TAILS = 0.01  # of μ² for whether tails are long: E min(u², L²) with L ten standard deviations, in units of their square
 TAILS_ASKED = "whether the labels have long tails"
 LIMIT, LONG = 10.0, 1.5  # and from which value on they are; the normal law has 1
 COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
+COUNTING = (0.05, 0.5)  # the weight of counts, in units of what a residual may add
+LEAST_LEFT = 0.1  # of the labels' variance: what is taken to be left where nobody can count it
 GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
 WORSE = 1.0  # residuals that have grown by more than this share (and 25 times the noise) were stepped too far for
 CHECK = 0.01  # of μ² for a comparison of the last function with the best so far and with a constant
 CHECKING = "which function is best"
 SURE = 6.0  # standard deviations of noise by which another must be better
 STEEPER = 3.0  # times what is assumed, and second moments are taken to be larger
-STEPS = 5  # towards the fixed point of the weights
 
 Asking = tuple[Question, float, str]  # what is asked, at which μ, and in words
 Told = tuple[np.ndarray, float]  # means over the records with noise, and its standard deviation
@@ -61,10 +64,11 @@ class Budget:
     labels: float  #: the share of μ² for where the labels lie
     check: float = CHECK  #: the share of μ² for a comparison at the end
     tails: float = 0.0  #: the share of μ² for the tails of the labels
+    calibration: float = 0.0  #: the share of μ² for how high the function lies and how far it reaches
 
     @property
     def _rounds(self) -> float:
-        return 1.0 - self.labels - self.check - self.tails
+        return 1.0 - self.labels - self.check - self.tails - self.calibration
 
     def round(self, t: int) -> float:
         """μ of round t."""
@@ -84,17 +88,6 @@ class Learned:
 
     coef: np.ndarray
     history: list[dict[str, float]]
-
-
-@dataclass
-class Asked:
-    """A choice for one round."""
-
-    loss: Loss
-    weights: np.ndarray
-    length: float
-    unseen: float  #: variance that what is cut off may add to a coordinate, over q_i
-    score: float
 
 
 @dataclass(frozen=True)
@@ -126,6 +119,7 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
         limit = LIMIT * math.sqrt(labels.variance)
         spread, noise = yield Losses(centre, limit), budget.mu * math.sqrt(budget.tails), TAILS_ASKED
         tails = LIMIT**2 * (float(spread[0]) - 3.0 * noise) > LONG
+    style = Style.of(loss, tails, n * budget.mu)
     belief = Belief(frame.moments, labels.variance, labels.unsure)
     law = ResidualLaw.normal(math.sqrt(labels.variance), 2.0 * label_bound)
     apart = 0.6 * labels.variance  # how far the function so far is believed to be from the best, squared
@@ -136,13 +130,13 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
     careful = frame.careful  # the moments are taken to be so many times larger than the public rows have them
     for t in range(budget.rounds):
         mu = budget.round(t)
-        counting = float(np.clip(2.0 / (n * mu * COUNTED), 0.05, 0.5))  # v, in units of B sup|ψ|
-        chosen = _chosen(frame, belief, law, apart, n, budget.left(t), counting, loss, tails)
-        bound = chosen.loss.bound * chosen.length
+        counting = _counting(n * mu)
+        choice = chosen(frame, belief, law, style, apart=apart, n=n, mu=budget.left(t), counting=counting)
+        bound = choice.loss.bound * choice.length
         at = belief.mean.copy()
         at[0] += labels.centre
         edges = EDGES * law.scale
-        asked = Residuals(at, chosen.loss, chosen.weights, chosen.length, edges, counting * bound)
+        asked = Residuals(at, choice.loss, choice.weights, choice.length, choice.longest, edges, counting * bound)
         values, sigma = yield asked, mu, f"round {t + 1} of residuals"
         message, shares = values[: len(at)], values[len(at) :] / (counting * bound)
         noise = sigma / (counting * bound)
@@ -155,13 +149,12 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
             continue
         if law.scale < best[0] and noise <= USABLE:
             best = (law.scale, belief, law, apart, len(gradients))
-        slope = law.slope(chosen.loss)
-        seen = slope * frame.shrinking(chosen.weights, chosen.length)
+        shown = seen(frame, law, choice)
         told = Gradient(
             belief.mean,
-            message / chosen.weights / seen,
-            (sigma / chosen.weights / seen) ** 2,
-            frame.moments * (before.scale**2 / n + apart * frame.doubt + chosen.unseen) / seen**2,
+            message / choice.weights / shown,
+            (sigma / choice.weights / shown) ** 2,
+            frame.moments * (before.scale**2 / n + apart * frame.doubt + choice.unseen) / shown**2,
         )
         if made_up and gradients:
             # Records may spread more than made-up rows: what gradients told is then taken in again, with care.
@@ -171,14 +164,17 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
         old, belief = belief.mean, _believed(start, gradients, careful * frame.moments, frame.mismatch)
         moved = float(frame.moments @ (belief.mean - old) ** 2)
         apart = min(max(belief.error, 0.25 * moved), law.scale**2)
+        if noise > USABLE:  # counts say nothing; what is believed to be explained is not left
+            left = labels.variance - float(frame.moments[1:] @ belief.mean[1:] ** 2)
+            law = ResidualLaw.normal(math.sqrt(max(left, LEAST_LEFT * labels.variance)), law.largest)
         history.append(
             {
                 "round": t + 1,
                 "mu": mu,
-                "cut": float(chosen.loss.bound),
-                "length": chosen.length,
+                "cut": float(choice.loss.bound),
+                "length": choice.length,
                 "scale": law.scale,
-                "slope": slope,
+                "slope": float(np.mean(shown)),
                 "degrees": belief.degrees,
                 "error": belief.error,
             }
@@ -189,8 +185,17 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
     losses, noise = yield Losses(coefs, limit), budget.mu * math.sqrt(budget.check), CHECKING
     # The last one, unless another is clearly better: it is where all that was asked has gone.
     clearly = losses < losses[-1] - SURE * noise
-    chosen_one = int(np.argmin(losses)) if clearly.any() else len(losses) - 1
-    return Learned(coefs[:, chosen_one], history)
+    coef = coefs[:, int(np.argmin(losses)) if clearly.any() else -1]
+    if budget.calibration:
+        mu = budget.mu * math.sqrt(budget.calibration)
+        coef = yield from calibrating.calibrated(frame, coef, law, n, mu, loss)
+    return Learned(coef, history)
+
+
+def _counting(known: float) -> float:
+    """v in units of B sup|ψ|, from n·μ of the round: as large as counts need, and small where it would be in vain."""
+    v = float(np.clip(2.0 / (known * COUNTED), *COUNTING))
+    return v if 2.0 / (known * v) <= USABLE else COUNTING[0]
 
 
 def _believed(start: Belief, gradients: list[Gradient], moments: np.ndarray, mismatch: float) -> Belief:
@@ -202,39 +207,3 @@ def _believed(start: Belief, gradients: list[Gradient], moments: np.ndarray, mis
     variances = (noise + others) / moments
     seen = solved(points * root, values / root, noise / moments, variances, mismatch)
     return start.after(seen / root, 1.0 / np.sum(moments / variances, axis=0))
-
-
-def _chosen(
-    frame: Frame,
-    belief: Belief,
-    law: ResidualLaw,
-    apart: float,
-    n: float,
-    mu: float,
-    counting: float,
-    name: str,
-    tails: bool,
-) -> Asked:
-    """The loss and the weights with which the budget that is left makes the expected error least."""
-    best: Asked | None = None
-    weights_sq = belief.prior / (belief.variance + belief.prior) / frame.moments  # a start that knows no units
-    active = max(belief.degrees, 10.0)
-    longer = LONGER_FOR_TAILS if tails else LONGER
-    for multiple in FOR_TAILS if tails else MULTIPLES[name]:
-        loss = LOSSES[name](min(multiple * law.scale, law.largest))
-        missed = law.cut(loss, robust=name == "correntropy")
-        extra = frame.moments * (law.scale**2 / n + apart * frame.doubt + missed / active)
-        slope = law.slope(loss)
-        for step in range(STEPS if best is None else 2):  # near the last one's weights already
-            length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, longer)))
-            sigma = math.hypot(2.0, math.sqrt(2.0) * counting) * loss.bound * length / (n * mu)
-            precision = belief.precision + (slope * frame.moments) ** 2 / (sigma**2 / weights_sq + extra)
-            kept = belief.prior * precision / (1.0 + belief.prior * precision)
-            if step < STEPS - 1:
-                weights_sq = np.sqrt(weights_sq * np.maximum(kept, 1e-6) / frame.moments)
-        length = math.sqrt(float(np.quantile(frame.lengths @ weights_sq, longer)))
-        score = float(np.sum(frame.moments * belief.prior / (1.0 + belief.prior * precision))) + missed
-        if best is None or score < best.score:
-            best = Asked(loss, np.sqrt(weights_sq), length, missed / active, score)
-    assert best is not None
-    return best

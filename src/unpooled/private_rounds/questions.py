@@ -44,16 +44,18 @@ class Counts:
 
 @dataclass(frozen=True)
 class Residuals:
-    """Σ ψ(u) ω(z) Wz and, times v, counts of |u| between edges, where u = y - b - aᵀz and ω(z) = min(1, B/|Wz|).
+    """Σ ψ(ru)/r ωWz and, times v, counts of |u| between edges: u = y - aᵀz, ω = min(1, L/|Wz|), r = ω|Wz|/B.
 
-    z = (1, centred features). Nothing but B and sup|ψ| says how far a record reaches, whatever the kernel and however
-    large labels and features are: Δ² = 4 B² sup|ψ|² + 2v² (theorem 2).
+    z = (1, centred features). Rows longer than L are shrunk to it. The residual of a long row is cut off earlier and
+    that of a short one later, so that what a record adds is cut off as a whole: |ψ(ru)/r ωWz| ≤ B sup|ψ|, whatever the
+    kernel and however large labels and features are, and Δ² = 4 B² sup|ψ|² + 2v² (theorem 2).
     """
 
     coef: np.ndarray  #: a, with the constant's coefficient first
     loss: Loss
     weights: np.ndarray  #: the diagonal of W
     length: float  #: B
+    longest: float  #: L
     edges: np.ndarray  #: of |u|
     counts_weight: float  #: v
 
@@ -71,6 +73,32 @@ class Residuals:
     def largest(self) -> float:
         """A bound on the ℓ2 norm of what one record adds."""
         return math.hypot(self.loss.bound * self.length * SLACK, self.counts_weight)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Σ ψ(ru)/r (1, g) of one function f: u = y - f(x), g = (f(x) - m)/s, r = |(1, g)|/B; Δ = 2B sup|ψ| (theorem 5)."""
+
+    coef: np.ndarray  #: f = aᵀz
+    middle: float  #: m
+    spread: float  #: s
+    loss: Loss
+    length: float  #: B
+
+    @property
+    def size(self) -> int:
+        """One number for where the function lies and one for how far it reaches."""
+        return 2
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ in ℓ2 norm."""
+        return 2.0 * self.largest
+
+    @property
+    def largest(self) -> float:
+        """A bound on the ℓ2 norm of what one record adds."""
+        return self.loss.bound * self.length * SLACK
 
 
 @dataclass(frozen=True)
@@ -118,7 +146,7 @@ class Marginals:
         return math.sqrt(self.edges.shape[0])
 
 
-Question = Counts | Residuals | Losses | Marginals
+Question = Counts | Residuals | Calibration | Losses | Marginals
 
 
 def noise_for(question: Question, n: int, mu: float) -> GridGaussian:

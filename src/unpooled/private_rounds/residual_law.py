@@ -14,6 +14,9 @@ LAST = 8.0  # where the bin without an end is taken to end
 POINTS = 8  # in a bin
 _NORMAL = norm.isf((np.arange(64) + 0.5) / 128)  # |u| of the standard normal law, at 64 equal probabilities
 NORMAL_MISSED, TAIL_MISSED = 0.003, 0.05  # shares of what is cut off that are taken to be signal
+SURE = 4.0  # standard deviations of noise by which a bin must stand out to speak of tails
+DRIFT, DENSITY = 0.15, 0.3  # how far a scale moves from round to round, and the share of residuals in a unit of its log
+LEAST_SLOPE = 0.02
 USABLE = 0.08  # noise on the share of a bin beyond which counts say nothing
 
 
@@ -51,32 +54,32 @@ class ResidualLaw:
         edges = np.concatenate([[0.0], EDGES, [LAST]]) * self.scale
         points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(POINTS) + 0.5) / POINTS
         cumulated = np.concatenate([[0.0], np.cumsum(shares)])
-        scale = float(np.interp(0.6827, cumulated, edges))
+        scale = float(np.clip(np.interp(0.6827, cumulated, edges) / self.scale, 0.3, 1.5))
+        trusted = DRIFT**2 / (DRIFT**2 + (noise / DENSITY) ** 2)
         return replace(
             self,
-            scale=float(np.clip(scale, 0.3 * self.scale, 1.5 * self.scale)),
+            scale=self.scale * scale**trusted,
             sizes=np.minimum(points.ravel(), self.largest),
             shares=np.repeat(shares / POINTS, POINTS),
             noise=noise,
         )
 
-    def slope(self, loss: Loss) -> float:
-        """γ = E ψ'(u): how much of a small change of the function the messages show."""
+    def slopes(self, loss: Loss, r: np.ndarray) -> np.ndarray:
+        """E ψ'(ru) for every r: how much of a small change of the function a message shows of rows of that length."""
         sizes, shares = self._points()
-        return float(np.clip(shares @ slopes(loss, sizes), 0.1, 1.0))
+        return np.asarray(np.clip(slopes(loss, np.multiply.outer(r, sizes)) @ shares, LEAST_SLOPE, 1.0))
 
-    def cut(self, loss: Loss, robust: bool) -> float:
-        """What a loss may miss, from E (u - ψ(u))²: a little if residuals are normal, more of what is beyond that.
+    def cut(self, loss: Loss, r: np.ndarray, robust: bool) -> float:
+        """What a loss may miss, from E (u - ψ(ru)/r)²: a little if residuals are normal, more of what is beyond that.
 
         Noise that is cut off on both sides is not missed. Where residuals are far from normal what is cut off may be
         outliers, or it may be what matters; ``robust`` takes it for outliers.
         """
-        usual = self.scale * _NORMAL
-        found = float(np.mean((usual - np.asarray(loss.derivative(usual))) ** 2))
+        found = float(np.mean(_cut_off(loss, r, self.scale * _NORMAL)))
         if robust or not len(self.sizes):
             return NORMAL_MISSED * found
-        seen = np.where(self.shares > 2.0 * self.noise / POINTS, self.shares, 0.0)
-        all_of_it = float(seen @ (self.sizes - np.asarray(loss.derivative(self.sizes))) ** 2)
+        seen = np.where(self.shares > SURE * self.noise / POINTS, self.shares, 0.0)
+        all_of_it = float(seen @ _cut_off(loss, r, self.sizes))
         return NORMAL_MISSED * found + TAIL_MISSED * max(all_of_it - found, 0.0)
 
     def _points(self) -> tuple[np.ndarray, np.ndarray]:
@@ -87,5 +90,11 @@ class ResidualLaw:
 
 def slopes(loss: Loss, u: np.ndarray) -> np.ndarray:
     """ψ'(u) by differences, over a width that does not matter to what is averaged."""
-    h = 1e-3 * max(float(np.max(np.abs(u))), 1e-300)
+    h = np.maximum(1e-3 * np.max(np.abs(u), axis=-1, keepdims=True), 1e-300)
     return np.asarray((loss.derivative(u + h) - loss.derivative(u - h)) / (2.0 * h))
+
+
+def _cut_off(loss: Loss, r: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """The mean of (u - ψ(ru)/r)² over all r, for every u."""
+    kept = np.asarray(loss.derivative(np.multiply.outer(r, u))) / r[:, None]
+    return np.asarray(np.mean((u - kept) ** 2, axis=0))

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from .answers import counted
 from .frame import Frame
-from .questions import Counts, Losses, Question, Residuals
+from .questions import Calibration, Counts, Losses, Question, Residuals
 from .residual_law import slopes
 
 _NORMAL = norm.ppf((np.arange(256) + 0.5) / 256)  # the standard normal law, at equal probabilities
@@ -68,15 +68,28 @@ class MadeUp:
                 for coef in question.coefs.T
             ]
             return np.asarray(found)
+        if isinstance(question, Calibration):
+            return self._calibration(question)
         assert isinstance(question, Residuals)
         q, u = self.frame.moments, self._residuals(question.coef)
-        seen = float(np.mean(slopes(question.loss, u))) * self.frame.shrinking(question.weights, question.length)
+        lengths = np.sqrt(self.frame.squares @ question.weights**2)
+        omega = np.minimum(1.0, question.longest / lengths)
+        each = np.mean(slopes(question.loss, np.multiply.outer(omega * lengths / question.length, u)), axis=1)
+        seen = float(np.mean(omega * each))
         missing = self.target - question.coef
         # Public second moments differ from those of the records, and a mean over records from its expectation.
         spread = float(q @ missing**2) / self.frame.basis.n_public_ + float(np.mean(u**2)) / self.n
         gradient = q * missing + np.sqrt(q * spread) * self.rng.standard_normal(len(q))
         bins = counted(np.abs(u), question.edges) / len(u)
         return np.concatenate([question.weights * seen * gradient, question.counts_weight * bins])
+
+    def _calibration(self, question: Calibration) -> np.ndarray:
+        direction = self.frame.moments * question.coef / question.spread
+        missing = self.target - question.coef
+        g = self.frame.rows[:, 1:] @ question.coef[1:] / question.spread
+        r = np.hypot(1.0, g) / question.length
+        each = np.mean(slopes(question.loss, np.multiply.outer(r, self._residuals(question.coef))), axis=1)
+        return np.asarray([np.mean(each) * missing[0], np.mean(each * g**2) * float(direction[1:] @ missing[1:])])
 
     def _residuals(self, coef: np.ndarray) -> np.ndarray:
         return math.sqrt(self.error(coef) + self.left) * _NORMAL
