@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .labels import DECADES, LOOKS, USABLE, WANTED, bins_for, closer, look_noise, read
+from .labels import DECADES, LOOKS, WANTED, bins_for, closer, look_noise, read
 from .questions import Marginals
 
 LEAST_SHARE, MOST_SHARE = 0.02, 0.25  # of μ²
+USABLE = 0.1  # noise on the share of a bin beyond which rows are better made up without looking
 MADE_UP = 1000  # rows
 PURPOSE = "where the inputs lie"
 

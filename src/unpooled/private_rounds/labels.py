@@ -14,8 +14,8 @@ from .questions import Counts
 
 LOOKS = 3
 MOST_BINS, FEWEST_BINS = 64, 8
-WANTED, USABLE = 0.06, 0.1  # noise on the share of a bin: what the looks are given budget for, and what still tells
-LEAST_SHARE, MOST_SHARE = 0.01, 0.15  # of μ²
+WANTED, USABLE = 0.06, 0.2  # noise on the share of a bin: what the looks are given budget for, and what still tells
+LEAST_SHARE, MOST_SHARE = 0.01, 0.06  # of μ²
 DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # without a bound
 CLEAR = 0.02  # noise on the share of a bin up to which bins speak for themselves
 NOISE = 2.0  # standard deviations of noise that a bin must have to count
