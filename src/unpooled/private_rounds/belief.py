@@ -14,8 +14,8 @@ import copy
 import numpy as np
 
 SMOOTHNESS = np.asarray([-1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])  # β
-SIZES = np.logspace(-3, 1, 17)  # of the target's variance, in units of the labels'
-USUAL, SPREAD = (-0.25, 0.6), (0.6, 1.2)  # before anything is seen: β and v, and how far both may well be from it
+SIZES = np.logspace(-3, 0.5, 15)  # of the target's variance, in units of the labels'; more would be noise
+USUAL, SPREAD = (-0.25, 0.6), (0.6, 0.7)  # before anything is seen: β and v, and how far both may well be from it
 
 
 class Belief:

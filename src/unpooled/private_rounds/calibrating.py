@@ -24,8 +24,8 @@ from .residual_law import ResidualLaw
 
 SHARE, FROM = 0.03, 200.0  # of μ², and the n·μ from which on it is spent
 MULTIPLES = {"huber": (2.0, 4.0, 8.0, 16.0, 32.0), "correntropy": (2.0, 4.0)}  # of the scale; outliers stay outliers
-NOISY = 0.02  # of s: the noise up to which it is later
-PRIOR = 0.2  # of s: how far the function may well be off, before it is asked
+LATER = 0.5  # of s: noise times the multiple may come to this
+PRIOR = 0.5  # of s: how far the function may well be off, before it is asked
 CALIBRATING = "how high the function lies and how far it reaches"
 
 
@@ -50,11 +50,13 @@ def calibrated(
         mean = float(np.mean(slopes))
         shown = np.asarray([mean, (np.mean(slopes * g**2) + ALIKE * mean) / (np.mean(g**2) + ALIKE)])
         noise = 2.0 * tried.bound * length * SLACK / (n * mu) / shown
-        if multiple == MULTIPLES[name][0] or float(np.max(noise)) <= NOISY * spread:
+        if multiple == MULTIPLES[name][0] or multiple * float(np.max(noise)) <= LATER * spread:
             loss, seen = tried, shown
     message, sigma = yield Calibration(coef, float(coef[0]), spread, loss, length), mu, CALIBRATING
-    prior = (PRIOR * spread) ** 2
-    found = message / seen * prior / (prior + (sigma / seen) ** 2)
+    found, noise = message / seen, sigma / seen
+    # As much of it as is not noise: nothing where noise alone would be as large (the non-negative garrote), all of what
+    # is clear, and little where noise is larger than the function can be off.
+    found *= np.maximum(1.0 - noise**2 / np.maximum(found**2, 1e-300), 0.0) / (1.0 + (noise / (PRIOR * spread)) ** 2)
     corrected = coef * (1.0 + found[1] / spread)
     corrected[0] = coef[0] + found[0]
     return corrected

@@ -25,7 +25,7 @@ LONGER, LONGER_FOR_TAILS = 0.3, 0.8  # the quantile of |Wz| that is B
 LONGEST = {0: 0.9, 15_000: 0.5}
 STEPS = 5  # towards the fixed point of the weights
 FEW = (np.arange(20) + 0.5) / 20  # quantiles of |Wz| that stand for all
-ALIKE = 0.1  # the share to which a coordinate is taken to be seen as all are: public rows are few
+ALIKE = 1.0  # the share to which a coordinate is taken to be seen as all are: public rows are few
 
 
 @dataclass(frozen=True)
