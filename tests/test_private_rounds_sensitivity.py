@@ -114,7 +114,7 @@ def test_half_of_the_proved_sensitivity_would_be_found_out():
 # Numbers of all sizes, those that overflow when squared or summed among them, and the same ones again and again.
 ANY = st.one_of(
     st.floats(-3, 3),
-    st.sampled_from([0.0, 1e300, -1e300, 1.7e308, -1.7e308, 1e160, 5e-324, 1e-170, 0.3, 1.0, 2.0]),
+    st.sampled_from([0.0, 1e300, -1e300, 1.7e308, -1.7e308, 1e160, 1e51, 1e50, 1e40, 5e-324, 1e-170, 0.3, 1.0, 2.0]),
 )
 DATA = arrays(float, (4, 3), elements=ANY)
 RECORD = arrays(float, 3, elements=ANY)

@@ -18,6 +18,7 @@ from unpooled.estimators import scoring
 KERNEL = up.kernels.Gaussian(1.0)
 SCORED = {
     "averaged": up.AveragedRegressor(up.SpectralRegressor(KERNEL, lam=1e-3), n_blocks=2, verbose=0),
+    "nystrom": up.NystromRegressor(KERNEL, n_features=20, lam=1e-3),
     "less": up.LESSRegressor(KERNEL, n_features=20, lam=1e-3),
     "private": up.PrivateSGDRegressor(50.0, 1e-6, label_bound=1.0, kernel=KERNEL, n_features=20),
 }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from .. import selection
@@ -34,6 +34,7 @@ from ..predictors import BasisPredictor
 from ..resources import memory
 from ..sources import is_stream, named_columns, open_all, open_labeled, stream_rows
 from . import nystrom_storage
+from .scoring import ScoresRows
 from .span import check_choice, check_fitted
 from .spectral import positive_numbers
 from .summary_path import SummaryPath
@@ -44,7 +45,7 @@ MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 FACTORS = {"cpu": 2 << 30, "cuda": 40 << 30}  # bytes of preconditioners
 
 
-class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
+class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
     """Kernel ridge regression in the span of M kernel functions, for as many rows as there are.
 
     f = Σ_j c_j K(·, z_j) + b, with points z_j drawn from the rows, minimises (1/n) Σ (y_i - f(x_i))² + λ cᵀ𝕂_zz c.
@@ -142,9 +143,13 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
-        """Fit to rows ``X`` and labels ``y``: arrays, tensors, frames, a path to Parquet or CSV, a Dask collection.
+        """Fit to rows and labels.
 
-        Of a path, or a frame, ``y`` and ``sample_weight`` may name columns. Weights count as repeated rows.
+        Parameters
+        ----------
+        X : arrays, tensors, frames, a path to Parquet or CSV, a Dask collection
+        y : labels, (n,) or (n, T); of a path or a frame, names of columns
+        sample_weight : one a row, or the name of a column; weights count as repeated rows
         """
         self._check_parameters()
         source, one_target = self._open(X, y, sample_weight)
@@ -169,6 +174,14 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         """Add rows to those seen so far, and learn from them all; the points are drawn from the first rows.
 
         Of the rows only sums are kept, so this is the route of the Gram matrix whatever ``solver`` says.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as :meth:`fit` takes them
+
+        Returns
+        -------
+        self
         """
         self._check_parameters()
         if getattr(self, "_sums", None) is None:
@@ -191,7 +204,16 @@ class NystromRegressor(InNotebooks, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(X), of shape (n,) or (n, T); rows as ``fit`` takes them, without labels."""
+        """f(X), in the order of the rows, on the machine that learned it.
+
+        Parameters
+        ----------
+        X : rows without labels: arrays, tensors, frames, a path to Parquet or CSV, a Dask collection
+
+        Returns
+        -------
+        array or tensor of shape (n,), or (n, T) for several targets
+        """
         check_fitted(self)
         device = device_of(self.device, X)
         machine = machine_for(cast(KernelMap, self.predictor_.map), device, self.precision_ == "single")

@@ -26,7 +26,16 @@ class PrivateModel(SpanModel):
         return tags
 
     def predict(self, X: Any) -> Array:
-        """f(X), of shape (n,), moved into [-c, c] where there is a label bound c; rows as for other models."""
+        """f(X), in the order of the rows, moved into [-c, c] where there is a label bound c.
+
+        Parameters
+        ----------
+        X : rows without labels: arrays, frames, a path to Parquet or CSV, a Dask collection
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         values = super().predict(X)
         if self.label_bound is None:
             return values

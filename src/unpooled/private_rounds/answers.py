@@ -16,7 +16,7 @@ from ..summaries.compensated import Sum
 from .frame import Frame
 from .questions import Calibration, Counts, Losses, Question, Residuals
 
-SHORTEST = 1e-150  # of rows and of what is divided by: numbers stay numbers then
+SHORTEST = 1e-150  # of rows, and of what is divided by: numbers stay numbers then
 
 
 def answer(
@@ -103,8 +103,8 @@ def _finite(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _push(loss: Loss, u: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """ψ(ru)/r, a number for every r."""
-    r = np.clip(r, SHORTEST, 1.0 / SHORTEST)
+    """ψ(ru)/r. A larger r than it should be only makes it smaller; a smaller one would break the bound."""
+    r = np.maximum(r, SHORTEST)
     return np.asarray(loss.derivative(np.nan_to_num(u * r))) / r
 
 
