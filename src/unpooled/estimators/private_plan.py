@@ -18,7 +18,7 @@ from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
 from ..private_rounds.learner import CHECKING, TAILS, TAILS_ASKED, Budget
 
 RICH = 5_000  # n·μ from which more still teaches: what is left is how the public sample differs from the rows
-ROUNDS = {0: 10, RICH: 16, 15_000: 24}  # from so large an n·μ: none is lost, and each needs a pass over the rows
+ROUNDS = {0: 10, 1_000: 16, 15_000: 24}  # from so large an n·μ: none is lost, and each needs a pass over the rows
 MOST_FEATURES, MOST_IF_RICH = 500, 1000
 FRESH = 100.0  # times its second moment on the public rows: beyond that a feature knows these rows and no others
 
