@@ -68,7 +68,7 @@ class Results:
             out.write(json.dumps(record, default=float) + "\n")
 
 
-def ours(results: Results, names: Sequence[str], epsilons: Sequence[float], draws: int = 5) -> None:
+def ours(results: Results, names: Sequence[str], epsilons: Sequence[float], draws: int) -> None:
     """up.PrivateRegressor as it comes: ε, δ and the label bound in, nothing tuned on anything."""
     done = {(record["problem"], record["epsilon"]) for record in results.read("ours.jsonl")}
     for name in names:
@@ -235,6 +235,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", default=list(ORDER), choices=ORDER)
     parser.add_argument("--epsilons", nargs="+", type=float, default=list(shared.EPSILONS))
     parser.add_argument("--methods", nargs="+", default=[""], help="beginnings of the names of methods to run")
+    parser.add_argument("--draws", type=int, default=10, help="fits of ours in each cell (10)")
     parser.add_argument("--table", action="store_true", help="print what there is and run nothing")
     parser.add_argument("--check", action="store_true", help="compare the search with Opacus itself and run nothing")
     arguments = parser.parse_args()
@@ -245,7 +246,7 @@ def main() -> None:
     if not arguments.table:
         torch.set_num_threads(1)
         if any(OURS.startswith(start) for start in arguments.methods):
-            ours(results, arguments.problems, arguments.epsilons)
+            ours(results, arguments.problems, arguments.epsilons, arguments.draws)
         run(results, arguments.problems, arguments.epsilons, arguments.methods)
     tables(results, arguments.problems)
     verdict(results, arguments.problems)
