@@ -86,5 +86,5 @@ def test_a_constant_is_not_asked_about():
 
 
 def test_the_question_is_paid_for_where_it_is_asked():
-    assert calibrating.share(1000, 0.1) == 0.0
-    assert calibrating.share(1000, 0.3) == calibrating.SHARE
+    assert calibrating.share(100.0) == 0.0
+    assert calibrating.share(300.0) == calibrating.SHARE

@@ -133,7 +133,8 @@ def test_no_rows_or_labels_move_a_round_further(kernel, loss, data, record, boun
     label_bound = 1.5 if bounded else np.inf
     compared = Losses(np.full((len(weights), 3), [0.0, 0.3, -1e3]), 0.7)
     stretched = Calibration(np.full(len(weights), 0.3), 0.3, 0.1, LOSSES[loss], 1.2)
-    for asked in (question, stretched, compared):
+    tiny = Calibration(np.full(len(weights), 1e100), 0.3, 1.0, LOSSES[loss].at(1e-150), 1.2)
+    for asked in (question, stretched, tiny, compared):
         found = apart(asked, frame, frame, data[:, :2], data[:, 2], record, label_bound)
         assert found <= EXACT * asked.sensitivity
 

@@ -44,9 +44,10 @@ SECURE = "nothing but sums over all sites is seen, and each site adds its share 
 class PrivateRegressor(OnEngine, PrivateModel):
     """Differentially private kernel regression: rounds of residual statistics with noise (docs/privacy/rounds.md).
 
-    The records are only ever asked for sums: counts of labels at first, then in each round Σ ψ(y - f(x)) Wz over all
-    records, ψ bounded and Wz shrunk to a length B, with noise for 2B·sup|ψ|. What is asked in a round (W, B, the scale
-    of ψ) follows from the public sample and from what earlier rounds released. There is nothing to tune.
+    The records are only ever asked for sums: counts of labels at first, then in each round Σ ψ(r(y - f(x))) Wz/r over
+    all records, ψ bounded and r = |Wz|/B, with noise for 2B·sup|ψ|; at the end how high the function lies and how far
+    it reaches. What is asked (W, B, the scale of ψ) follows from the public sample and from what earlier rounds
+    released. There is nothing to tune.
 
     The guarantee holds for replacing one record. Public are the number of records, everything given to the
     constructor, and ``public``, which the length scale, the scaling of inputs and the features come from.

@@ -92,7 +92,7 @@ def check_bounded(kernel: Any) -> None:
         raise ValueError(
             f"the kernel {type(kernel).__name__} has no bound, so one record could move the weights by any "
             "amount: use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public "
-            "rows, whose features are shrunk to the length they have there"
+            "rows, for which no more than a bounded part of a record counts"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..privacy.events import Gaussian
 from ..private_rounds import calibrating
 from ..private_rounds.inputs import PURPOSE, inputs_share
 from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
-from ..private_rounds.learner import CHECKING, TAILS, TAILS_ASKED, Budget
+from ..private_rounds.learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget
 
 RICH = 5_000  # n·μ from which more still teaches: what is left is how the public sample differs from the rows
 ROUNDS = {0: 10, 1_000: 16, 15_000: 24}  # from so large an n·μ: none is lost, and each needs a pass over the rows
@@ -55,6 +55,7 @@ class PrivatePlan:
     mu : the budget as μ of a Gaussian event; μ² is what is shared
     labels, inputs : the shares of μ² for where the labels lie, and for where inputs lie without public rows
     label_bound : c; infinite where there is none
+    sites : how many add all of the noise each
     why : sentences
     """
 
@@ -66,14 +67,22 @@ class PrivatePlan:
     labels: float
     inputs: float
     label_bound: float
+    sites: int = 1
     why: tuple[str, ...] = field(default=(), repr=False)
 
     def budget(self) -> Budget:
         """The part of it that the rounds and the labels have."""
-        tails = TAILS if self.labels and self.loss == "huber" and math.isfinite(self.label_bound) else 0.0
         mu = self.mu * math.sqrt(1.0 - self.inputs)
-        calibration = calibrating.share(self.n_rows, mu)
-        return Budget(mu, self.rounds, self.labels, tails=tails, calibration=calibration)
+        known = self.n_rows * mu / math.sqrt(self.sites)
+        bounded = self.labels > 0 and self.loss == "huber" and math.isfinite(self.label_bound)
+        return Budget(
+            mu,
+            self.rounds,
+            self.labels,
+            check=CHECK if known >= CHECK_FROM else 0.0,
+            tails=TAILS if bounded and known >= TAILS_FROM else 0.0,
+            calibration=calibrating.share(known),
+        )
 
     def events(self) -> list[tuple[str, Gaussian]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
@@ -86,7 +95,8 @@ class PrivatePlan:
         if budget.tails:
             found.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
         found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
-        found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
+        if budget.check:
+            found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
             found.append((calibrating.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
         return found
@@ -109,7 +119,7 @@ class PrivatePlan:
         """The inverse; a ValueError where it is no plan."""
         if not isinstance(content, dict) or set(content) != {field.name for field in fields(cls)}:
             raise ValueError(f"{shown(content)} is not the plan of private rounds")
-        for name in ("n_rows", "n_features", "rounds"):
+        for name in ("n_rows", "n_features", "rounds", "sites"):
             count(name, content[name])
         positive("mu", content["mu"])
         for name in ("labels", "inputs"):
@@ -165,4 +175,7 @@ def decided(
         else "where the labels lie is not asked: at this budget the answer would be noise",
         "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
     ]
-    return PrivatePlan(n, n_features, T, loss, mu, share, inputs, bound, tuple(why))
+    plan = PrivatePlan(n, n_features, T, loss, mu, share, inputs, bound, sites)
+    if calibration := plan.budget().calibration:
+        why.append(f"{calibration:.0%} of μ² tells at the end how high the function lies and how far it reaches")
+    return replace(plan, why=tuple(why))

@@ -9,7 +9,6 @@ import numpy as np
 from .. import threads
 from ..arrays import to_numpy
 from ..blocks.base import Block, Rows, Source
-from ..losses import Loss
 from ..quiet import quietly
 from ..summaries.accumulate import mapped, stretches
 from ..summaries.compensated import Sum
@@ -79,7 +78,9 @@ def _residuals(question: Residuals, z: np.ndarray, y: np.ndarray) -> np.ndarray:
     u = np.nan_to_num(y - z @ question.coef)
     lengths = np.where(np.isfinite(lengths), np.maximum(lengths, SHORTEST), SHORTEST)
     omega = np.minimum(1.0, question.longest / lengths)
-    push = omega * _push(question.loss, u, omega * lengths / question.length)
+    # ψ(ru)/r: a larger r than it should be only makes it smaller; a smaller one would break the bound.
+    r = np.maximum(omega * lengths / question.length, SHORTEST)
+    push = omega * np.asarray(question.loss.derivative(np.nan_to_num(u * r))) / r
     bins = counted(np.abs(u), question.edges)
     return np.concatenate([(push @ z) * question.weights, question.counts_weight * bins])
 
@@ -87,8 +88,10 @@ def _residuals(question: Residuals, z: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _calibration(question: Calibration, z: np.ndarray, y: np.ndarray) -> np.ndarray:
     f = np.nan_to_num(_finite(z, np.sum(z * z, axis=1)) @ question.coef)
     g = np.nan_to_num((f - question.middle) / question.spread)
-    push = _push(question.loss, np.nan_to_num(y - f), np.hypot(1.0, g) / question.length)
-    return np.asarray([push.sum(), push @ g])
+    h = np.hypot(1.0, g)
+    # With (1, g)/h made first no rounding of a tiny number is multiplied by a huge one.
+    push = question.length * np.asarray(question.loss.derivative(np.nan_to_num((y - f) * (h / question.length))))
+    return np.asarray([push @ (1.0 / h), push @ (g / h)])
 
 
 def _losses(question: Losses, z: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -100,12 +103,6 @@ def _finite(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Rows whose length is no number, as that of features of an unbounded kernel far away, count as zero."""
     endless = ~np.isfinite(lengths)
     return np.where(endless[:, None], 0.0, z) if endless.any() else z
-
-
-def _push(loss: Loss, u: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """ψ(ru)/r. A larger r than it should be only makes it smaller; a smaller one would break the bound."""
-    r = np.maximum(r, SHORTEST)
-    return np.asarray(loss.derivative(np.nan_to_num(u * r))) / r
 
 
 def counted(values: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -74,8 +74,3 @@ class Belief:
     def error(self) -> float:
         """Σ q_i Var(a_i): about the squared error of the function."""
         return float(self.moments @ self.spread)
-
-    @property
-    def smoothness(self) -> float:
-        """The mean β."""
-        return float(self._odds.reshape(len(SMOOTHNESS), -1).sum(axis=1) @ SMOOTHNESS)

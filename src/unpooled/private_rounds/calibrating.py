@@ -25,13 +25,14 @@ from .residual_law import ResidualLaw
 SHARE, FROM = 0.03, 200.0  # of μ², and the n·μ from which on it is spent
 MULTIPLES = {"huber": (2.0, 4.0, 8.0, 16.0, 32.0), "correntropy": (2.0, 4.0)}  # of the scale; outliers stay outliers
 LATER = 0.5  # of s: noise times the multiple may come to this
+STRETCH = (1 / 3, 3.0)  # how far the function is stretched at most: what asks for more is noise
 PRIOR = 0.5  # of s: how far the function may well be off, before it is asked
 CALIBRATING = "how high the function lies and how far it reaches"
 
 
-def share(n: float, mu: float) -> float:
-    """The share of μ² for it."""
-    return SHARE if n * mu >= FROM else 0.0
+def share(known: float) -> float:
+    """The share of μ² for it, from n·μ."""
+    return SHARE if known >= FROM else 0.0
 
 
 def calibrated(
@@ -57,6 +58,6 @@ def calibrated(
     # As much of it as is not noise: nothing where noise alone would be as large (the non-negative garrote), all of what
     # is clear, and little where noise is larger than the function can be off.
     found *= np.maximum(1.0 - noise**2 / np.maximum(found**2, 1e-300), 0.0) / (1.0 + (noise / (PRIOR * spread)) ** 2)
-    corrected = coef * (1.0 + found[1] / spread)
+    corrected = coef * np.clip(1.0 + found[1] / spread, *STRETCH)
     corrected[0] = coef[0] + found[0]
     return corrected

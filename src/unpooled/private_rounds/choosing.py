@@ -78,7 +78,8 @@ def chosen(
     """The loss and the weights with which the budget that is left, μ, makes the expected error least."""
     best: Asked | None = None
     q = frame.moments
-    weights_sq = belief.prior / (belief.variance + belief.prior) / q  # a start that knows no units
+    signal = q * belief.prior
+    weights_sq = signal / (belief.variance + signal) / q  # a start that knows no units
     active = max(belief.degrees, 10.0)
     for loss in style.cuts(law):
         for step in range(STEPS if best is None else 2):  # near the last one's weights already
@@ -92,7 +93,7 @@ def chosen(
             precision = belief.precision + (slope * q) ** 2 / (sigma**2 / weights_sq + extra)
             kept = belief.prior * precision / (1.0 + belief.prior * precision)
             if step < STEPS - 1:
-                weights_sq = np.sqrt(weights_sq * np.maximum(kept, 1e-6) / q)
+                weights_sq = np.sqrt(weights_sq) * np.sqrt(np.maximum(kept, 1e-6) / q)
         length, longest = style.lengths(np.sqrt(frame.squares @ weights_sq))
         score = float(np.sum(q * belief.prior / (1.0 + belief.prior * precision))) + missed
         if best is None or score < best.score:

@@ -39,6 +39,7 @@ from .residual_law import EDGES, USABLE, ResidualLaw
 from .secants import solved
 
 TAILS = 0.01  # of μ² for whether tails are long: E min(u², L²) with L ten standard deviations, in units of their square
+TAILS_FROM = 600.0  # n·μ below which noise would hide all but the most absurd tails, and nothing is asked
 TAILS_ASKED = "whether the labels have long tails"
 LIMIT, LONG = 10.0, 1.5  # and from which value on they are; the normal law has 1
 COUNTED = 0.02  # noise on the share of a bin that counts should have, where it is cheap
@@ -47,6 +48,7 @@ LEAST_LEFT = 0.4  # of the labels' variance: what is taken to be left where nobo
 GROWTH = 1.2  # of μ² from round to round: later ones know better what to ask
 WORSE = 1.0  # residuals that have grown by more than this share (and 25 times the noise) were stepped too far for
 CHECK = 0.01  # of μ² for a comparison of the last function with the best so far and with a constant
+CHECK_FROM = 200.0  # n·μ below which no difference could be clear
 CHECKING = "which function is best"
 SURE = 6.0  # standard deviations of noise by which another must be better
 STEEPER = 3.0  # times what is assumed, and second moments are taken to be larger
@@ -179,13 +181,16 @@ def learn(frame: Frame, n: float, budget: Budget, label_bound: float, loss: str)
                 "error": belief.error,
             }
         )
-    coefs = np.column_stack([np.zeros_like(belief.mean), best[1].mean, belief.mean])
-    coefs[0] += labels.centre
-    limit = min(3.0 * math.sqrt(labels.variance), law.largest)
-    losses, noise = yield Losses(coefs, limit), budget.mu * math.sqrt(budget.check), CHECKING
-    # The last one, unless another is clearly better: it is where all that was asked has gone.
-    clearly = losses < losses[-1] - SURE * noise
-    coef = coefs[:, int(np.argmin(losses)) if clearly.any() else -1]
+    coef = belief.mean.copy()
+    coef[0] += labels.centre
+    if budget.check:
+        coefs = np.column_stack([np.zeros_like(coef), best[1].mean, belief.mean])
+        coefs[0] += labels.centre
+        limit = min(3.0 * math.sqrt(labels.variance), law.largest)
+        losses, noise = yield Losses(coefs, limit), budget.mu * math.sqrt(budget.check), CHECKING
+        # The last one, unless another is clearly better: it is where all that was asked has gone.
+        if (losses < losses[-1] - SURE * noise).any():
+            coef, law = coefs[:, int(np.argmin(losses))], best[2]
     if budget.calibration:
         mu = budget.mu * math.sqrt(budget.calibration)
         coef = yield from calibrating.calibrated(frame, coef, law, n, mu, loss)
@@ -205,5 +210,5 @@ def _believed(start: Belief, gradients: list[Gradient], moments: np.ndarray, mis
         np.stack([getattr(g, name) for g in gradients]) for name in ("at", "values", "noise", "others")
     )
     variances = (noise + others) / moments
-    seen = solved(points * root, values / root, noise / moments, variances, mismatch)
-    return start.after(seen / root, 1.0 / np.sum(moments / variances, axis=0))
+    observed = solved(points * root, values / root, noise / moments, variances, mismatch)
+    return start.after(observed / root, 1.0 / np.sum(moments / variances, axis=0))
