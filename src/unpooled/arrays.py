@@ -13,6 +13,8 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 
+from . import threads
+
 Array = Any  #: an array of any library that follows the Python array API
 
 
@@ -129,6 +131,15 @@ def add_to_diagonal(matrix: Array, value: float) -> None:
     else:
         for i in range(matrix.shape[0]):
             matrix[i, i] = matrix[i, i] + value
+
+
+def fill_lower(upper: np.ndarray) -> np.ndarray:
+    """The symmetric matrix of which the upper triangle is filled, in its own memory."""
+    for rows in threads.row_blocks(len(upper), len(upper)):
+        upper[rows, : rows.start] = upper[: rows.start, rows].T
+        corner = upper[rows, rows]
+        upper[rows, rows] = np.triu(corner) + np.triu(corner, 1).T
+    return upper
 
 
 def cholesky(matrix: Array) -> Array | None:

@@ -9,6 +9,7 @@ import numpy as np
 from ..kernels import as_kernel
 from ..kernels.specs import from_spec as kernel_from_spec
 from ..kernels.specs import to_spec as kernel_spec
+from ..nystrom.choosing import PRECISIONS
 from ..predictors import BasisPredictor
 from .storage import numbers, whole_or_none
 from .stored import path_of, texts
@@ -56,7 +57,7 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
         raise ValueError("its λ or number of rounds is not a number that it can be")
     if not (isinstance(header["jitter"], float) and header["jitter"] >= 0):
         raise ValueError("its jitter is not a number that it can be")
-    if header["solver"] not in ("gram", "rounds") or header["precision"] not in ("single", "double"):
+    if header["solver"] not in ("gram", "rounds") or header["precision"] not in PRECISIONS[1:]:
         raise ValueError("it does not say how it was found")
     names = texts("columns", header["feature_names"], (0, predictor.map.n_features_in))
     model.targets_ = tuple(texts("labels", header["targets"], (0, T)))

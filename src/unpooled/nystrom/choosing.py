@@ -9,35 +9,38 @@ import numpy as np
 from ..bases.maps import KernelMap
 from ..filters import Floats
 from ..kernels.stationary import Stationary
-from . import fused
+from . import fixed, fused
 from .from_gram import smallest
 from .machine import Machine, OnCores
 from .on_torch import OnTorch
 
 SOLVERS = ("auto", "gram", "rounds")
-PRECISIONS = ("auto", "single", "double")
+PRECISIONS = ("auto", "fixed", "single", "double")
 SINGLE_FLOOR = 1e-9  # of κ²: for smaller λ rounding of single kernel values would act like a larger one
 
 
-def machine_for(map_: KernelMap, device: Any, single: bool) -> Machine:
+def machine_for(map_: KernelMap, device: Any, precision: str) -> Machine:
     """NumPy without a device, torch on one; tiles in registers where the GPU, the kernel and the rows allow it."""
+    if precision == "fixed":
+        return fixed.InFixedPoint(map_)
     if device is None:
-        return OnCores(map_, single)
-    if single and fused.suits(map_.kernel, map_.n_features_in, device):
+        return OnCores(map_, precision == "single")
+    if precision == "single" and fused.suits(map_.kernel, map_.n_features_in, device):
         return fused.Fused(map_, device)
-    return OnTorch(map_, device, single)
+    return OnTorch(map_, device, precision == "single")
 
 
-def is_single(precision: str, kernel: Any, rows_single: bool, device: Any, lams: Floats, kappa_sq: float) -> bool:
-    """Whether kernel values are computed in single precision; sums of them never are.
+def precision_of(wanted: str, kernel: Any, rows_single: bool, device: Any, lams: Floats, kappa_sq: float) -> str:
+    """The precision of kernel values, "single" or "double"; sums of them are never single.
 
-    "auto" does so for rows of single precision, and on a GPU, unless λ is too small for it. Only kernels of the
+    "auto" is single for rows of single precision, and on a GPU, unless λ is too small for it. Only kernels of the
     distance: those keep their values within κ² whatever the rows are.
     """
-    if precision != "auto":
-        return precision == "single"
-    wanted = rows_single or (device is not None and device.type == "cuda")
-    return bool(wanted and isinstance(kernel, Stationary) and np.min(lams) >= SINGLE_FLOOR * kappa_sq)
+    if wanted != "auto":
+        return wanted
+    single = rows_single or (device is not None and device.type == "cuda")
+    possible = isinstance(kernel, Stationary) and np.min(lams) >= SINGLE_FLOOR * kappa_sq
+    return "single" if single and possible else "double"
 
 
 def default_grid(kappa_sq: float) -> Floats:

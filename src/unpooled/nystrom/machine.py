@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from .. import threads
-from ..arrays import Array, to_numpy
+from ..arrays import Array, fill_lower, to_numpy
 from ..bases.maps import KernelMap
 from ..blocks.base import Rows
 from .span import Span
@@ -186,7 +186,7 @@ class OnCores(Machine):
             if rows.weights is not None:
                 phi *= np.sqrt(rows.weights[block])
             total = blas.dsyrk(1.0 / rows.mass, phi, beta=1.0, c=total, overwrite_c=1, lower=1)
-        return _symmetric(total)
+        return fill_lower(total.T)
 
     def add_gram(
         self, rows: Placed, V: np.ndarray, so_far: list[np.ndarray] | None
@@ -239,13 +239,3 @@ class OnCores(Machine):
 def held_by_threads(n_threads: int, n_points: int) -> float:
     """Matrices of M × M numbers: a sum, a product and a block of kernel values for every thread."""
     return n_threads * (2.0 + GRAM_ROWS / n_points)
-
-
-def _symmetric(lower: np.ndarray) -> np.ndarray:
-    """The whole matrix, C-ordered, in the memory of a Fortran-ordered one of which the lower triangle is filled."""
-    upper = lower.T
-    for rows in threads.row_blocks(len(upper), len(upper)):
-        upper[rows, : rows.start] = upper[: rows.start, rows].T
-        corner = upper[rows, rows]
-        upper[rows, rows] = np.triu(corner) + np.triu(corner, 1).T
-    return upper

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import lapack
 
-from ..arrays import Array, add_to_diagonal, cholesky, is_numpy, namespace, solve_lower
+from ..arrays import Array, add_to_diagonal, cholesky, fill_lower, is_numpy, namespace, solve_lower
 from ..solvers.decomposition import NotPositiveDefinite
 
 EPS = float(np.finfo(np.float64).eps)
@@ -53,7 +54,11 @@ class Span:
         return self.L.T @ self.L / self.size
 
     def covariance(self, gram: Array) -> Array:
-        """L⁻¹ G L⁻ᵀ, symmetric to the last bit."""
+        """L⁻¹ G L⁻ᵀ, symmetric to the last bit; NumPy overwrites G."""
+        if is_numpy(gram):
+            # The upper triangle is all that LAPACK looks at and writes: half of the operations.
+            reduced, _ = lapack.dsygst(gram.T, self.L.T, lower=0, overwrite_a=1)
+            return fill_lower(reduced).T
         half = solve_lower(self.L, gram)
         whole = solve_lower(self.L, half.T)
         return 0.5 * (whole + whole.T)

@@ -1,0 +1,210 @@
+"""Kernel values of 16 bits: sums that are exact, and when it is better not to round."""
+
+import warnings
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+import unpooled as up
+from unpooled.bases.maps import KernelMap
+from unpooled.blocks.base import Rows
+from unpooled.nystrom import fixed
+from unpooled.nystrom.fixed import STEPS, InFixedPoint, rounded
+
+torch = pytest.importorskip("torch")
+KERNELS = [up.kernels.Gaussian(1.0), up.kernels.Matern(0.7, nu=1.5), up.kernels.Laplacian(2.0)]
+
+
+class OneByOne(up.kernels.Gaussian):
+    """Values that are the same bits whatever rows are computed with them: no matrix product."""
+
+    def block(self, X, Z):
+        return np.exp(-0.5 * (X - Z.T) ** 2)
+
+
+def summed(machine, parts):
+    """Σ r rᵀ and Σ r [1, y]ᵀ over parts of the rows, one after the other."""
+    so_far, cross = None, 0.0
+    for X, Y in parts:
+        V = np.concatenate([np.ones((len(X), 1)), Y], axis=1)
+        found, so_far = machine.add_gram(machine.place(Rows(X, Y, None)), V, so_far)
+        cross = cross + found
+    return machine.gram(so_far), cross
+
+
+def whole_numbers(machine, X):
+    """q for every value, as Python sees it."""
+    return rounded(machine.map.block(machine.place(Rows(X, None, None)).X)).astype(np.int64) + 32768
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(1, 400),
+    M=st.one_of(st.integers(1, 10), st.integers(60, 150)),
+    sizes=st.lists(st.sampled_from([0.0, 1e-300, 1e-8, 1.0, 3e7, 1e290]), max_size=3),
+    cut=st.integers(0, 400),
+    seed=st.integers(0, 9),
+)
+def test_sums_are_those_of_whole_numbers(n, M, sizes, cut, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 1)).astype(np.float32)
+    Y = rng.normal(size=(n, len(sizes))) * np.asarray(sizes)
+    machine = InFixedPoint(KernelMap(OneByOne(1.0), rng.normal(size=(M, 1))))
+    parts = [(X[part], Y[part]) for part in (slice(0, cut), slice(cut, n)) if len(X[part])]
+    # Small enough that runs, blocks, threads and cuts of the triangle all come in.
+    with mock.patch.multiple(fixed, RUN=150, BLOCK=32, LEAF=128, STRIPE=7):
+        gram, cross = summed(machine, parts)
+    q = whole_numbers(machine, X)
+    np.testing.assert_allclose(gram * STEPS**2, q.T @ q, rtol=1e-15, atol=0)
+    V = np.concatenate([np.ones((n, 1)), Y], axis=1)
+    size = q.T @ np.abs(V) / STEPS
+    # Whole numbers up to here; at the end they are doubles, labels as shares of the largest.
+    allowed = 1e-15 * size + 1e-16 * (q.sum(axis=0)[:, None] / STEPS) * np.abs(V).max(axis=0)
+    assert np.all(np.abs(cross - q.T @ V / STEPS) <= allowed)
+
+
+def test_values_are_off_by_half_a_step_at_most():
+    X = np.random.default_rng(0).normal(size=(2000, 3)).astype(np.float32)
+    machine = InFixedPoint(KernelMap(KERNELS[0], X[:50].astype(float)))
+    exact = machine.map.kernel(X.astype(float), machine.map.points)
+    # Beside that are single-precision values, and a subtraction in single precision near 2¹⁵.
+    assert np.abs(whole_numbers(machine, X) - STEPS * exact).max() < 0.5 + 2.0**-8 + STEPS * 1e-6
+
+
+@pytest.mark.parametrize(("where", "value"), [(1e3, 0.0), (0.0, 1.0)])
+def test_integers_do_not_overflow(where, value):
+    """All digits -128, or all 127, in more rows than an integer of 32 bits could hold the products of."""
+    n = fixed.RUN + 2
+    machine = InFixedPoint(KernelMap(KERNELS[0], np.zeros((2, 1))))
+    gram, cross = summed(machine, [(np.full((n, 1), where, dtype=np.float32), np.full((n, 1), -2.0))])
+    np.testing.assert_allclose(gram, np.full((2, 2), n * value), rtol=1e-15)
+    np.testing.assert_allclose(cross, np.outer([1.0, 1.0], [n * value, -2.0 * n * value]), rtol=1e-14)
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20_000, 2)).astype(np.float32), rng.normal(size=(20_000, 1))
+    machine = InFixedPoint(KernelMap(KERNELS[1], rng.normal(size=(30, 2))))
+    with threadpool_limits(2, user_api="blas"):
+        two = summed(machine, [(X, Y)])
+    with threadpool_limits(1, user_api="blas"):
+        one = summed(machine, [(X, Y)])
+    assert all(np.array_equal(a, b) for a, b in zip(one, two))
+
+
+def noisy(n=4000, noise=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)).astype(np.float32)
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + noise * rng.normal(size=n)
+
+
+def fit(X, y, kernel=None, **parameters):
+    parameters = {"precision": "fixed", "center": True} | parameters
+    return up.NystromRegressor(kernel or up.kernels.Matern(2.0, nu=1.5), 200, **parameters).fit(X, y)
+
+
+def off_by(model, X, y):
+    return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_it_learns_as_well_as_single_precision(device):
+    X, y = noisy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit(X, y, device=device)
+    single = fit(X, y, device=device, precision="single")
+    assert (model.precision_, single.precision_, model.solver_) == ("fixed", "single", "gram")
+    assert model.lam_ == single.lam_
+    assert off_by(model, *noisy(seed=1)) <= 1.001 * off_by(single, *noisy(seed=1))
+
+
+def test_a_warning_where_rounding_would_be_seen():
+    X, y = noisy(noise=0.0)
+    with pytest.warns(UserWarning, match=r"has moved the function by .* times its error.*: take precision='single'"):
+        model = fit(X, y, KERNELS[0], lam=1e-6)
+    # And it is right to warn: single precision is better.
+    new = noisy(noise=0.0, seed=1)
+    assert off_by(model, *new) > 1.02 * off_by(fit(X, y, KERNELS[0], lam=1e-6, precision="single"), *new)
+
+
+def test_auto_does_not_round():
+    X, y = noisy(n=500)
+    assert fit(X, y, precision="auto").precision_ == "single"
+
+
+def test_how_far_rounding_moves_a_function():
+    X, y = noisy()
+    model = fit(X, y)
+    machine = InFixedPoint(model.predictor_.map)
+    Z = model.predictor_.map.points
+    K = model.kernel_(Z.astype(np.float32), Z.astype(np.float32)).astype(float)
+    moved = (K - whole_numbers(machine, Z.astype(np.float32)) / STEPS) @ model.coef_
+    assert machine.off(model.coef_[:, None])[0] == pytest.approx(np.mean(moved**2), rel=0.02)
+    # Errors of rounding are as good as independent and uniform: a twelfth of a step, squared, for each.
+    assert np.mean(moved**2) == pytest.approx(np.sum(model.coef_**2) / 12 / STEPS**2, rel=0.5)
+
+
+def test_tensors_in_tensors_out():
+    X, y = noisy()
+    predicted = fit(torch.from_numpy(X), torch.from_numpy(y)).predict(torch.from_numpy(X))
+    np.testing.assert_allclose(predicted.numpy(), fit(X, y).predict(X), rtol=0, atol=1e-4)
+
+
+def test_several_labels_at_once():
+    X, y = noisy()
+    Y = np.stack([y, 1e6 * y + 5.0, np.zeros(len(y))], axis=1)
+    both = fit(X, Y, lam=1e-3).predict(X)
+    alone = fit(X, y, lam=1e-3).predict(X)
+    np.testing.assert_allclose(both, np.stack([alone, 1e6 * alone + 5.0, 0 * alone], axis=1), rtol=1e-6, atol=1e-6)
+
+
+def test_rows_added_later_are_rows_seen_at_once():
+    X, y = noisy()
+    model = up.NystromRegressor(KERNELS[1], 200, center=True, precision="fixed", lam=1e-3).partial_fit(X[:300], y[:300])
+    points = model.predictor_.map.points
+    for start in range(300, 4000, 1000):
+        model = model.partial_fit(X[start : start + 1000], y[start : start + 1000])
+    q = whole_numbers(InFixedPoint(model.predictor_.map), X) / STEPS
+    F, t = q - q.mean(axis=0), y - y.mean()
+    penalty = 1e-3 * len(X) * (KERNELS[1](points) + model.jitter_ * np.eye(len(points)))
+    np.testing.assert_allclose(model.coef_, np.linalg.solve(F.T @ F + penalty, F.T @ t), rtol=1e-5, atol=1e-5)
+
+
+def test_saved_and_loaded(tmp_path):
+    X, y = noisy()
+    model = fit(X, y)
+    up.save(model, tmp_path / "model.unpooled")
+    again = up.load(tmp_path / "model.unpooled")
+    assert again.precision_ == again.precision == "fixed"
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_sentences():
+    X, y = noisy(n=200)
+    with pytest.raises(ValueError, match=r"precision='fixed' is for the Gram matrix: take solver='gram'"):
+        fit(X, y, solver="rounds")
+    with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
+        up.NystromRegressor(precision="fixed").fit(X, y, np.linspace(1.0, 2.0, 200))
+    later = fit(X, y, lam=1e-2).partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
+        later.partial_fit(X, y, np.linspace(1.0, 2.0, 200))
+    with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and Polynomial has others"):
+        up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed").fit(X, y)
+    with mock.patch.object(fixed.sys, "byteorder", "big"), pytest.raises(ValueError, match="is for a CPU"):
+        fit(X, y)
+
+
+def test_threads_of_torch_are_what_they_were():
+    before = torch.get_num_threads()
+    X, y = noisy()
+    fit(X, y)
+    assert torch.get_num_threads() == before
+    machine = InFixedPoint(KernelMap(KERNELS[0], np.zeros((2, 3))))
+    with mock.patch.object(fixed, "_add_triangle", side_effect=RuntimeError), pytest.raises(RuntimeError):
+        summed(machine, [(X, y[:, None])])
+    assert torch.get_num_threads() == before
