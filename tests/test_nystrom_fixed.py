@@ -1,6 +1,13 @@
 """Kernel values of 16 bits: sums that are exact, and when it is better not to round."""
 
+import os
+import platform
+import re
+import subprocess
+import sys
+import threading
 import warnings
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -16,6 +23,7 @@ from unpooled.nystrom import fixed
 from unpooled.nystrom.fixed import STEPS, InFixedPoint, rounded
 
 torch = pytest.importorskip("torch")
+needs_bytes = pytest.mark.skipif(not fixed.is_exact(), reason="the processor has no products of bytes")
 KERNELS = [up.kernels.Gaussian(1.0), up.kernels.Matern(0.7, nu=1.5), up.kernels.Laplacian(2.0)]
 
 
@@ -24,6 +32,15 @@ class OneByOne(up.kernels.Gaussian):
 
     def block(self, X, Z):
         return np.exp(-0.5 * (X - Z.T) ** 2)
+
+
+class Wave(up.kernels.Gaussian):
+    """Positive definite, and not positive."""
+
+    nonnegative = False
+
+    def block(self, X, Z):
+        return np.prod(np.sinc(X[:, None, :] - Z[None, :, :]), axis=2)
 
 
 def summed(machine, parts):
@@ -38,9 +55,10 @@ def summed(machine, parts):
 
 def whole_numbers(machine, X):
     """q for every value, as Python sees it."""
-    return rounded(machine.map.block(machine.place(Rows(X, None, None)).X)).astype(np.int64) + 32768
+    return rounded(machine.block(machine.place(Rows(X, None, None)).X)).astype(np.int64) + 32768
 
 
+@needs_bytes
 @settings(max_examples=40, deadline=None)
 @given(
     n=st.integers(1, 400),
@@ -75,16 +93,18 @@ def test_values_are_off_by_half_a_step_at_most():
     assert np.abs(whole_numbers(machine, X) - STEPS * exact).max() < 0.5 + 2.0**-8 + STEPS * 1e-6
 
 
+@needs_bytes
 @pytest.mark.parametrize(("where", "value"), [(1e3, 0.0), (0.0, 1.0)])
 def test_integers_do_not_overflow(where, value):
-    """All digits -128, or all 127, in more rows than an integer of 32 bits could hold the products of."""
-    n = fixed.RUN + 2
+    """All digits -128, or all 127, in as many rows as an integer of 32 bits can hold the products of."""
+    n = fixed.RUN
     machine = InFixedPoint(KernelMap(KERNELS[0], np.zeros((2, 1))))
     gram, cross = summed(machine, [(np.full((n, 1), where, dtype=np.float32), np.full((n, 1), -2.0))])
     np.testing.assert_allclose(gram, np.full((2, 2), n * value), rtol=1e-15)
     np.testing.assert_allclose(cross, np.outer([1.0, 1.0], [n * value, -2.0 * n * value]), rtol=1e-14)
 
 
+@needs_bytes
 def test_any_number_of_threads_gives_the_same_bits():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20_000, 2)).astype(np.float32), rng.normal(size=(20_000, 1))
@@ -111,6 +131,7 @@ def off_by(model, X, y):
     return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
 
 
+@needs_bytes
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_it_learns_as_well_as_single_precision(device):
     X, y = noisy()
@@ -123,6 +144,7 @@ def test_it_learns_as_well_as_single_precision(device):
     assert off_by(model, *noisy(seed=1)) <= 1.001 * off_by(single, *noisy(seed=1))
 
 
+@needs_bytes
 def test_a_warning_where_rounding_would_be_seen():
     X, y = noisy(noise=0.0)
     with pytest.warns(UserWarning, match=r"has moved the function by .* times its error.*: take precision='single'"):
@@ -137,6 +159,7 @@ def test_auto_does_not_round():
     assert fit(X, y, precision="auto").precision_ == "single"
 
 
+@needs_bytes
 def test_how_far_rounding_moves_a_function():
     X, y = noisy()
     model = fit(X, y)
@@ -149,12 +172,14 @@ def test_how_far_rounding_moves_a_function():
     assert np.mean(moved**2) == pytest.approx(np.sum(model.coef_**2) / 12 / STEPS**2, rel=0.5)
 
 
+@needs_bytes
 def test_tensors_in_tensors_out():
     X, y = noisy()
     predicted = fit(torch.from_numpy(X), torch.from_numpy(y)).predict(torch.from_numpy(X))
     np.testing.assert_allclose(predicted.numpy(), fit(X, y).predict(X), rtol=0, atol=1e-4)
 
 
+@needs_bytes
 def test_several_labels_at_once():
     X, y = noisy()
     Y = np.stack([y, 1e6 * y + 5.0, np.zeros(len(y))], axis=1)
@@ -163,6 +188,7 @@ def test_several_labels_at_once():
     np.testing.assert_allclose(both, np.stack([alone, 1e6 * alone + 5.0, 0 * alone], axis=1), rtol=1e-6, atol=1e-6)
 
 
+@needs_bytes
 def test_rows_added_later_are_rows_seen_at_once():
     X, y = noisy()
     model = up.NystromRegressor(KERNELS[1], 200, center=True, precision="fixed", lam=1e-3).partial_fit(X[:300], y[:300])
@@ -175,6 +201,7 @@ def test_rows_added_later_are_rows_seen_at_once():
     np.testing.assert_allclose(model.coef_, np.linalg.solve(F.T @ F + penalty, F.T @ t), rtol=1e-5, atol=1e-5)
 
 
+@needs_bytes
 def test_saved_and_loaded(tmp_path):
     X, y = noisy()
     model = fit(X, y)
@@ -184,6 +211,7 @@ def test_saved_and_loaded(tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
 
 
+@needs_bytes
 def test_sentences():
     X, y = noisy(n=200)
     with pytest.raises(ValueError, match=r"precision='fixed' is for the Gram matrix: take solver='gram'"):
@@ -195,16 +223,113 @@ def test_sentences():
         later.partial_fit(X, y, np.linspace(1.0, 2.0, 200))
     with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and Polynomial has others"):
         up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed").fit(X, y)
-    with mock.patch.object(fixed.sys, "byteorder", "big"), pytest.raises(ValueError, match="is for a CPU"):
+    with pytest.raises(ValueError, match=r"precision='fixed' is good for lam down to 1.9e-07, .*: take precision="):
+        fit(X, y, lam=1e-9)
+    with pytest.raises(ValueError, match=r"and Wave has others"):
+        fit(X, y, Wave(1.0))
+    with pytest.raises(ValueError, match=r"X has values that are too large for single precision: take precision="):
+        fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
+    elsewhere = mock.patch("unpooled.estimators.nystrom.device_of", return_value=torch.device("meta"))
+    with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' is for a CPU, and device is meta"):
+        fit(X, y)
+    without = mock.patch.dict("sys.modules", {"torch": None})
+    with without, pytest.raises(ImportError, match=r"precision='fixed' works with torch: pip install"):
         fit(X, y)
 
 
+def test_a_processor_without_the_instructions_is_refused():
+    """There oneDNN adds pairs of products in 16 bits, and what comes out is wrong without a word."""
+    script = (
+        "import numpy as np, unpooled as up; from unpooled.nystrom import fixed\n"
+        "assert not fixed.is_exact()\n"
+        "try: up.NystromRegressor(precision='fixed').fit(np.eye(3), np.ones(3))\n"
+        "except ValueError as error: assert 'needs a processor' in str(error)\n"
+        "else: raise SystemExit('not refused')"
+    )
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("the variable is for x86")
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}, check=True)
+
+
+@needs_bytes
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("precision", ["fixed", "single"])
+def test_a_large_offset_does_not_cost_digits(device, precision):
+    """Rows of double precision lose their offset before they are made single."""
+    X, y = noisy()
+    X = X.astype(float)
+    near = fit(X, y, device=device, precision=precision, lam=1e-3)
+    far = fit(X + 1e6, y, device=device, precision=precision, lam=1e-3)
+    np.testing.assert_allclose(far.predict(X + 1e6), near.predict(X), atol=2e-3)
+
+
+@needs_bytes
 def test_threads_of_torch_are_what_they_were():
     before = torch.get_num_threads()
     X, y = noisy()
-    fit(X, y)
-    assert torch.get_num_threads() == before
     machine = InFixedPoint(KernelMap(KERNELS[0], np.zeros((2, 3))))
+    counts = []
+    add = fixed._add_triangle
+
+    def watched(*arguments):
+        counts.append(torch.get_num_threads())
+        add(*arguments)
+
+    with mock.patch.object(fixed, "_add_triangle", watched):
+        summed(machine, [(X, y[:, None])])
+    assert set(counts) == {1}
+    assert torch.get_num_threads() == before
     with mock.patch.object(fixed, "_add_triangle", side_effect=RuntimeError), pytest.raises(RuntimeError):
         summed(machine, [(X, y[:, None])])
     assert torch.get_num_threads() == before
+
+
+def test_fits_that_overlap_leave_threads_of_torch_alone():
+    """The first to come leaves while another is inside: each has what it had, and so has a thread that comes later."""
+    before = torch.get_num_threads()
+    inside, leave = threading.Event(), threading.Event()
+    found = {}
+
+    def other():
+        with fixed.torch_threads:
+            torch.set_num_threads(1)
+            inside.set()
+            leave.wait()
+        found["other"] = torch.get_num_threads()
+
+    with fixed.torch_threads:
+        torch.set_num_threads(1)
+        thread = threading.Thread(target=other)
+        thread.start()
+        inside.wait()
+    found["first"] = torch.get_num_threads()
+    leave.set()
+    thread.join()
+    later = threading.Thread(target=lambda: found.update(later=torch.get_num_threads()))
+    later.start()
+    later.join()
+    assert found == dict.fromkeys(("other", "first", "later"), before)
+
+
+@needs_bytes
+def test_a_warning_that_is_an_error_leaves_sums_as_they_were():
+    X, y = noisy(noise=0.0)
+    model = up.NystromRegressor(KERNELS[0], 200, precision="fixed", lam=1e-6)
+    with pytest.warns(UserWarning, match="has moved"):
+        model.partial_fit(X[:2000], y[:2000])
+    seen = model._sums.n_rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="has moved"):
+            model.partial_fit(X[2000:], y[2000:])
+    assert model._sums.n_rows == seen
+
+
+@needs_bytes
+def test_the_page_about_it():
+    page = (Path(__file__).parents[1] / "docs" / "big_tables.md").read_text()
+    first, second = re.findall(r"```python\n# needs a processor.*?\n(.*?)```", page, re.S)
+    names: dict = {}
+    exec(first, names)
+    with pytest.warns(UserWarning, match="has moved the function by 0.51 times its error"):
+        exec(second, names)

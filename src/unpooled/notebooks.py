@@ -53,35 +53,6 @@ class Tried(ABC):
         return html.paragraph(repr(self)) + html.table([*columns, ""], rows)
 
 
-class TriedLam(Tried):
-    """The same for a path of λ."""
-
-    lam: np.ndarray
-    index: np.ndarray
-    criterion_name: str
-
-    @abstractmethod
-    def _known(self) -> tuple[np.ndarray, np.ndarray]:
-        """Degrees of freedom (L,), and scores (L,) or (L, T), as far as they are known without more work."""
-
-    def _line(self) -> str:
-        taken = ", ".join(f"{value:.3g}" for value in np.unique(self.lam[self.index]))
-        ends = f"{self.lam.min():.3g} to {self.lam.max():.3g}"
-        return f"{len(self.lam)} λ from {ends}, {self.criterion_name} takes {taken}"
-
-    def _columns(self) -> Mapping[str, np.ndarray]:
-        freedom, scores = self._known()
-        columns = {"λ": self.lam, "degrees of freedom": freedom}
-        several = scores.reshape(len(self.lam), -1).T
-        names = (
-            [self.criterion_name] if scores.ndim == 1 else [f"{self.criterion_name} {t}" for t in range(len(several))]
-        )
-        return columns | dict(zip(names, several))
-
-    def _taken(self) -> Collection[int]:
-        return set(self.index.tolist())
-
-
 def _cell(value: Any) -> str:
     return "" if np.isnan(value) else f"{value:.4g}"
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import threads
 from .arrays import Array, eps, is_foreign, namespace
 from .filters import Floats
-from .notebooks import TriedLam
+from .lam_path import LamPath
 from .predictors import KernelExpansion
 from .solvers.fit import Problem
 from .solvers.paths import path_coefficients, path_scores
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 @dataclass(repr=False)
-class Path(TriedLam):
+class Path(LamPath):
     """The regularisation path. Arrays run along λ in the order of the grid.
 
     Attributes
@@ -72,14 +69,8 @@ class Path(TriedLam):
     def _known(self) -> tuple[Floats, Floats]:
         return self.freedom, self.scored
 
-    def __len__(self) -> int:
-        return len(self.lam)
-
-    @property
-    def at_edge(self) -> bool:
-        """True if a chosen λ is the smallest or largest of the grid: a wider grid may do better."""
-        chosen = self.lam[self.index]
-        return bool(np.any((chosen == self.lam.min()) | (chosen == self.lam.max())) and len(self.lam) > 1)
+    def _beside(self) -> dict[str, Any]:
+        return {} if self.iterations is None else {"iterations": self.iterations}
 
     def predict(self, X: Array) -> Array:
         """Predictions for every λ: shape (L, n), or (L, n, T) for several targets.
@@ -107,38 +98,6 @@ class Path(TriedLam):
         ]
         out = namespace(X).stack(predictions)
         return out[:, :, 0] if self.scored.ndim == 1 else out
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``.
-
-        Returns
-        -------
-        dict of arrays
-        """
-        columns: dict[str, Any] = {"lam": self.lam, "df": self.df}
-        if self.iterations is not None:
-            columns["iterations"] = self.iterations
-        if self.criterion.ndim == 1:
-            columns[self.criterion_name] = self.criterion
-        else:
-            columns |= {f"{self.criterion_name}_{t}": self.criterion[:, t] for t in range(self.criterion.shape[1])}
-        return columns
-
-    def plot(self, ax: Axes | None = None, **line: Any) -> Axes:
-        """The criterion against λ, the choice marked. Needs matplotlib (``pip install unpooled[plot]``).
-
-        Parameters
-        ----------
-        ax : axes to draw in; None makes them
-        **line : of the line, as matplotlib takes them
-
-        Returns
-        -------
-        matplotlib axes
-        """
-        from .reports.plots import plot_path
-
-        return plot_path(self, ax, **line)
 
 
 def check_rows(X: Any, fitted: Array) -> Array:

@@ -200,10 +200,9 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         self._require_memory("gram", len(lams))
         new = summed(self._machine, Chunks(source, self._machine), 0, True)
         sums = new if self._sums is None else self._sums + new
-        found = self._from_gram(sums, lams)
+        self._choose(self._from_gram(sums, lams), sums)
         self._sums = sums  # only now: a failure leaves the model as it was
         self.solver_, self.targets_ = "gram", tuple(source.target_names)
-        self._choose(found, self._sums)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -269,7 +268,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         map_ = KernelMap(self.kernel_, Z, scaling)
         self.precision_ = precision_of(self.precision, self.kernel_, rows_single, device, self._lams(n), self._kappa_sq)
         if self.precision_ == "fixed":
-            fixed.require(self.kernel_, device)
+            fixed.require(self.kernel_, device, self._lams(n))
         self._factor_bytes = FACTORS[place]
         self._machine = machine_for(map_, device, self.precision_)
 
@@ -338,18 +337,18 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         memory.require(8.0 * M * M * matrices, self._machine.array(np.zeros(1)), what, "take a smaller n_features")
 
     def _choose(self, found: Solved, sums: Sums) -> None:
-        lams, chosen = found.lam, 0
-        map_ = self._machine.map
+        lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)
+        criterion = found.gcv(max(sums.weight, float(sums.n_rows)))  # weights count as repeated rows
         if not self._given:
-            criterion = found.gcv(max(sums.weight, float(sums.n_rows)))  # weights count as repeated rows
             index = selection.best_index(criterion, lams, per_target=False)
-            chosen = int(index[0])
+        chosen = int(index[0])
+        if isinstance(self._machine, fixed.InFixedPoint):  # before anything is changed: a warning may be an error
+            fixed.warn_if_harmed(self._machine.off(found.coef[chosen]), found.error[chosen])
+        if not self._given:
             scores = criterion[:, 0] if self.one_target_ else criterion
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, found.intercept)
         self.lam_, self.n_rounds_ = float(lams[chosen]), found.rounds
         coef, intercept = found.coef[chosen].copy(), found.intercept[chosen].copy()
-        if isinstance(self._machine, fixed.InFixedPoint):
-            fixed.warn_if_harmed(self._machine.off(coef), found.error[chosen])
         self.predictor_ = BasisPredictor(map_, coef, intercept)
         self.coef_ = coef[:, 0] if self.one_target_ else coef
         self.intercept_ = float(intercept[0]) if self.one_target_ else intercept

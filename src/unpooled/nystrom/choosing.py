@@ -31,7 +31,7 @@ def machine_for(map_: KernelMap, device: Any, precision: str) -> Machine:
 
 
 def precision_of(wanted: str, kernel: Any, rows_single: bool, device: Any, lams: Floats, kappa_sq: float) -> str:
-    """The precision of kernel values, "single" or "double"; sums of them are never single.
+    """The precision of kernel values, what is wanted or "single" or "double"; sums of them are never single.
 
     "auto" is single for rows of single precision, and on a GPU, unless λ is too small for it. Only kernels of the
     distance: those keep their values within κ² whatever the rows are.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from .. import threads
 from ..arrays import fill_lower
 from ..bases.maps import KernelMap
 from ..blocks.base import Rows
+from ..filters import Floats
 from ..kernels.stationary import Stationary
+from .from_gram import smallest
 from .machine import CACHED, OnCores, Placed
 from .on_torch import torch
 
@@ -41,8 +44,11 @@ HARM = 0.01  # of the mean squared error: how far rounding may move a function, 
 LOOKED_AT = 512  # points at which that is found out
 
 
-class _OneTorchThread:
-    """Torch on one thread for every thread that begins inside; what was allowed before comes back with the last one."""
+class _TorchThreads:
+    """Threads of torch are those of each thread, and what the last one set is what a new one gets.
+
+    So threads that work here set one for themselves, and whoever sent them sets again what was before all of them.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,37 +58,63 @@ class _OneTorchThread:
         with self._lock:
             if self._inside == 0:
                 self._before = torch().get_num_threads()
-                torch().set_num_threads(1)
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside == 0:
-                torch().set_num_threads(self._before)
+            torch().set_num_threads(self._before)
 
 
-one_torch_thread = _OneTorchThread()
+torch_threads = _TorchThreads()
 
 
-def require(kernel: Any, device: Any) -> None:
+@cache
+def is_exact() -> bool:
+    """Whether products of bytes are what they should be.
+
+    Processors that lack the instructions add pairs of products in 16 bits, which is too few for two large ones.
+    """
+    if sys.byteorder != "little" or not hasattr(torch(), "_int_mm"):
+        return False
+    extremes = np.where(np.random.default_rng(0).random((2 * LEAF, LEAF)) < 0.5, -128, 127).astype(np.int8)
+    for A in (extremes, np.full_like(extremes, 127), extremes[:7, :9], extremes[:, 64:128]):
+        Z = torch().from_numpy(A)
+        for columns in (slice(None), slice(0, 5)):
+            expected = A[:, columns].T.astype(np.int64) @ A.astype(np.int64)
+            if not np.array_equal(torch()._int_mm(Z[:, columns].T, Z).numpy(), expected):
+                return False
+    return True
+
+
+def require(kernel: Any, device: Any, lams: Floats) -> None:
     """What precision="fixed" cannot do, in a sentence."""
-    possible = sys.byteorder == "little" and hasattr(torch(), "_int_mm")
-    if not (possible and (device is None or device.type == "cpu")):
-        raise ValueError("precision='fixed' is for a CPU, with torch's product of bytes: take precision='single'")
-    if not isinstance(kernel, Stationary):
+    torch("precision='fixed'")
+    if device is not None and device.type != "cpu":
+        raise ValueError(f"precision='fixed' is for a CPU, and device is {device}: take precision='single'")
+    if not is_exact():
+        raise ValueError(
+            "precision='fixed' needs a processor with instructions for products of bytes (VNNI, AMX), and this one "
+            "has none that torch uses: take precision='single'"
+        )
+    if not (isinstance(kernel, Stationary) and kernel.nonnegative):
         raise ValueError(
             f"precision='fixed' needs kernel values from 0 to 1, and {type(kernel).__name__} has others: "
             "take precision='double'"
+        )
+    if np.min(lams) < smallest(1.0) * (1 - 1e-9):
+        raise ValueError(
+            f"precision='fixed' is good for lam down to {smallest(1.0):.1e}, and {np.min(lams):.1e} is asked for: "
+            "take precision='single'"
         )
 
 
 def warn_if_harmed(off: np.ndarray, error: np.ndarray) -> None:
     """Say so if rounding has moved a function by more than a small share of its mean squared error."""
     if np.any(off > HARM * error):
-        share = float(np.sqrt(np.max(off / np.maximum(error, np.finfo(float).tiny))))
+        share = float(np.sqrt(np.max(off / error)))
         warnings.warn(
-            f"precision='fixed' has moved the function by {min(share, 10.0):.2g} times its error, because this kernel "
+            f"precision='fixed' has moved the function by {share:.2g} times its error, because this kernel "
             "and λ want large coefficients: take precision='single'",
             stacklevel=4,
         )
@@ -115,10 +147,17 @@ class InFixedPoint(OnCores):
         n_runs = -(-len(rows) // RUN)
         for run in threads.stretches(len(rows), -(-len(rows) // n_runs)):
             Y = V[run, 1:]
+            n, T = Y.shape
             largest = np.max(np.abs(Y), axis=0, initial=0.0)
-            shares = Y / np.where(largest > 0, largest, 1.0)
-            digits = self._digits(rows.X[run], np.rint(LARGEST * shares).astype(np.int64))
-            cross += self._sums(digits, total, largest, len(Y))
+            labels = np.rint(LARGEST * (Y / np.where(largest > 0, largest, 1.0))).astype(np.int64)
+            digits, with_labels = self._digits(rows.X[run], labels)
+            with_labels = _joined(with_labels)
+            t = with_labels[8 * T]  # Σ t for values (t + SHIFT)/STEPS
+            self._add_products(digits, t, n, total)
+            cross[:, 0] += (t + float(n) * SHIFT) / STEPS
+            of_labels = np.einsum("b,tbm->mt", PLACES, with_labels[: 8 * T].reshape(T, 8, M)) + FLIP_LABEL * t[:, None]
+            of_labels += SHIFT * labels.sum(axis=0, dtype=np.float64)
+            cross[:, 1:] += of_labels / (LARGEST * STEPS) * largest
         return cross, total
 
     def gram(self, so_far: np.ndarray) -> np.ndarray:  # type: ignore[override]
@@ -126,58 +165,55 @@ class InFixedPoint(OnCores):
 
     def off(self, coef: np.ndarray) -> np.ndarray:
         """The mean over points of (Σ_j c_j e_j)², for e what rounding takes from the values there: (T,)."""
-        few = self.map.points[:: max(1, self.map.size // LOOKED_AT)].astype(np.float32)
-        K = self.map.kernel.block(few, self.map.points.astype(np.float32))
+        K = self.block(self.map.points[:: max(1, self.map.size // LOOKED_AT)], scaled=True)
         errors = K.astype(np.float64)
         errors -= (rounded(K) + 32768.0) / STEPS
         return np.asarray(np.mean((errors @ coef) ** 2, axis=0))
 
-    def _digits(self, X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """ZᵀZ, its lower triangle, for Z = [digits of values, digits of labels, 1, 0]: integers of 32 bits."""
+    def _digits(self, X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """DᵀD, its lower triangle, for the digits D of values; [digits of labels, 1, 0]ᵀD. Integers of 32 bits."""
         M, T = self.map.size, labels.shape[1]
-        width = M + 4 * T + 1
         label_digits = np.ascontiguousarray(labels ^ FLIP_LABEL).view(np.int8)
         turns = -(-len(X) // (BLOCK * threads.allowed_threads()))  # as many blocks for each thread
         blocks = threads.stretches(len(X), -(-len(X) // (turns * threads.allowed_threads())))
         n_threads = min(threads.allowed_threads(), len(blocks))
-        totals = [torch().zeros((2 * width, 2 * width), dtype=torch().int32) for _ in range(n_threads)]
+        whole = {"dtype": torch().int32, "device": "cpu"}
+        grams = [torch().zeros((2 * M, 2 * M), **whole) for _ in range(n_threads)]
+        crosses = [torch().zeros((8 * T + 2, 2 * M), **whole) for _ in range(n_threads)]
 
         def work(stripe: slice) -> None:
-            values = np.zeros((blocks[0].stop, width), dtype=np.int16)
-            Z = values.view(np.int8)
-            Z[:, 2 * M + 8 * T] = 1
+            torch().set_num_threads(1)
+            values = np.zeros((blocks[0].stop, M + 4 * T + 1), dtype=np.int16)
+            bytes_ = values.view(np.int8)
+            bytes_[:, 2 * M + 8 * T] = 1
             for block in blocks[stripe]:
                 rows = block.stop - block.start
                 self._fill_digits(values[:rows, :M], X[block])
-                Z[:rows, 2 * M : 2 * M + 8 * T] = label_digits[block]
-                _add_triangle(totals[stripe.start], torch().from_numpy(Z[:rows]), 0, 2 * width)
+                bytes_[:rows, 2 * M : 2 * M + 8 * T] = label_digits[block]
+                D, others = (torch().from_numpy(part) for part in np.split(bytes_[:rows], [2 * M], axis=1))
+                _add_triangle(grams[stripe.start], D, 0, 2 * M)
+                crosses[stripe.start] += torch()._int_mm(others.T, D)
 
-        with one_torch_thread:
+        with torch_threads:
             threads.for_each(work, [slice(t, None, n_threads) for t in range(n_threads)])
-        for other in totals[1:]:
-            totals[0] += other
-        return np.asarray(totals[0].numpy())
+        for gram, cross in zip(grams[1:], crosses[1:]):
+            grams[0] += gram
+            crosses[0] += cross
+        return grams[0].numpy(), crosses[0].numpy()
 
     def _fill_digits(self, values: np.ndarray, X: np.ndarray) -> None:
         """The digits of kernel values, a piece that stays in cache at a time."""
         for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
-            values[piece] = rounded(self.map.block(X[piece]))
+            values[piece] = rounded(self.block(X[piece]))
         values ^= FLIP
 
-    def _sums(self, digits: np.ndarray, gram: np.ndarray, largest: np.ndarray, n: int) -> np.ndarray:
-        """Σ r [1, Y]ᵀ; the upper triangle of Σ r rᵀ is added to ``gram``. Integers up to the divisions by STEPS."""
-        M, T = self.map.size, len(largest)
-        values, labels, ones = slice(0, 2 * M), slice(2 * M, 2 * M + 8 * T), 2 * M + 8 * T
-        t = _joined(digits[ones, values])  # Σ t, for values (t + SHIFT)/STEPS
-        for part in threads.stretches(M, STRIPE):
+    def _add_products(self, digits: np.ndarray, t: np.ndarray, n: int, gram: np.ndarray) -> None:
+        """Σ r rᵀ for r = (t + SHIFT)/STEPS is added to the upper triangle: whole numbers until they are divided."""
+        for part in threads.stretches(self.map.size, STRIPE):
             pairs = _joined(digits[2 * part.start : 2 * part.stop, : 2 * part.stop])
             products = _joined(pairs.T)
             products += SHIFT * (t[: part.stop, None] + t[part]) + float(n) * SHIFT**2
             gram[: part.stop, part] += products / STEPS**2
-        with_values = np.einsum("b,tbm->tm", PLACES, _joined(digits[labels, values]).reshape(T, 8, M)) + FLIP_LABEL * t
-        alone = digits[ones, labels].reshape(T, 8) @ PLACES + float(n) * FLIP_LABEL
-        of_labels = largest[:, None] * ((with_values + SHIFT * alone[:, None]) / LARGEST)
-        return np.concatenate([(t + float(n) * SHIFT)[None], of_labels]).T / STEPS
 
 
 def rounded(K: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from .. import threads
 from ..arrays import Array, fill_lower, to_numpy
 from ..bases.maps import KernelMap
 from ..blocks.base import Rows
+from ..kernels.stationary import Stationary
 from .span import Span
 
 #: Rows a point that the preconditioner is made from, and the rounds that were then seen to be needed. With c > 1 rows a
@@ -140,17 +141,36 @@ class OnCores(Machine):
     def __init__(self, map_: KernelMap, single: bool) -> None:
         self.map = map_
         self.dtype = np.float32 if single else np.float64
+        # What rows of double precision lose before they lose digits: distances stay what they are.
+        self.middle = np.median(map_.points, axis=0) if isinstance(map_.kernel, Stationary) else 0.0
+        self.points = self._without_offset(map_.points) if single else map_.points
 
     @property
     def gram_matrices(self) -> float:
         return held_by_threads(threads.allowed_threads(), self.map.size)
 
     def place(self, rows: Rows) -> Placed:
-        X = np.asarray(to_numpy(rows.X), dtype=self.dtype)
+        X = to_numpy(rows.X)
+        if X.dtype != np.float32 or self.dtype == np.float64:
+            X = np.asarray(X, dtype=np.float64)
         return Placed(X, None if rows.Y is None else self.array(rows.Y), rows.weights)
 
     def array(self, values: Any) -> np.ndarray:
         return np.asarray(to_numpy(values), dtype=np.float64)
+
+    def block(self, X: np.ndarray, scaled: bool = False) -> np.ndarray:
+        """r(x_i) for placed rows, a fresh array; rows of double precision may be asked for values in single."""
+        X = X if scaled else self.map.scaled(X)
+        if X.dtype == self.dtype:  # digits that are lost already, or none
+            return np.asarray(self.map.kernel.block(X, self.map.points.astype(self.dtype, copy=False)))
+        return np.asarray(self.map.kernel.block(self._without_offset(X), self.points))
+
+    def _without_offset(self, X: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # a sentence follows
+            moved: np.ndarray = (X - self.middle).astype(self.dtype)
+        if not np.all(np.isfinite(moved)):
+            raise ValueError("X has values that are too large for single precision: take precision='double'")
+        return moved
 
     def points_matrix(self) -> np.ndarray:
         return np.asarray(self.map.kernel(self.map.points))
@@ -174,7 +194,7 @@ class OnCores(Machine):
         out = np.empty((len(rows), U.shape[1]))
 
         def fill(block: slice) -> None:
-            out[block] = self.map.block(rows.X[block]).astype(np.float64, copy=False) @ U
+            out[block] = self.block(rows.X[block]).astype(np.float64, copy=False) @ U
 
         threads.for_each(fill, threads.row_blocks(len(rows), self.map.size))
         return out
@@ -182,7 +202,7 @@ class OnCores(Machine):
     def covariance(self, rows: Placed, span: Span) -> np.ndarray:
         total = np.zeros((self.map.size, self.map.size), order="F")
         for block in threads.stretches(len(rows), max(self.map.size, 256)):
-            phi = span.whitened(self.map.kernel(self.map.scaled(rows.X[block]), self.map.points.astype(self.dtype)).T)
+            phi = span.whitened(self.block(rows.X[block]).T.astype(np.float64))
             if rows.weights is not None:
                 phi *= np.sqrt(rows.weights[block])
             total = blas.dsyrk(1.0 / rows.mass, phi, beta=1.0, c=total, overwrite_c=1, lower=1)
@@ -213,7 +233,7 @@ class OnCores(Machine):
     def _fill(self, K: np.ndarray, X: np.ndarray) -> None:
         """Kernel values in double precision, a piece that stays in cache at a time."""
         for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
-            K[piece] = self.map.block(X[piece])
+            K[piece] = self.block(X[piece])
 
     def gram(self, so_far: list[np.ndarray]) -> np.ndarray:
         total = so_far[0]
@@ -229,7 +249,7 @@ class OnCores(Machine):
 
         def work(stripe: slice) -> None:
             for block in blocks[stripe]:
-                K = self.map.block(rows.X[block]).astype(np.float64, copy=False)
+                K = self.block(rows.X[block]).astype(np.float64, copy=False)
                 of_block(K, block, totals[stripe.start])
 
         threads.for_each(work, [slice(t, None, len(totals)) for t in range(len(totals))])

@@ -18,12 +18,12 @@ from .span import Span
 PANELS = 8  # of columns into which the triangle of a Gram matrix is cut: 9/16 of all products are computed
 
 
-def torch() -> Any:
+def torch(what: str = "device=") -> Any:
     """The library, or a sentence about it."""
     try:
         import torch
     except ImportError:
-        raise ImportError("device= works with torch: pip install 'unpooled[gpu]'") from None
+        raise ImportError(f"{what} works with torch: pip install 'unpooled[gpu]'") from None
     return torch
 
 

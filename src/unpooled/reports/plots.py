@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from ..averaging.path import BlockPath
     from ..estimators.descent_path import DescentPath
-    from ..estimators.summary_path import SummaryPath
-    from ..path import Path
+    from ..lam_path import LamPath
 
 _NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold", "risk": "risk estimated from sums"}
 
@@ -47,7 +46,7 @@ def axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
     return drawn
 
 
-def plot_path(path: Path | SummaryPath, ax: Axes | None = None, **line: Any) -> Axes:
+def plot_path(path: LamPath, ax: Axes | None = None, **line: Any) -> Axes:
     """Root of the criterion against λ on logarithmic axes, a dot on the chosen λ, one line a target."""
     ax = axes_for(ax)
     order = np.argsort(path.lam)
