@@ -273,6 +273,21 @@ def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeyp
         model.fit(X, y)
 
 
+def test_rounds_are_taken_where_there_is_no_room_for_a_gram_matrix(monkeypatch):
+    X, y = problem()
+    model = up.NystromRegressor(KERNEL, 50, lam=1e-3)
+    assert model.fit(X, y).solver_ == "gram"
+    expected = model.predict(X)
+    monkeypatch.setattr(memory, "CHECKED_FROM", 0)
+    monkeypatch.setattr(memory, "_meminfo", lambda _: iter([]))
+    monkeypatch.setattr(memory, "available_memory", lambda: 4 * 8.0 * 50**2)
+    assert model.fit(X, y).solver_ == "rounds"
+    np.testing.assert_allclose(model.predict(X), expected, atol=0.02)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8.0 * 50**2)
+    with pytest.raises(MemoryError, match="n_features=50 points with solver='rounds' needs about"):
+        model.fit(X, y)
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 8])
 @pytest.mark.parametrize("center", [False, True])
 def test_a_gram_pass_holds_as_many_matrices_as_it_says(monkeypatch, n_threads, center):

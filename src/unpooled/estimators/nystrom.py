@@ -160,7 +160,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         columns = len(lams) * (self._n_labels + (0 if self._given else PROBES))
         wanted = "gram" if self.precision == "fixed" else self.solver
         solver = route(wanted, self._machine, lams, self._kappa_sq, source.n_rows, columns)
-        self._require_memory(solver, len(lams))
+        solver = self._affordable(solver, len(lams))
         probes = PROBES if solver == "rounds" and not self._given else 0
         chunks = Chunks(source, self._machine)
         sums = summed(self._machine, chunks, probes, solver == "gram")
@@ -327,6 +327,17 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
     def _factors(self, n_lams: int) -> int:
         """Preconditioners that rounds keep: one for each λ, or fewer that neighbouring λ share."""
         return max(1, min(n_lams, self._factor_bytes // (8 * self._machine.map.size**2)))
+
+    def _affordable(self, solver: str, n_lams: int) -> str:
+        """The route, or rounds where there is no room for a Gram matrix that nobody has asked for."""
+        try:
+            self._require_memory(solver, n_lams)
+        except MemoryError:
+            if solver == "rounds" or self.solver == "gram" or self.precision == "fixed":
+                raise
+            self._require_memory("rounds", n_lams)
+            return "rounds"
+        return solver
 
     def _require_memory(self, solver: str, n_lams: int) -> None:
         """Refuse more points than there is memory for, before any row is worked on."""
