@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 import unpooled as up
+from unpooled import threads
 from unpooled.bases.maps import KernelMap
 from unpooled.blocks.base import Rows
 from unpooled.nystrom import fixed
@@ -81,7 +82,7 @@ def test_sums_are_those_of_whole_numbers(n, M, sizes, cut, seed):
     V = np.concatenate([np.ones((n, 1)), Y], axis=1)
     size = q.T @ np.abs(V) / STEPS
     # Whole numbers up to here; at the end they are doubles, labels as shares of the largest.
-    allowed = 1e-15 * size + 1e-16 * (q.sum(axis=0)[:, None] / STEPS) * np.abs(V).max(axis=0)
+    allowed = 1e-15 * size + 1e-16 * n * np.abs(V).max(axis=0)
     assert np.all(np.abs(cross - q.T @ V / STEPS) <= allowed)
 
 
@@ -97,7 +98,7 @@ def test_values_are_off_by_half_a_step_at_most():
 @pytest.mark.parametrize(("where", "value"), [(1e3, 0.0), (0.0, 1.0)])
 def test_integers_do_not_overflow(where, value):
     """All digits -128, or all 127, in as many rows as an integer of 32 bits can hold the products of."""
-    n = fixed.RUN
+    n = fixed.RUN * threads.allowed_threads()
     machine = InFixedPoint(KernelMap(KERNELS[0], np.zeros((2, 1))))
     gram, cross = summed(machine, [(np.full((n, 1), where, dtype=np.float32), np.full((n, 1), -2.0))])
     np.testing.assert_allclose(gram, np.full((2, 2), n * value), rtol=1e-15)

@@ -36,9 +36,11 @@ FLIP, FLIP_LABEL = 0x80, 0x0080808080808080  # the first bits of all bytes but t
 SHIFT = 32768 + FLIP  # q less what its digits say
 LARGEST = 2.0**62  # what the largest label becomes
 PLACES = 256.0 ** np.arange(8)
-RUN = (1 << 17) - 1  # rows until an integer of 32 bits may be full: products of digits are at most 2¹⁴
+# Rows a thread may add up: 2¹⁷ products of at most 2¹⁴ each would fill an integer of 32 bits, and where rows do not
+# divide evenly a thread gets one more in each of at most 33 turns.
+RUN = (1 << 17) - 64
 BLOCK = 4096  # rows of a product
-LEAF = 200  # columns of a triangle that are not cut further
+LEAF = 300  # columns of a triangle that are not cut further
 STRIPE = 256  # kernel functions whose sums are put together at once
 HARM = 0.01  # of the mean squared error: how far rounding may move a function, squared
 LOOKED_AT = 512  # points at which that is found out
@@ -81,7 +83,7 @@ def is_exact() -> bool:
     for A in (extremes, np.full_like(extremes, 127), extremes[:7, :9], extremes[:, 64:128]):
         Z = torch().from_numpy(A)
         for columns in (slice(None), slice(0, 5)):
-            expected = A[:, columns].T.astype(np.int64) @ A.astype(np.int64)
+            expected = A[:, columns].T.astype(float) @ A.astype(float)  # whole numbers, exact as well
             if not np.array_equal(torch()._int_mm(Z[:, columns].T, Z).numpy(), expected):
                 return False
     return True
@@ -144,14 +146,14 @@ class InFixedPoint(OnCores):
         M = self.map.size  # and V is [1, Y], for rows have no weights
         total = np.zeros((M, M)) if so_far is None else so_far
         cross = np.zeros((M, V.shape[1]))
-        n_runs = -(-len(rows) // RUN)
+        n_runs = -(-len(rows) // (RUN * threads.allowed_threads()))
         for run in threads.stretches(len(rows), -(-len(rows) // n_runs)):
             Y = V[run, 1:]
             n, T = Y.shape
             largest = np.max(np.abs(Y), axis=0, initial=0.0)
             labels = np.rint(LARGEST * (Y / np.where(largest > 0, largest, 1.0))).astype(np.int64)
-            digits, with_labels = self._digits(rows.X[run], labels)
-            with_labels = _joined(with_labels)
+            digits, crosses = self._digits(rows.X[run], labels)
+            with_labels = _joined(_added(crosses))
             t = with_labels[8 * T]  # Σ t for values (t + SHIFT)/STEPS
             self._add_products(digits, t, n, total)
             cross[:, 0] += (t + float(n) * SHIFT) / STEPS
@@ -170,36 +172,33 @@ class InFixedPoint(OnCores):
         errors -= (rounded(K) + 32768.0) / STEPS
         return np.asarray(np.mean((errors @ coef) ** 2, axis=0))
 
-    def _digits(self, X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """DᵀD, its lower triangle, for the digits D of values; [digits of labels, 1, 0]ᵀD. Integers of 32 bits."""
+    def _digits(self, X: np.ndarray, labels: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """DᵀD, its lower triangle, for the digits D of values; [digits of labels, 1, 0]ᵀD. For every thread its own."""
         M, T = self.map.size, labels.shape[1]
         label_digits = np.ascontiguousarray(labels ^ FLIP_LABEL).view(np.int8)
         turns = -(-len(X) // (BLOCK * threads.allowed_threads()))  # as many blocks for each thread
         blocks = threads.stretches(len(X), -(-len(X) // (turns * threads.allowed_threads())))
         n_threads = min(threads.allowed_threads(), len(blocks))
-        whole = {"dtype": torch().int32, "device": "cpu"}
-        grams = [torch().zeros((2 * M, 2 * M), **whole) for _ in range(n_threads)]
-        crosses = [torch().zeros((8 * T + 2, 2 * M), **whole) for _ in range(n_threads)]
+        grams, crosses = ([np.empty((0, 0), dtype=np.int32)] * n_threads for _ in range(2))
 
         def work(stripe: slice) -> None:
             torch().set_num_threads(1)
             values = np.zeros((blocks[0].stop, M + 4 * T + 1), dtype=np.int16)
             bytes_ = values.view(np.int8)
             bytes_[:, 2 * M + 8 * T] = 1
+            gram, cross = (torch().zeros((k, 2 * M), dtype=torch().int32, device="cpu") for k in (2 * M, 8 * T + 2))
             for block in blocks[stripe]:
                 rows = block.stop - block.start
                 self._fill_digits(values[:rows, :M], X[block])
                 bytes_[:rows, 2 * M : 2 * M + 8 * T] = label_digits[block]
                 D, others = (torch().from_numpy(part) for part in np.split(bytes_[:rows], [2 * M], axis=1))
-                _add_triangle(grams[stripe.start], D, 0, 2 * M)
-                crosses[stripe.start] += torch()._int_mm(others.T, D)
+                _add_triangle(gram, D, 0, 2 * M)
+                cross += torch()._int_mm(others.T, D)
+            grams[stripe.start], crosses[stripe.start] = gram.numpy(), cross.numpy()
 
         with torch_threads:
             threads.for_each(work, [slice(t, None, n_threads) for t in range(n_threads)])
-        for gram, cross in zip(grams[1:], crosses[1:]):
-            grams[0] += gram
-            crosses[0] += cross
-        return grams[0].numpy(), crosses[0].numpy()
+        return grams, crosses
 
     def _fill_digits(self, values: np.ndarray, X: np.ndarray) -> None:
         """The digits of kernel values, a piece that stays in cache at a time."""
@@ -207,11 +206,11 @@ class InFixedPoint(OnCores):
             values[piece] = rounded(self.block(X[piece]))
         values ^= FLIP
 
-    def _add_products(self, digits: np.ndarray, t: np.ndarray, n: int, gram: np.ndarray) -> None:
+    def _add_products(self, digits: list[np.ndarray], t: np.ndarray, n: int, gram: np.ndarray) -> None:
         """Σ r rᵀ for r = (t + SHIFT)/STEPS is added to the upper triangle: whole numbers until they are divided."""
         for part in threads.stretches(self.map.size, STRIPE):
-            pairs = _joined(digits[2 * part.start : 2 * part.stop, : 2 * part.stop])
-            products = _joined(pairs.T)
+            pairs = _added([own[2 * part.start : 2 * part.stop, : 2 * part.stop] for own in digits])
+            products = _joined(_joined(pairs).T)
             products += SHIFT * (t[: part.stop, None] + t[part]) + float(n) * SHIFT**2
             gram[: part.stop, part] += products / STEPS**2
 
@@ -221,6 +220,11 @@ def rounded(K: np.ndarray) -> np.ndarray:
     K *= K.dtype.type(STEPS)
     K -= K.dtype.type(32768)
     return np.rint(K, out=K)
+
+
+def _added(of_threads: list[np.ndarray]) -> np.ndarray:
+    """Sums of all threads, which no longer fit in 32 bits."""
+    return np.asarray(sum(own.astype(np.int64) for own in of_threads))
 
 
 def _joined(pairs: np.ndarray) -> np.ndarray:

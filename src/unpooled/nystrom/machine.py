@@ -21,8 +21,8 @@ from .span import Span
 ROUNDS = {1: 40, 2: 20, 4: 12, 8: 8, 16: 6}
 
 GRAM_ROWS = 2048  # rows of a symmetric product: enough that adding it to the sum takes a twentieth of its time
-CACHED = 1 << 19  # kernel values that are computed together
-SOLVING = 7.0  # matrices of M × M numbers while all λ are solved for
+CACHED = 1 << 20  # kernel values that are computed together
+SOLVING = 5.5  # matrices of M × M numbers while all λ are solved for
 
 
 @dataclass

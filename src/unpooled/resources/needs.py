@@ -146,7 +146,7 @@ def gram(table: Table, cost: Cost, n_points: int) -> Need:
     operation = cost.operation(False)
     values = n * M * (cost.value(single) + 2.0 * (1 + table.targets) * operation)
     product = n * M * M / cost.rates.syrk
-    solving = M**3 * operation * ((1 / 3 + 2) / CHOLESKY + 4 / 3 / TRIDIAGONAL)
+    solving = M**3 * operation * ((1 / 3 + 1) / CHOLESKY + 4 / 3 / TRIDIAGONAL)
     return Need(memory, memory, values + product + solving)
 
 
