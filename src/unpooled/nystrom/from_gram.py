@@ -36,10 +36,10 @@ def span_for(K: Array, gram: Array) -> Span:
 
 
 def solve(span: Span, system: Centred, gram: Array, lams: Floats) -> Solved:
-    """All λ; ``gram`` is of weight one, and not centred."""
+    """All λ; ``gram`` is of weight one, not centred, and used up."""
     xp = namespace(gram)
     if system.center:
-        gram = gram - system.r[:, None] * system.r[None, :]
+        gram -= system.r[:, None] * system.r[None, :]
     C = span.covariance(gram)
     d = span.whitened(system.ry)
     solutions, df = _tridiagonal(C, d, lams) if is_numpy(C) else _cholesky(C, d, lams)
