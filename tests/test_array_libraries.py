@@ -287,6 +287,19 @@ def test_functions_in_place_give_the_usual_numbers_and_use_no_second_array(in_pl
         assert out is array
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (3, 4), (8191,), (8192,), (8193,), (2, 8192), (100, 999)])
+@every_dtype
+def test_clipping_is_numpys_for_every_size_layout_and_nan(shape, dtype):
+    values = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    values.flat[:1] = np.nan
+    for low, high in ((None, 0.0), (-0.5, None), (-0.5, 0.5), (None, 1e15)):
+        for array in (values.copy(), values.copy().T, np.repeat(values, 2, axis=-1)[..., ::2]):
+            expected = np.clip(array, low, high)
+            assert clip_(array, low, high) is array
+            np.testing.assert_array_equal(array, expected)
+            assert array.dtype == dtype
+
+
 def matrices():
     """Square matrices of every memory layout."""
     return {

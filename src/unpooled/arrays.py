@@ -16,6 +16,7 @@ import scipy.linalg
 from . import threads
 
 Array = Any  #: an array of any library that follows the Python array API
+BOUNDS = 8192  # copies of a bound: they stay in the innermost cache, and a call for each row of them costs nothing
 
 
 def namespace(*arrays: Array) -> Any:
@@ -104,10 +105,26 @@ def sqrt_(array: Array) -> Array:
 def clip_(array: Array, low: float | None, high: float | None) -> Array:
     """Clip to [low, high], in place where the library can; None leaves a side open."""
     if is_numpy(array):
-        return np.clip(array, low, high, out=array)
+        for extremum, bound in ((np.maximum, low), (np.minimum, high)):
+            if bound is not None:
+                _bound(extremum, array, bound)
+        return array
     if compat.is_torch_array(array):
         return array.clamp_(low, high)
     return namespace(array).clip(array, low, high)
+
+
+def _bound(extremum: np.ufunc, array: np.ndarray, bound: float) -> None:
+    """The extremum of every number and one bound, in place: NumPy is four times as fast if the bound is an array."""
+    value = array.dtype.type(bound)
+    if array.size < BOUNDS or not array.flags.c_contiguous:
+        extremum(array, value, out=array)
+        return
+    numbers = array.reshape(-1)
+    end = len(numbers) - len(numbers) % BOUNDS
+    whole = numbers[:end].reshape(-1, BOUNDS)
+    extremum(whole, np.full(BOUNDS, value), out=whole)
+    extremum(numbers[end:], value, out=numbers[end:])
 
 
 def set_diagonal(matrix: Array, values: Array | float) -> None:

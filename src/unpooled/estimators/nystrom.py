@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from .. import selection
+from .. import selection, threads
 from ..arrays import Array, is_foreign, namespace, to_numpy
 from ..bases.empirical import check_count, check_size
 from ..bases.maps import KernelMap
@@ -299,9 +299,11 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         place = self._machine.for_lapack
         system = Centred.of(replace(sums, r=place(sums.r), ry=place(sums.ry)), self._n_labels, bool(self.center))
         gram = place(sums.gram) / sums.weight
-        span = from_gram.span_for(place(self._machine.points_matrix()), gram)
-        self.jitter_ = span.jitter
-        return from_gram.solve(span, system, gram, lams)
+        points = place(self._machine.points_matrix())
+        with threads.suited_to(self._machine.map.size):
+            span = from_gram.span_for(points, gram)
+            self.jitter_ = span.jitter
+            return from_gram.solve(span, system, gram, lams)
 
     def _by_rounds(self, sums: Sums, lams: Floats, chunks: Chunks, probes: int, columns: int) -> Solved:
         system = Centred.of(sums, len(sums.y) - probes, bool(self.center))
