@@ -22,16 +22,14 @@ from ..inputs import check_X
 from ..kernels import Precomputed, as_kernel
 from ..messages import shown
 from ..notebooks import InNotebooks
-from ..nystrom import fixed, from_gram, rounds
+from ..nystrom import fixed, from_gram, room, rounds
 from ..nystrom.choosing import PRECISIONS, SOLVERS, default_grid, machine_for, precision_of, route
 from ..nystrom.chunks import Chunks
-from ..nystrom.machine import SOLVING
 from ..nystrom.on_torch import device_of
 from ..nystrom.path import Centred, Solved
 from ..nystrom.span import Span
 from ..nystrom.sums import Sums, summed
 from ..predictors import BasisPredictor
-from ..resources import memory
 from ..sources import is_stream, named_columns, open_all, open_labeled, stream_rows
 from . import nystrom_storage
 from .scoring import ScoresRows
@@ -39,10 +37,10 @@ from .span import check_choice, check_fitted
 from .spectral import positive_numbers
 from .summary_path import SummaryPath
 
+ALIKE = 2.0  # times as small: a λ that is still trusted where rows are spread a little more widely than points
 PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
-FACTORS = {"cpu": 2 << 30, "cuda": 40 << 30}  # bytes of preconditioners
 
 
 class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
@@ -159,8 +157,8 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         lams = self._lams(source.n_rows)
         columns = len(lams) * (self._n_labels + (0 if self._given else PROBES))
         wanted = "gram" if self.precision == "fixed" else self.solver
-        solver = route(wanted, self._machine, lams, self._kappa_sq, source.n_rows, columns)
-        solver = self._affordable(solver, len(lams))
+        solver = route(wanted, self._machine, lams, self._least(source.n_rows), source.n_rows, columns)
+        solver = room.affordable(self._machine, solver, len(lams), wanted == "gram")
         probes = PROBES if solver == "rounds" and not self._given else 0
         chunks = Chunks(source, self._machine)
         sums = summed(self._machine, chunks, probes, solver == "gram")
@@ -195,9 +193,10 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             source = open_labeled(self, X, y, sample_weight)
             if source.n_outputs != self._n_labels:
                 raise ValueError(f"y has {source.n_outputs} label(s), and the rows so far have {self._n_labels}")
-        lams = self._lams(source.n_rows + (0 if self._sums is None else self._sums.n_rows))
-        route("gram", self._machine, lams, self._kappa_sq, 1, len(lams))
-        self._require_memory("gram", len(lams))
+        n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
+        lams = self._lams(n)
+        route("gram", self._machine, lams, self._least(n), 1, len(lams))
+        room.require(self._machine, "gram", len(lams))
         new = summed(self._machine, Chunks(source, self._machine), 0, True)
         sums = new if self._sums is None else self._sums + new
         self._choose(self._from_gram(sums, lams), sums)
@@ -266,10 +265,10 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
         self._kappa_sq = kappa_sq if kappa_sq > 0 else 1.0
         map_ = KernelMap(self.kernel_, Z, scaling)
-        self.precision_ = precision_of(self.precision, self.kernel_, rows_single, device, self._lams(n), self._kappa_sq)
+        asked = self._asked(n)
+        self.precision_ = precision_of(self.precision, self.kernel_, rows_single, device, asked, self._kappa_sq)
         if self.precision_ == "fixed":
-            fixed.require(self.kernel_, device, self._lams(n))
-        self._factor_bytes = FACTORS[place]
+            fixed.require(self.kernel_, device, asked)
         self._machine = machine_for(map_, device, self.precision_)
 
     def _drawn(self, source: Any, count: int) -> Rows:
@@ -284,7 +283,8 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         """Whether λ is one number, and nothing is to be chosen."""
         return not isinstance(self.lam, str) and np.ndim(self.lam) == 0
 
-    def _lams(self, n: int) -> Floats:
+    def _asked(self, n: int) -> Floats | None:
+        """The λ that the user has named; None leaves them to the rows."""
         if self._given:
             return np.atleast_1d(positive_numbers("lam", self.lam))
         if n < 2:
@@ -293,17 +293,38 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             )
         if not isinstance(self.lam, str):
             return np.atleast_1d(positive_numbers("lam", self.lam))
-        return default_grid(self._kappa_sq) if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
+        return None if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
+
+    def _lams(self, n: int) -> Floats:
+        asked = self._asked(n)
+        return default_grid(self._kappa_sq, self._least(n)) if asked is None else asked
+
+    def _least(self, n: int) -> float:
+        """The smallest λ that the Gram matrix of n rows will be good for, by a look at kernel values at the points."""
+        if self.precision_ == "fixed":
+            return fixed.LEAST
+        return from_gram.smallest(self._kappa_sq, self._machine.spread(self._kappa_sq), n)
 
     def _from_gram(self, sums: Sums, lams: Floats) -> Solved:
         place = self._machine.for_lapack
         system = Centred.of(replace(sums, r=place(sums.r), ry=place(sums.ry)), self._n_labels, bool(self.center))
-        gram = place(sums.gram) / sums.weight
-        points = place(self._machine.points_matrix())
+        gram, means = place(sums.gram) / sums.weight, place(self._machine.means)
+        lams = self._trusted(lams, from_gram.trace(gram), sums.n_rows)
         with threads.suited_to(self._machine.map.size):
-            span = from_gram.span_for(points, gram)
+            span = from_gram.span_for(place(self._machine.points_matrix()), gram, sums.n_rows)
             self.jitter_ = span.jitter
-            return from_gram.solve(span, system, gram, lams)
+            return from_gram.solve(span, system, gram, means, place(sums.r) / sums.weight - means, lams)
+
+    def _trusted(self, lams: Floats, trace: float, n: int) -> Floats:
+        """Those λ that the rows themselves allow, which may be spread more widely than the points."""
+        spread = trace / self._machine.map.size / self._kappa_sq**2
+        kept = lams[lams >= from_gram.smallest(self._kappa_sq, spread, n) / ALIKE]
+        if len(kept) < len(lams) and (self._asked(n) is not None or not len(kept)):
+            raise ValueError(
+                f"lam={np.min(lams):.1e} is too small for a Gram matrix of these rows, which are spread more widely "
+                "than the points: use solver='rounds'"
+            )
+        return kept
 
     def _by_rounds(self, sums: Sums, lams: Floats, chunks: Chunks, probes: int, columns: int) -> Solved:
         system = Centred.of(sums, len(sums.y) - probes, bool(self.center))
@@ -311,7 +332,6 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         self.jitter_ = span.jitter
         share, _ = self._machine.sampling(sums.n_rows, columns)
         sample = None if share == 1 else self._machine.place(self._drawn(chunks.source, share * span.size))
-        factors = self._factors(len(lams))
         with Progress(int(self.max_rounds), "rounds over the rows", self.verbose) as bar:
             return rounds.solve(
                 span,
@@ -322,32 +342,9 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
                 lams,
                 tol=float(self.tol),
                 most=int(self.max_rounds),
-                factors=factors,
+                factors=room.factors(self._machine, len(lams)),
                 after_round=lambda _: bar.advance(),
             )
-
-    def _factors(self, n_lams: int) -> int:
-        """Preconditioners that rounds keep: one for each λ, or fewer that neighbouring λ share."""
-        return max(1, min(n_lams, self._factor_bytes // (8 * self._machine.map.size**2)))
-
-    def _affordable(self, solver: str, n_lams: int) -> str:
-        """The route, or rounds where there is no room for a Gram matrix that nobody has asked for."""
-        try:
-            self._require_memory(solver, n_lams)
-        except MemoryError:
-            if solver == "rounds" or self.solver == "gram" or self.precision == "fixed":
-                raise
-            self._require_memory("rounds", n_lams)
-            return "rounds"
-        return solver
-
-    def _require_memory(self, solver: str, n_lams: int) -> None:
-        """Refuse more points than there is memory for, before any row is worked on."""
-        M = self._machine.map.size
-        gram = max(SOLVING, self._machine.gram_matrices)
-        matrices = 2.0 + self._factors(n_lams) if solver == "rounds" else gram
-        what = f"a basis of n_features={M} points with solver={solver!r}"
-        memory.require(8.0 * M * M * matrices, self._machine.array(np.zeros(1)), what, "take a smaller n_features")
 
     def _choose(self, found: Solved, sums: Sums) -> None:
         lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)

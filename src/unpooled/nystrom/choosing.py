@@ -10,7 +10,6 @@ from ..bases.maps import KernelMap
 from ..filters import Floats
 from ..kernels.stationary import Stationary
 from . import fixed, fused
-from .from_gram import smallest
 from .machine import Machine, OnCores
 from .on_torch import OnTorch
 
@@ -30,32 +29,33 @@ def machine_for(map_: KernelMap, device: Any, precision: str) -> Machine:
     return OnTorch(map_, device, precision == "single")
 
 
-def precision_of(wanted: str, kernel: Any, rows_single: bool, device: Any, lams: Floats, kappa_sq: float) -> str:
+def precision_of(wanted: str, kernel: Any, rows_single: bool, device: Any, lams: Floats | None, kappa_sq: float) -> str:
     """The precision of kernel values, what is wanted or "single" or "double"; sums of them are never single.
 
-    "auto" is single for rows of single precision, and on a GPU, unless λ is too small for it. Only kernels of the
-    distance: those keep their values within κ² whatever the rows are.
+    "auto" is single for rows of single precision, and on a GPU, unless λ is too small for it (``lams`` is None for the
+    default grid, which is not). Only kernels of the distance: those keep their values within κ² whatever the rows are.
     """
     if wanted != "auto":
         return wanted
     single = rows_single or (device is not None and device.type == "cuda")
-    possible = isinstance(kernel, Stationary) and np.min(lams) >= SINGLE_FLOOR * kappa_sq
+    possible = isinstance(kernel, Stationary) and (lams is None or np.min(lams) >= SINGLE_FLOOR * kappa_sq)
     return "single" if single and possible else "double"
 
 
-def default_grid(kappa_sq: float) -> Floats:
-    """Three λ a decade from 0.3κ² to where a Gram matrix in double precision ends."""
-    return np.asarray(kappa_sq * np.logspace(-0.5, np.log10(smallest(1.0)), 20))
+def default_grid(kappa_sq: float, least: float) -> Floats:
+    """Three λ a decade from 0.3κ² to where a Gram matrix ends, or single precision."""
+    decades = (-0.5, np.log10(max(least / kappa_sq, SINGLE_FLOOR)))
+    return np.asarray(kappa_sq * np.logspace(*decades, 1 + int(np.ceil(3 * (decades[0] - decades[1])))))
 
 
-def route(solver: str, machine: Machine, lams: Floats, kappa_sq: float, n: int, n_columns: int) -> str:
-    """ "gram" or "rounds": the cheaper one; λ below what a Gram matrix is good for leaves rounds."""
-    if solver == "gram" and np.min(lams) < smallest(kappa_sq) * (1 - 1e-9):
+def route(solver: str, machine: Machine, lams: Floats, least: float, n: int, n_columns: int) -> str:
+    """ "gram" or "rounds": the cheaper one; λ below the least that a Gram matrix is good for leaves rounds."""
+    too_small = np.min(lams) < least * (1 - 1e-9)
+    if solver == "gram" and too_small:
         raise ValueError(
-            f"solver='gram' is good for lam down to {smallest(kappa_sq):.1e}, and {np.min(lams):.1e} is asked for: "
+            f"solver='gram' is good for lam down to {least:.1e} on these rows, and {np.min(lams):.1e} is asked for: "
             "use solver='rounds'"
         )
     if solver != "auto":
         return solver
-    too_small = np.min(lams) < smallest(kappa_sq) * (1 - 1e-9)
     return "rounds" if too_small or not machine.prefers_gram(n, n_columns) else "gram"

@@ -27,7 +27,6 @@ from ..bases.maps import KernelMap
 from ..blocks.base import Rows
 from ..filters import Floats
 from ..kernels.stationary import Stationary
-from .from_gram import smallest
 from .machine import CACHED, OnCores, Placed
 from .on_torch import torch
 
@@ -43,7 +42,7 @@ BLOCK = 4096  # rows of a product
 LEAF = 300  # columns of a triangle that are not cut further
 STRIPE = 256  # kernel functions whose sums are put together at once
 HARM = 0.01  # of the mean squared error: how far rounding may move a function, squared
-LOOKED_AT = 512  # points at which that is found out
+LEAST = 1.9e-7  # λ: below it rounded values would count
 
 
 class _TorchThreads:
@@ -89,7 +88,7 @@ def is_exact() -> bool:
     return True
 
 
-def require(kernel: Any, device: Any, lams: Floats) -> None:
+def require(kernel: Any, device: Any, lams: Floats | None) -> None:
     """What precision="fixed" cannot do, in a sentence."""
     torch("precision='fixed'")
     if device is not None and device.type != "cpu":
@@ -104,9 +103,9 @@ def require(kernel: Any, device: Any, lams: Floats) -> None:
             f"precision='fixed' needs kernel values from 0 to 1, and {type(kernel).__name__} has others: "
             "take precision='double'"
         )
-    if np.min(lams) < smallest(1.0) * (1 - 1e-9):
+    if lams is not None and np.min(lams) < LEAST * (1 - 1e-9):
         raise ValueError(
-            f"precision='fixed' is good for lam down to {smallest(1.0):.1e}, and {np.min(lams):.1e} is asked for: "
+            f"precision='fixed' is good for lam down to {LEAST:.1e}, and {np.min(lams):.1e} is asked for: "
             "take precision='single'"
         )
 
@@ -129,6 +128,7 @@ class InFixedPoint(OnCores):
 
     def __init__(self, map_: KernelMap) -> None:
         super().__init__(map_, single=True)
+        self.means = np.zeros(map_.size)  # sums that do not round need none taken out
 
     @property
     def gram_matrices(self) -> float:
@@ -167,7 +167,7 @@ class InFixedPoint(OnCores):
 
     def off(self, coef: np.ndarray) -> np.ndarray:
         """The mean over points of (Σ_j c_j e_j)², for e what rounding takes from the values there: (T,)."""
-        K = self.block(self.map.points[:: max(1, self.map.size // LOOKED_AT)], scaled=True)
+        K = self.values_at_points().astype(self.dtype)
         errors = K.astype(np.float64)
         errors -= (rounded(K) + 32768.0) / STEPS
         return np.asarray(np.mean((errors @ coef) ** 2, axis=0))

@@ -1,9 +1,11 @@
 """Every λ from the Gram matrix of one pass: a tridiagonal form on a CPU, a Cholesky factor each on a GPU.
 
-The Gram matrix G is summed in the coordinates of kernel functions, where rounding leaves it off by about eps·‖G‖.
-Brought to orthonormal coordinates that becomes eps·‖G‖/ε, so ε must not be too small; and kernel functions of weight ε
+The Gram matrix is that of kernel functions less their means m, G = (1/W) Σ w (r - m)(r - m)ᵀ; what was taken out
+comes back in orthonormal coordinates, as products of two vectors. Rounding leaves G off by a share δ of its trace
+(:func:`rounding`), and the smaller the trace the better: with the means in it would be up to a thousand times as large.
+Brought to orthonormal coordinates that becomes δ·tr(G)/ε, so ε must not be too small; and kernel functions of weight ε
 count at λ once ε is as large as Mλ, so it must not be too large. Half-way between, on a logarithmic scale, is
-ε = √(HARMLESS·M·eps·tr G) whatever λ is, and what is then left of rounding sets the smallest λ (:func:`smallest`).
+ε = √(HARMLESS·M·δ·tr G) whatever λ is, and what is then left of rounding sets the smallest λ (:func:`smallest`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from .. import threads
 from ..arrays import Array, add_to_diagonal, cholesky, is_numpy, namespace, solve_lower, to_numpy
 from ..filters import Floats
 from ..solvers.decomposition import NotPositiveDefinite
@@ -24,23 +27,36 @@ HARMLESS = 0.1  # of Mλ: what ε may come to
 ROOM = 4.0  # between rounding and the smallest λ
 
 
-def smallest(kappa_sq: float) -> float:
-    """The smallest λ that a Gram matrix in double precision is good for: ROOM·eps·tr(G)/ε, with tr(G) ≤ Mκ⁴."""
-    return ROOM * kappa_sq * math.sqrt(EPS / HARMLESS)
+def rounding(n: int) -> float:
+    """δ: sums over a million rows were seen to be off by eps/8 of the trace, and errors of sums add up like √n."""
+    return EPS / 8.0 * math.sqrt(max(n / 1e6, 1.0))
 
 
-def span_for(K: Array, gram: Array) -> Span:
-    """The span with ε as its Gram matrix wants it; ``gram`` is of weight one."""
-    trace = float(namespace(gram).sum(namespace(gram).linalg.diagonal(gram)))
-    return Span.of(K, math.sqrt(HARMLESS * K.shape[0] * EPS * trace))
+def smallest(kappa_sq: float, spread: float, n: int) -> float:
+    """The smallest λ that the Gram matrix of n rows is good for: ROOM·δ·tr(G)/ε, with tr(G) = M·spread·κ⁴."""
+    return ROOM * kappa_sq * math.sqrt(rounding(n) * spread / HARMLESS)
 
 
-def solve(span: Span, system: Centred, gram: Array, lams: Floats) -> Solved:
-    """All λ; ``gram`` is of weight one, not centred, and used up."""
+def trace(gram: Array) -> float:
+    """tr(G)."""
     xp = namespace(gram)
-    if system.center:
-        gram -= system.r[:, None] * system.r[None, :]
+    return float(xp.sum(xp.linalg.diagonal(gram)))
+
+
+def span_for(K: Array, gram: Array, n: int) -> Span:
+    """The span with ε as the Gram matrix of n rows wants it; ``gram`` is of weight one."""
+    return Span.of(K, math.sqrt(HARMLESS * K.shape[0] * rounding(n) * trace(gram)))
+
+
+def solve(span: Span, system: Centred, gram: Array, means: Array, rest: Array, lams: Floats) -> Solved:
+    """All λ; ``gram`` is of weight one, its kernel functions less ``means``, which are off by ``rest``, and used up."""
+    xp = namespace(gram)
     C = span.covariance(gram)
+    # (1/W) Σ w r rᵀ = G + (m + q)(m + q)ᵀ - qqᵀ for q = (1/W) Σ w r - m, and centred it is without the first of these.
+    m, q = (span.whitened(vector[:, None])[:, 0] for vector in (means, rest))
+    _add_square(C, -1.0, q)
+    if not system.center:
+        _add_square(C, 1.0, m + q)
     d = span.whitened(system.ry)
     solutions, df = _tridiagonal(C, d, lams) if is_numpy(C) else _cholesky(C, d, lams)
     # In orthonormal coordinates (C + λ)a = d, so aᵀCa = dᵀa - λ|a|².
@@ -49,6 +65,12 @@ def solve(span: Span, system: Centred, gram: Array, lams: Floats) -> Solved:
     error = system.yy - inner - lams[:, None] * norm
     coef = xp.stack([span.raw(a) for a in solutions])
     return system.solved(lams, coef, error, df)
+
+
+def _add_square(C: Array, sign: float, v: Array) -> None:
+    """C + sign·vvᵀ in place, without another matrix."""
+    for rows in threads.stretches(len(C), 64):
+        C[rows, :] += sign * v[rows, None] * v[None, :]
 
 
 def _tridiagonal(C: np.ndarray, d: np.ndarray, lams: Floats) -> tuple[list[np.ndarray], Floats]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
 
 from .. import threads
-from ..arrays import Array, fill_lower, to_numpy
+from ..arrays import Array, fill_lower, namespace, to_numpy
 from ..bases.maps import KernelMap
 from ..blocks.base import Rows
 from ..kernels.stationary import Stationary
@@ -22,6 +23,7 @@ ROUNDS = {1: 40, 2: 20, 4: 12, 8: 8, 16: 6}
 
 GRAM_ROWS = 2048  # rows of a symmetric product: enough that adding it to the sum takes a twentieth of its time
 CACHED = 1 << 20  # kernel values that are computed together
+LOOKED_AT = 512  # points at which kernel values are looked at, or some more
 SOLVING = 5.5  # matrices of M × M numbers while all λ are solved for
 
 
@@ -51,6 +53,7 @@ class Machine(ABC):
     """
 
     map: KernelMap
+    on_gpu: bool = False
 
     @abstractmethod
     def place(self, rows: Rows) -> Placed:
@@ -63,6 +66,21 @@ class Machine(ABC):
     @abstractmethod
     def points_matrix(self) -> Array:
         """𝕂_zz in double precision."""
+
+    @abstractmethod
+    def values_at_points(self) -> Array:
+        """r(z_i) for some of the points, (n, M): what is to be expected of rows."""
+
+    @cached_property
+    def means(self) -> Array:
+        """m, about the means of r: taken out before products are summed, they do not round them."""
+        values = self.values_at_points()
+        return namespace(values).mean(values, axis=0)
+
+    def spread(self, kappa_sq: float) -> float:
+        """About (1/(nM)) Σ_i |r(x_i) - m|²/κ⁴, by the points."""
+        left = (self.values_at_points() - self.means) / kappa_sq
+        return float(namespace(left).mean(left * left))
 
     @abstractmethod
     def cross(self, rows: Placed, V: Array) -> Array:
@@ -85,9 +103,9 @@ class Machine(ABC):
 
     @abstractmethod
     def add_gram(self, rows: Placed, V: Array, so_far: Any) -> tuple[Array, Any]:
-        """Σ_i r(x_i) v_iᵀ, and ``so_far`` plus Σ_i w_i r(x_i) r(x_i)ᵀ in a form of the machine's own (None at first).
+        """Σ_i r(x_i) v_iᵀ, and ``so_far`` plus Σ_i w_i (r(x_i) - m)(r(x_i) - m)ᵀ in a form of the machine's own.
 
-        Kernel values are computed once for both.
+        ``so_far`` is None at first. Kernel values are computed once for both.
         """
 
     @abstractmethod
@@ -175,6 +193,10 @@ class OnCores(Machine):
     def points_matrix(self) -> np.ndarray:
         return np.asarray(self.map.kernel(self.map.points))
 
+    def values_at_points(self) -> np.ndarray:
+        some = self.map.points[:: max(1, self.map.size // LOOKED_AT)]
+        return self.block(some, scaled=True).astype(np.float64, copy=False)
+
     def cross(self, rows: Placed, V: np.ndarray) -> np.ndarray:
         def of_block(K: np.ndarray, block: slice, total: np.ndarray) -> None:
             total += K.T @ V[block]
@@ -212,6 +234,7 @@ class OnCores(Machine):
         self, rows: Placed, V: np.ndarray, so_far: list[np.ndarray] | None
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         M, blocks = self.map.size, threads.stretches(len(rows), GRAM_ROWS)
+        assert self.means.shape == (M,)  # which are known before threads would each look for them
         if so_far is None:
             so_far = [np.zeros((M, M)) for _ in range(max(1, min(threads.allowed_threads(), len(blocks))))]
         crosses = [np.zeros((M, V.shape[1])) for _ in so_far]
@@ -228,12 +251,13 @@ class OnCores(Machine):
                 so_far[stripe.start] += np.matmul(K.T, K, out=product)
 
         threads.for_each(work, [slice(t, None, len(so_far)) for t in range(len(so_far))])
-        return np.sum(crosses, axis=0), so_far
+        return np.sum(crosses, axis=0) + np.outer(self.means, V.sum(axis=0)), so_far
 
     def _fill(self, K: np.ndarray, X: np.ndarray) -> None:
-        """Kernel values in double precision, a piece that stays in cache at a time."""
+        """r - m in double precision, a piece that stays in cache at a time."""
         for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
             K[piece] = self.block(X[piece])
+            K[piece] -= self.means
 
     def gram(self, so_far: list[np.ndarray]) -> np.ndarray:
         total = so_far[0]

@@ -12,7 +12,7 @@ from ..bases.maps import KernelMap
 from ..blocks.base import Rows
 from ..kernels.stationary import Stationary
 from ..messages import shown
-from .machine import Machine, Placed
+from .machine import LOOKED_AT, Machine, Placed
 from .span import Span
 
 PANELS = 8  # of columns into which the triangle of a Gram matrix is cut: 9/16 of all products are computed
@@ -45,15 +45,11 @@ class OnTorch(Machine):
     """Blocks of kernel values as tensors on one device."""
 
     def __init__(self, map_: KernelMap, device: Any, single: bool) -> None:
-        self.map, self.device = map_, device
+        self.map, self.device, self.on_gpu = map_, device, device.type == "cuda"
         self.dtype = torch().float32 if single else torch().float64
         # Distances do not change when everything is moved, and digits are not lost to a large offset then.
         self.middle = np.median(map_.points, axis=0) if isinstance(map_.kernel, Stationary) else np.zeros(1)
         self.points = self._moved(map_.points - self.middle, self.dtype)
-
-    @property
-    def on_gpu(self) -> bool:
-        return bool(self.device.type == "cuda")
 
     @property
     def costs(self) -> tuple[float, float, float]:  # type: ignore[override]
@@ -85,6 +81,9 @@ class OnTorch(Machine):
 
     def points_matrix(self) -> Array:
         return self.map.kernel(self.array(self.map.points))
+
+    def values_at_points(self) -> Array:
+        return self._values(self.points[:: max(1, self.map.size // LOOKED_AT)])
 
     def cross(self, rows: Placed, V: Array) -> Array:
         total = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
@@ -119,12 +118,12 @@ class OnTorch(Machine):
         total = self._nothing() if so_far is None else so_far
         cross = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
         for block in self._blocks(rows):
-            K = self._values(rows.X[block])
+            K = self._values(rows.X[block]).sub_(self.means)
             cross.addmm_(K.T, V[block])
             if rows.weights is not None:
                 K *= rows.weights[block, None].sqrt()
             _add_products(total, K)
-        return cross, total
+        return cross + torch().outer(self.means, V.sum(dim=0)), total
 
     def gram(self, so_far: Array) -> Array:
         so_far.tril_()  # what panels left above the diagonal; only what is below is ever added to

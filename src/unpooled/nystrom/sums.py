@@ -22,7 +22,7 @@ class Sums:
     yy: np.ndarray  #: (T + probes,)
     r: Array = field(repr=False)  #: (M,)
     ry: Array = field(repr=False)  #: (M, T + probes)
-    gram: Array | None = field(default=None, repr=False)  #: (M, M), Σwrrᵀ where it is wanted
+    gram: Array | None = field(default=None, repr=False)  #: (M, M), Σw(r - m)(r - m)ᵀ where it is wanted
 
     def __add__(self, other: Sums) -> Sums:
         """Of the rows of both; neither is changed."""

@@ -26,7 +26,7 @@ TIME = 300.0  # seconds that a fit may take if nothing is said
 POINTS = (500, 1000, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000)
 OTHER_KERNELS = 2.0  # what a value costs beside a Gaussian one
 GRID = {False: 28, True: 16}  # λ of SpectralRegressor's grid, in double and in single precision
-BASIS_GRID, PROBES = 20, 2  # λ of NystromRegressor's grid, and columns beside the labels
+BASIS_GRID, PROBES = 24, 2  # λ of NystromRegressor's grid, and columns beside the labels
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _basis(
     n_lams = BASIS_GRID if lam is None else 1
     n_columns = n_lams * (table.targets + (PROBES if lam is None else 0))
     # A Gram matrix has an end, on the scale of κ² = 1.
-    one_pass = lam is None or lam >= smallest(1.0)
+    one_pass = lam is None or lam >= smallest(1.0, 1.0, table.n)
 
     def ways(M: int) -> dict[str, Need]:
         found = {"rounds": needs.rounds(table, cost, M, n_lams, n_columns)}
