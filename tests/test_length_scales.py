@@ -316,6 +316,7 @@ def test_estimators_that_see_labels_choose_by_themselves():
         up.SpectralRegressor(Gaussian("auto")),
         up.SpectralRegressor(Gaussian("auto"), filter="landweber", lam=1e-2),
         up.AveragedRegressor(up.SpectralRegressor(Gaussian("auto")), n_blocks=2, verbose=0),
+        up.NystromRegressor(Gaussian("auto"), 50),
     ):
         assert_array_equal(model.fit(X, y).kernel_.length_scale, expected)
 

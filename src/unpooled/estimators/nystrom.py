@@ -19,7 +19,8 @@ from ..blocks.base import Rows, concatenate
 from ..engines.progress import Progress
 from ..filters import Floats
 from ..inputs import check_X
-from ..kernels import Precomputed, as_kernel
+from ..kernels import Kernel, Precomputed, as_kernel
+from ..length_scales import resolved
 from ..messages import shown
 from ..notebooks import InNotebooks
 from ..nystrom import fixed, from_gram, room, rounds
@@ -30,6 +31,8 @@ from ..nystrom.path import Centred, Solved
 from ..nystrom.span import Span
 from ..nystrom.sums import Sums, summed
 from ..predictors import BasisPredictor
+from ..solvers.length_scales import MANY
+from ..solvers.scaled_kernel import free_parts
 from ..sources import is_stream, named_columns, open_all, open_labeled, stream_rows
 from . import nystrom_storage
 from .scoring import ScoresRows
@@ -55,7 +58,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``.
+        None is ``Gaussian("median")``. A length scale "auto" is chosen by at most 12,000 rows and their labels.
     n_features : int or "auto"
         M. "auto" is √n·log n, at least 500 and at most 2000 on a CPU, 20,000 on a GPU.
     lam : "gcv", float or array
@@ -258,7 +261,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, Precomputed):
             raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
-        self.kernel_ = kernel.resolve(Z)
+        self.kernel_ = kernel.resolve(Z) if not free_parts(kernel) else self._with_labels(kernel, source, Z, scaling)
         with np.errstate(over="ignore", invalid="ignore"):
             kappa_sq = float(np.square(self.kernel_.kappa(Z)))
         if not np.isfinite(kappa_sq):
@@ -270,6 +273,14 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         if self.precision_ == "fixed":
             fixed.require(self.kernel_, device, asked)
         self._machine = machine_for(map_, device, self.precision_)
+
+    def _with_labels(self, kernel: Kernel, source: Any, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
+        """The kernel with its length scales chosen by some of the rows and their labels."""
+        some = self._drawn(source, MANY)
+        X, weights = to_numpy(some.X).astype(np.float64), some.weights
+        X = X if scaling is None else scaling.apply(X)
+        weights = None if weights is None else to_numpy(weights)
+        return resolved(kernel, X, some.Y, weights, Z, verbose=self.verbose)
 
     def _drawn(self, source: Any, count: int) -> Rows:
         """So many rows at random, or all."""
