@@ -8,8 +8,9 @@
 RMSE on test rows, in units of the standard deviation that y has in the training rows. The test rows are those of a fold
 where the set has folds, and otherwise a fifth of all, at random. Up to --exact rows the fit is exact
 (SpectralRegressor, λ by leave-one-out; on more than --choose rows by that of as many with the same Nλ, which stands for
-the noise), beyond that it is in the span of --points kernel functions (NystromRegressor, λ by GCV). Every fit is a process of its own. Published figures are those of the data folder's manifest: exact Gaussian
-processes and SVGP of Wang et al. 2019 (W; one length scale, random splits) and of Lin et al. 2024 (L; the same folds).
+the noise), beyond that it is in the span of --points kernel functions (NystromRegressor, λ by GCV). Every fit is a
+process of its own. Published figures are those of the data folder's manifest: exact Gaussian processes and SVGP of
+Wang et al. 2019 (W; one length scale, random splits) and of Lin et al. 2024 (L; the same folds).
 """
 
 from __future__ import annotations
