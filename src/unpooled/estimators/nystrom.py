@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +23,7 @@ from ..length_scales import resolved
 from ..messages import shown
 from ..notebooks import InNotebooks
 from ..nystrom import fixed, from_gram, room, rounds
-from ..nystrom.choosing import PRECISIONS, SOLVERS, default_grid, machine_for, precision_of, route
+from ..nystrom.choosing import PRECISIONS, SOLVERS, chosen_machine, default_grid, machine_for, route
 from ..nystrom.chunks import Chunks
 from ..nystrom.on_torch import device_of
 from ..nystrom.path import Centred, Solved
@@ -40,7 +39,6 @@ from .span import check_choice, check_fitted
 from .spectral import positive_numbers
 from .summary_path import SummaryPath
 
-ALIKE = 2.0  # times as small: a λ that is still trusted where rows are spread a little more widely than points
 PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
@@ -157,17 +155,24 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         self._check_parameters()
         source, one_target = self._open(X, y, sample_weight)
         self._start(source, device_of(self.device, X), one_target)
-        lams = self._lams(source.n_rows)
-        columns = len(lams) * (self._n_labels + (0 if self._given else PROBES))
+        least = self._least(source.n_rows)
+        lams = self._lams(source.n_rows, least)
+        probes = 0 if self._given else PROBES
+        columns = len(lams) * (self._n_labels + probes)
         wanted = "gram" if self.precision == "fixed" else self.solver
-        solver = route(wanted, self._machine, lams, self._least(source.n_rows), source.n_rows, columns)
+        solver = route(wanted, self._machine, lams, least, source.n_rows, columns)
         solver = room.affordable(self._machine, solver, len(lams), wanted == "gram")
-        probes = PROBES if solver == "rounds" and not self._given else 0
-        chunks = Chunks(source, self._machine)
-        sums = summed(self._machine, chunks, probes, solver == "gram")
+        chunks, found = Chunks(source, self._machine), None
         if solver == "gram":
+            sums = summed(self._machine, chunks, 0, True, self._guess)
             found = self._from_gram(sums, lams)
-        else:
+            if found is None and wanted == "gram":
+                instead = "precision='single'" if self.precision == "fixed" else "solver='rounds'"
+                raise ValueError(f"{self._too_small(lams)}, or {instead}")
+        if found is None:  # also where rows turn out to round a Gram matrix more than points let expect
+            solver = "rounds"
+            room.require(self._machine, solver, len(lams))
+            sums = summed(self._machine, chunks, probes, False, self._guess)
             found = self._by_rounds(sums, lams, chunks, probes, columns)
         self.solver_, self.targets_ = solver, tuple(source.target_names)
         self._choose(found, sums)
@@ -197,12 +202,16 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             if source.n_outputs != self._n_labels:
                 raise ValueError(f"y has {source.n_outputs} label(s), and the rows so far have {self._n_labels}")
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
-        lams = self._lams(n)
-        route("gram", self._machine, lams, self._least(n), 1, len(lams))
+        least = self._least(n)
+        lams = self._lams(n, least)
+        route("gram", self._machine, lams, least, 1, len(lams))
         room.require(self._machine, "gram", len(lams))
-        new = summed(self._machine, Chunks(source, self._machine), 0, True)
+        new = summed(self._machine, Chunks(source, self._machine), 0, True, self._guess)
         sums = new if self._sums is None else self._sums + new
-        self._choose(self._from_gram(sums, lams), sums)
+        found = self._from_gram(sums, lams)
+        if found is None:
+            raise ValueError(f"{self._too_small(lams)}, or fit all rows at once with solver='rounds'")
+        self._choose(found, sums)
         self._sums = sums  # only now: a failure leaves the model as it was
         self.solver_, self.targets_ = "gram", tuple(source.target_names)
         return self
@@ -254,6 +263,9 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         few = self._drawn(source, M)
         assert few.Y is not None
         rows_single = few.X.dtype == namespace(few.X).float32
+        # Labels less one in their middle: squares of a large offset would take the digits of what varies.
+        labels = np.sort(to_numpy(few.Y).astype(np.float64), axis=0)
+        self._guess = float(self.center) * labels[len(labels) // 2]
         self.one_target_, self._n_labels = one_target, int(few.Y.shape[1])
         U = np.unique(to_numpy(few.X).astype(np.float64), axis=0)  # copies of a row add nothing to the span
         scaling = Scaling.of(U, None) if self.standardize else None
@@ -268,11 +280,9 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
         self._kappa_sq = kappa_sq if kappa_sq > 0 else 1.0
         map_ = KernelMap(self.kernel_, Z, scaling)
-        asked = self._asked(n)
-        self.precision_ = precision_of(self.precision, self.kernel_, rows_single, device, asked, self._kappa_sq)
-        if self.precision_ == "fixed":
-            fixed.require(self.kernel_, device, asked)
-        self._machine = machine_for(map_, device, self.precision_)
+        self._machine, self.precision_ = chosen_machine(
+            map_, device, self.precision, rows_single, self._asked(n), self._kappa_sq
+        )
 
     def _with_labels(self, kernel: Kernel, source: Any, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
         """The kernel with its length scales chosen by some of the rows and their labels."""
@@ -306,36 +316,32 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             return np.atleast_1d(positive_numbers("lam", self.lam))
         return None if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
 
-    def _lams(self, n: int) -> Floats:
+    def _lams(self, n: int, least: float) -> Floats:
         asked = self._asked(n)
-        return default_grid(self._kappa_sq, self._least(n)) if asked is None else asked
+        return default_grid(self._kappa_sq, least) if asked is None else asked
 
     def _least(self, n: int) -> float:
         """The smallest λ that the Gram matrix of n rows will be good for, by a look at kernel values at the points."""
         if self.precision_ == "fixed":
             return fixed.LEAST
-        return from_gram.smallest(self._kappa_sq, self._machine.spread(self._kappa_sq), n)
+        return from_gram.smallest(self._kappa_sq, self._machine.spread(self._kappa_sq), self._machine.rounding(n))
 
-    def _from_gram(self, sums: Sums, lams: Floats) -> Solved:
-        place = self._machine.for_lapack
-        system = Centred.of(replace(sums, r=place(sums.r), ry=place(sums.ry)), self._n_labels, bool(self.center))
-        gram, means = place(sums.gram) / sums.weight, place(self._machine.means)
-        lams = self._trusted(lams, from_gram.trace(gram), sums.n_rows)
-        with threads.suited_to(self._machine.map.size):
-            span = from_gram.span_for(place(self._machine.points_matrix()), gram, sums.n_rows)
-            self.jitter_ = span.jitter
-            return from_gram.solve(span, system, gram, means, place(sums.r) / sums.weight - means, lams)
+    def _from_gram(self, sums: Sums, lams: Floats) -> Solved | None:
+        """Of the default grid what rows allow, and None if that is nothing; of λ that were named all or None."""
+        machine, place = self._machine, self._machine.for_lapack
+        rounding, mean = machine.rounding(sums.n_rows), sums.averages(place)
+        kept, found = from_gram.allowed(lams, mean.gram, self._kappa_sq, rounding), None
+        if len(kept):
+            with threads.suited_to(machine.map.size):
+                span = from_gram.span_for(place(machine.points_matrix()), mean.gram, rounding)
+                self.jitter_ = span.jitter
+                found = from_gram.solve(span, mean, place(machine.means), self._n_labels, bool(self.center), kept)
+        all_of_them = found is not None and len(found.lam) == len(lams)
+        return found if all_of_them or self._asked(sums.n_rows) is None else None
 
-    def _trusted(self, lams: Floats, trace: float, n: int) -> Floats:
-        """Those λ that the rows themselves allow, which may be spread more widely than the points."""
-        spread = trace / self._machine.map.size / self._kappa_sq**2
-        kept = lams[lams >= from_gram.smallest(self._kappa_sq, spread, n) / ALIKE]
-        if len(kept) < len(lams) and (self._asked(n) is not None or not len(kept)):
-            raise ValueError(
-                f"lam={np.min(lams):.1e} is too small for a Gram matrix of these rows, which are spread more widely "
-                "than the points: use solver='rounds'"
-            )
-        return kept
+    def _too_small(self, lams: Floats) -> str:
+        named = "λ of the grid" if self._asked(2) is None else f"lam={np.min(lams):.1e}"
+        return f"{named} is too small for a Gram matrix of these rows, which rounds more than usual: take a larger lam"
 
     def _by_rounds(self, sums: Sums, lams: Floats, chunks: Chunks, probes: int, columns: int) -> Solved:
         system = Centred.of(sums, len(sums.y) - probes, bool(self.center))
@@ -359,6 +365,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
 
     def _choose(self, found: Solved, sums: Sums) -> None:
         lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)
+        intercepts = found.intercept + self._guess
         criterion = found.gcv(max(sums.weight, float(sums.n_rows)))  # weights count as repeated rows
         if not self._given:
             index = selection.best_index(criterion, lams, per_target=False)
@@ -367,9 +374,9 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             fixed.warn_if_harmed(self._machine.off(found.coef[chosen]), found.error[chosen])
         if not self._given:
             scores = criterion[:, 0] if self.one_target_ else criterion
-            self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, found.intercept)
+            self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
         self.lam_, self.n_rounds_ = float(lams[chosen]), found.rounds
-        coef, intercept = found.coef[chosen].copy(), found.intercept[chosen].copy()
+        coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
         self.predictor_ = BasisPredictor(map_, coef, intercept)
         self.coef_ = coef[:, 0] if self.one_target_ else coef
         self.intercept_ = float(intercept[0]) if self.one_target_ else intercept

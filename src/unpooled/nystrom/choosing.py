@@ -16,6 +16,7 @@ from .on_torch import OnTorch
 SOLVERS = ("auto", "gram", "rounds")
 PRECISIONS = ("auto", "fixed", "single", "double")
 SINGLE_FLOOR = 1e-9  # of κ²: for smaller λ rounding of single kernel values would act like a larger one
+SMOOTH = 5e-4  # of κ⁴: functions that vary less want large coefficients at small λ, which single kernel values spoil
 
 
 def machine_for(map_: KernelMap, device: Any, precision: str) -> Machine:
@@ -29,17 +30,25 @@ def machine_for(map_: KernelMap, device: Any, precision: str) -> Machine:
     return OnTorch(map_, device, precision == "single")
 
 
-def precision_of(wanted: str, kernel: Any, rows_single: bool, device: Any, lams: Floats | None, kappa_sq: float) -> str:
-    """The precision of kernel values, what is wanted or "single" or "double"; sums of them are never single.
+def chosen_machine(
+    map_: KernelMap, device: Any, wanted: str, rows_single: bool, lams: Floats | None, kappa_sq: float
+) -> tuple[Machine, str]:
+    """The machine and the precision of its kernel values, what is wanted or "single" or "double".
 
-    "auto" is single for rows of single precision, and on a GPU, unless λ is too small for it (``lams`` is None for the
-    default grid, which is not). Only kernels of the distance: those keep their values within κ² whatever the rows are.
+    "auto" is single for rows of single precision, and on a GPU, unless λ is too small for it; for the default grid, of
+    which ``lams`` is None, unless kernel values hardly vary. Only kernels of the distance: those keep their values
+    within κ² whatever the rows are.
     """
+    if wanted == "fixed":
+        fixed.require(map_.kernel, device, lams)
     if wanted != "auto":
-        return wanted
+        return machine_for(map_, device, wanted), wanted
     single = rows_single or (device is not None and device.type == "cuda")
-    possible = isinstance(kernel, Stationary) and (lams is None or np.min(lams) >= SINGLE_FLOOR * kappa_sq)
-    return "single" if single and possible else "double"
+    if single and isinstance(map_.kernel, Stationary):
+        machine = machine_for(map_, device, "single")
+        if machine.spread(kappa_sq) >= SMOOTH if lams is None else np.min(lams) >= SINGLE_FLOOR * kappa_sq:
+            return machine, "single"
+    return machine_for(map_, device, "double"), "double"
 
 
 def default_grid(kappa_sq: float, least: float) -> Floats:

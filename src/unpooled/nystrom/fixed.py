@@ -29,6 +29,7 @@ from ..filters import Floats
 from ..kernels.stationary import Stationary
 from .machine import CACHED, OnCores, Placed
 from .on_torch import torch
+from .span import EPS
 
 STEPS = 65535  # of the interval from 0 to 1 that a value is rounded to
 FLIP, FLIP_LABEL = 0x80, 0x0080808080808080  # the first bits of all bytes but the last, of two and of eight
@@ -130,6 +131,9 @@ class InFixedPoint(OnCores):
         super().__init__(map_, single=True)
         self.means = np.zeros(map_.size)  # sums that do not round need none taken out
 
+    def rounding(self, n: int) -> float:
+        return EPS  # of the one number that every sum becomes in the end
+
     @property
     def gram_matrices(self) -> float:
         """A sum; for every thread four integers of 32 bits a pair, the largest product of bytes, a block of digits."""
@@ -143,16 +147,16 @@ class InFixedPoint(OnCores):
     def add_gram(  # type: ignore[override]
         self, rows: Placed, V: np.ndarray, so_far: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        M = self.map.size  # and V is [1, Y], for rows have no weights
+        M, n_threads = self.map.size, threads.allowed_threads()  # and V is [1, Y], for rows have no weights
         total = np.zeros((M, M)) if so_far is None else so_far
         cross = np.zeros((M, V.shape[1]))
-        n_runs = -(-len(rows) // (RUN * threads.allowed_threads()))
+        n_runs = -(-len(rows) // (RUN * n_threads))
         for run in threads.stretches(len(rows), -(-len(rows) // n_runs)):
             Y = V[run, 1:]
             n, T = Y.shape
             largest = np.max(np.abs(Y), axis=0, initial=0.0)
             labels = np.rint(LARGEST * (Y / np.where(largest > 0, largest, 1.0))).astype(np.int64)
-            digits, crosses = self._digits(rows.X[run], labels)
+            digits, crosses = self._digits(rows.X[run], labels, n_threads)
             with_labels = _joined(_added(crosses))
             t = with_labels[8 * T]  # Σ t for values (t + SHIFT)/STEPS
             self._add_products(digits, t, n, total)
@@ -172,13 +176,13 @@ class InFixedPoint(OnCores):
         errors -= (rounded(K) + 32768.0) / STEPS
         return np.asarray(np.mean((errors @ coef) ** 2, axis=0))
 
-    def _digits(self, X: np.ndarray, labels: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def _digits(self, X: np.ndarray, labels: np.ndarray, n_threads: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """DᵀD, its lower triangle, for the digits D of values; [digits of labels, 1, 0]ᵀD. For every thread its own."""
         M, T = self.map.size, labels.shape[1]
         label_digits = np.ascontiguousarray(labels ^ FLIP_LABEL).view(np.int8)
-        turns = -(-len(X) // (BLOCK * threads.allowed_threads()))  # as many blocks for each thread
-        blocks = threads.stretches(len(X), -(-len(X) // (turns * threads.allowed_threads())))
-        n_threads = min(threads.allowed_threads(), len(blocks))
+        turns = -(-len(X) // (BLOCK * n_threads))  # as many blocks for each thread
+        blocks = threads.stretches(len(X), -(-len(X) // (turns * n_threads)))
+        n_threads = min(n_threads, len(blocks))
         grams, crosses = ([np.empty((0, 0), dtype=np.int32)] * n_threads for _ in range(2))
 
         def work(stripe: slice) -> None:

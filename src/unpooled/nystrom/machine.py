@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ ROUNDS = {1: 40, 2: 20, 4: 12, 8: 8, 16: 6}
 GRAM_ROWS = 2048  # rows of a symmetric product: enough that adding it to the sum takes a twentieth of its time
 CACHED = 1 << 20  # kernel values that are computed together
 LOOKED_AT = 512  # points at which kernel values are looked at, or some more
-SOLVING = 5.5  # matrices of M × M numbers while all λ are solved for
+SOLVING = {False: 5.5, True: 10.0}  # matrices of M × M numbers while all λ are solved for, on cores and on a GPU
 
 
 @dataclass
@@ -82,6 +83,10 @@ class Machine(ABC):
         left = (self.values_at_points() - self.means) / kappa_sq
         return float(namespace(left).mean(left * left))
 
+    def rounding(self, n: int) -> float:
+        """δ: by which share of its trace the Gram matrix of n rows is off."""
+        return rounding(n)
+
     @abstractmethod
     def cross(self, rows: Placed, V: Array) -> Array:
         """Σ_i r(x_i) v_iᵀ, (M, R) for V of shape (n, R)."""
@@ -103,7 +108,7 @@ class Machine(ABC):
 
     @abstractmethod
     def add_gram(self, rows: Placed, V: Array, so_far: Any) -> tuple[Array, Any]:
-        """Σ_i r(x_i) v_iᵀ, and ``so_far`` plus Σ_i w_i (r(x_i) - m)(r(x_i) - m)ᵀ in a form of the machine's own.
+        """Σ_i (r(x_i) - m) v_iᵀ, and ``so_far`` plus Σ_i w_i (r(x_i) - m)(r(x_i) - m)ᵀ in a form of the machine's own.
 
         ``so_far`` is None at first. Kernel values are computed once for both.
         """
@@ -147,6 +152,11 @@ class Machine(ABC):
     @abstractmethod
     def room(self) -> int:
         """Bytes of rows that may stay placed between passes."""
+
+
+def rounding(n: int) -> float:
+    """What sums of products over a million rows were seen to be off by, with room; errors of sums add up like √n."""
+    return float(np.finfo(np.float64).eps) / 8.0 * math.sqrt(max(n / 1e6, 1.0))
 
 
 class OnCores(Machine):
@@ -234,7 +244,7 @@ class OnCores(Machine):
         self, rows: Placed, V: np.ndarray, so_far: list[np.ndarray] | None
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         M, blocks = self.map.size, threads.stretches(len(rows), GRAM_ROWS)
-        assert self.means.shape == (M,)  # which are known before threads would each look for them
+        means = self.means
         if so_far is None:
             so_far = [np.zeros((M, M)) for _ in range(max(1, min(threads.allowed_threads(), len(blocks))))]
         crosses = [np.zeros((M, V.shape[1])) for _ in so_far]
@@ -243,7 +253,7 @@ class OnCores(Machine):
             values, product = np.empty((min(GRAM_ROWS, len(rows)), M)), np.empty((M, M))
             for block in blocks[stripe]:
                 K = values[: block.stop - block.start]
-                self._fill(K, rows.X[block])
+                self._fill(K, rows.X[block], means)
                 crosses[stripe.start] += K.T @ V[block]
                 if rows.weights is not None:
                     K *= np.sqrt(rows.weights[block, None])
@@ -251,13 +261,13 @@ class OnCores(Machine):
                 so_far[stripe.start] += np.matmul(K.T, K, out=product)
 
         threads.for_each(work, [slice(t, None, len(so_far)) for t in range(len(so_far))])
-        return np.sum(crosses, axis=0) + np.outer(self.means, V.sum(axis=0)), so_far
+        return np.sum(crosses, axis=0), so_far
 
-    def _fill(self, K: np.ndarray, X: np.ndarray) -> None:
+    def _fill(self, K: np.ndarray, X: np.ndarray, means: np.ndarray) -> None:
         """r - m in double precision, a piece that stays in cache at a time."""
         for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
             K[piece] = self.block(X[piece])
-            K[piece] -= self.means
+            K[piece] -= means
 
     def gram(self, so_far: list[np.ndarray]) -> np.ndarray:
         total = so_far[0]

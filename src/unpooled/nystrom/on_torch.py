@@ -111,24 +111,28 @@ class OnTorch(Machine):
             phi = span.whitened(self._values(rows.X[block]).T).T
             if rows.weights is not None:
                 phi = phi * rows.weights[block, None].sqrt()
-            _add_products(total, phi)
+            _add_products(total, phi, self._summed_alone)
         return self.gram(total).div_(rows.mass)
 
     def add_gram(self, rows: Placed, V: Array, so_far: Array | None) -> tuple[Array, Array]:
-        total = self._nothing() if so_far is None else so_far
+        total, means = self._nothing() if so_far is None else so_far, self.means
         cross = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
         for block in self._blocks(rows):
-            K = self._values(rows.X[block]).sub_(self.means)
+            K = self._values(rows.X[block]).sub_(means)
             cross.addmm_(K.T, V[block])
             if rows.weights is not None:
                 K *= rows.weights[block, None].sqrt()
-            _add_products(total, K)
-        return cross + torch().outer(self.means, V.sum(dim=0)), total
+            _add_products(total, K, self._summed_alone)
+        return cross, total
 
     def gram(self, so_far: Array) -> Array:
         so_far.tril_()  # what panels left above the diagonal; only what is below is ever added to
         so_far += so_far.tril(-1).T
         return so_far
+
+    @property
+    def _summed_alone(self) -> int:
+        return 4096 if self.on_gpu else 512
 
     def for_lapack(self, values: Array) -> Array:
         return values if self.on_gpu else to_numpy(values)
@@ -144,9 +148,15 @@ class OnTorch(Machine):
         return [slice(i, i + step) for i in range(0, len(rows), step)]
 
 
-def _add_products(total: Array, K: Array) -> None:
-    """The lower triangle of KᵀK, by panels of columns, added to what there is."""
+def _add_products(total: Array, K: Array, rows: int) -> None:
+    """The lower triangle of KᵀK, by panels of columns, added to what there is.
+
+    So many rows are summed by themselves before they are added: libraries that add row after row to what there is round
+    to the size of all of it every time.
+    """
     M = K.shape[1]
     step = max(-(-M // PANELS), 256)
-    for i in range(0, M, step):
-        total[i : i + step, : i + step].addmm_(K[:, i : i + step].T, K[:, : i + step])
+    for start in range(0, K.shape[0], rows):
+        part = K[start : start + rows]
+        for i in range(0, M, step):
+            total[i : i + step, : i + step] += part[:, i : i + step].T @ part[:, : i + step]

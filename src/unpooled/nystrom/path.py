@@ -42,14 +42,14 @@ class Centred:
     center: bool = False
 
     @classmethod
-    def of(cls, sums: Sums, n_labels: int, center: bool) -> Centred:
-        """From sums over rows; without an intercept nothing is taken out."""
+    def of(cls, sums: Sums, n_labels: int, center: bool, means: Array | float = 0.0) -> Centred:
+        """From sums over rows, of kernel functions less ``means``; without an intercept nothing is taken out."""
         xp = namespace(sums.ry)
         y, yy = float(center) * sums.y / sums.weight, sums.yy / sums.weight
-        r = float(center) * sums.r / sums.weight
-        means = xp.asarray(y, dtype=sums.ry.dtype, device=sums.ry.device)
-        ry = sums.ry / sums.weight - r[:, None] * means[None, :]
-        return cls(sums.weight, n_labels, y, np.maximum(yy - y * y, 0.0), r, ry, center)
+        left = sums.r / sums.weight
+        of_labels = xp.asarray(y, dtype=sums.ry.dtype, device=sums.ry.device)
+        ry = sums.ry / sums.weight - left[:, None] * of_labels[None, :]
+        return cls(sums.weight, n_labels, y, np.maximum(yy - y * y, 0.0), float(center) * (left + means), ry, center)
 
     def solved(self, lams: Floats, coef: Array, error: Floats, df: Floats, rounds: int = 0) -> Solved:
         """The solutions; ``coef`` (L, M, T) of kernel functions. What rounding leaves of an error is none."""

@@ -18,7 +18,7 @@ def factors(machine: Machine, n_lams: int) -> int:
 def require(machine: Machine, solver: str, n_lams: int) -> None:
     """Refuse more points than there is memory for, before any row is worked on."""
     M = machine.map.size
-    gram = max(SOLVING, machine.gram_matrices)
+    gram = max(SOLVING[machine.on_gpu], machine.gram_matrices)
     matrices = 2.0 + factors(machine, n_lams) if solver == "rounds" else gram
     what = f"a basis of n_features={M} points with solver={solver!r}"
     memory.require(8.0 * M * M * matrices, machine.array(np.zeros(1)), what, "take a smaller n_features")

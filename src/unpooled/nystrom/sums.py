@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,11 @@ from .machine import Machine, Placed
 
 @dataclass
 class Sums:
-    """Over rows: their number, Σw, Σwy, Σwy², Σwr, Σwyr. Labels of random signs may follow those of the user."""
+    """Over rows: their number, Σw, Σwy, Σwy², Σw(r - m), Σwy(r - m).
+
+    m is zero, or the machine's means where a Gram matrix is wanted; the labels are less a guess at their mean. Labels
+    of random signs may follow those of the user.
+    """
 
     n_rows: int
     weight: float
@@ -23,6 +27,11 @@ class Sums:
     r: Array = field(repr=False)  #: (M,)
     ry: Array = field(repr=False)  #: (M, T + probes)
     gram: Array | None = field(default=None, repr=False)  #: (M, M), Σw(r - m)(r - m)ᵀ where it is wanted
+
+    def averages(self, place: Callable[[Array], Array]) -> Sums:
+        """The same of weight one, moved to where systems are solved."""
+        r, ry, gram = (None if part is None else place(part) / self.weight for part in (self.r, self.ry, self.gram))
+        return Sums(self.n_rows, 1.0, self.y / self.weight, self.yy / self.weight, r, ry, gram)
 
     def __add__(self, other: Sums) -> Sums:
         """Of the rows of both; neither is changed."""
@@ -37,18 +46,15 @@ class Sums:
         )
 
 
-def summed(machine: Machine, chunks: Iterable[Placed], probes: int, gram: bool) -> Sums:
-    """All sums over the rows of all chunks."""
+def summed(machine: Machine, chunks: Iterable[Placed], probes: int, gram: bool, guess: np.ndarray) -> Sums:
+    """All sums over the rows of all chunks; ``guess`` is taken from the labels."""
     total: Sums | None = None
     products: Any = None  # in the machine's own form
     for rows in chunks:
         with np.errstate(over="ignore", invalid="ignore"):  # a sentence follows
-            V, Y, w = _labels(machine, rows, probes, 0 if total is None else total.n_rows)
+            V, Y, w = _labels(machine, rows, probes, guess, 0 if total is None else total.n_rows)
             y, yy = _sums_of_labels(Y, V[:, 1:])
-        if gram:
-            found, products = machine.add_gram(rows, V, products)
-        else:
-            found = machine.cross(rows, V)
+            found, products = machine.add_gram(rows, V, products) if gram else (machine.cross(rows, V), None)
         new = Sums(len(rows), float(namespace(w).sum(w)), y, yy, found[:, 0], found[:, 1:])
         total = new if total is None else total + new
     if total is None or not total.n_rows:
@@ -56,11 +62,13 @@ def summed(machine: Machine, chunks: Iterable[Placed], probes: int, gram: bool) 
     return replace(total, gram=machine.gram(products)) if gram else total
 
 
-def _labels(machine: Machine, rows: Placed, probes: int, n_before: int) -> tuple[Array, Array, Array]:
+def _labels(
+    machine: Machine, rows: Placed, probes: int, guess: np.ndarray, n_before: int
+) -> tuple[Array, Array, Array]:
     """[w, wY], Y with labels of random signs behind it, and w."""
     xp = namespace(rows.Y)
     w = machine.array(np.ones(len(rows))) if rows.weights is None else rows.weights
-    Y = rows.Y
+    Y = rows.Y - machine.array(guess)
     if probes:  # random signs over √w: from the fit of such labels the degrees of freedom can be told
         signs = np.random.default_rng([n_before, probes]).integers(0, 2, size=(len(rows), probes)) * 2.0 - 1.0
         Y = xp.concat([Y, machine.array(signs) / xp.sqrt(w)[:, None]], axis=1)

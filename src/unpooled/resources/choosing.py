@@ -12,7 +12,7 @@ from ..bases.empirical import check_size
 from ..kernels import Gaussian, as_kernel
 from ..messages import duration, shown, size
 from ..nystrom.from_gram import smallest
-from ..nystrom.machine import GRAM_ROWS
+from ..nystrom.machine import GRAM_ROWS, rounding
 from ..nystrom.on_torch import device_of
 from ..privacy.checks import positive
 from . import needs
@@ -26,7 +26,7 @@ TIME = 300.0  # seconds that a fit may take if nothing is said
 POINTS = (500, 1000, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000)
 OTHER_KERNELS = 2.0  # what a value costs beside a Gaussian one
 GRID = {False: 28, True: 16}  # λ of SpectralRegressor's grid, in double and in single precision
-BASIS_GRID, PROBES = 24, 2  # λ of NystromRegressor's grid, and columns beside the labels
+BASIS_GRID, PROBES = 27, 2  # λ of NystromRegressor's grid at the most, and columns beside the labels
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def _basis(
     lam = common["lam"]
     n_lams = BASIS_GRID if lam is None else 1
     n_columns = n_lams * (table.targets + (PROBES if lam is None else 0))
-    # A Gram matrix has an end, on the scale of κ² = 1.
-    one_pass = lam is None or lam >= smallest(1.0, 1.0, table.n)
+    # A Gram matrix has an end, on the scale of κ² = 1; where it is depends on the rows, and this is the worst case.
+    one_pass = lam is None or lam >= smallest(1.0, 1.0, rounding(table.n))
 
     def ways(M: int) -> dict[str, Need]:
         found = {"rounds": needs.rounds(table, cost, M, n_lams, n_columns)}

@@ -141,7 +141,8 @@ def blocks_at_once(rates: Rates, n_blocks: int) -> int:
 def gram(table: Table, cost: Cost, n_points: int) -> Need:
     """One pass over the rows, in which kernel functions are multiplied with each other, and every λ from that."""
     n, M, single = float(table.n), float(n_points), table.single or cost.device
-    matrices = 10.0 if cost.device else max(SOLVING, held_by_threads(cost.rates.cores, n_points))
+    passing = 0.0 if cost.device else held_by_threads(cost.rates.cores, n_points)
+    matrices = max(SOLVING[cost.device], passing)
     memory = 8.0 * M * M * matrices + _of_rows(table, cost)
     operation = cost.operation(False)
     values = n * M * (cost.value(single) + 2.0 * (1 + table.targets) * operation)
