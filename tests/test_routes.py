@@ -36,8 +36,8 @@ def test_banded_form_in_single_precision_chooses_for_double(criterion, center, w
     options = {"lam": criterion, "center": center, "per_target": True}
     large = SpectralRegressor(Matern(0.5), **options).fit(X, Y, w)
     direct = SpectralRegressor(Matern(0.5), **options, solver="eigh").fit(X, Y, w)
-    # What rounding makes of leave-one-out scores below what single precision can tell differs between machines: where it
-    # looks like the best, double precision has to say.
+    # What rounding makes of leave-one-out scores below what single precision can tell differs between machines:
+    # where it looks like the best, double precision has to say.
     assert large.solver_ in ("mixed", "banded") if criterion == "loo" else large.solver_ == "mixed"
     assert_allclose(large.lam_, direct.lam_)
     assert_allclose(large.predict(Z), direct.predict(Z), atol=1e-9)
