@@ -132,7 +132,7 @@ class OnTorch(Machine):
 
     @property
     def _summed_alone(self) -> int:
-        return 4096 if self.on_gpu else 512
+        return 1 << 14 if self.on_gpu else 512
 
     def for_lapack(self, values: Array) -> Array:
         return values if self.on_gpu else to_numpy(values)
