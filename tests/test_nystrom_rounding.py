@@ -125,6 +125,22 @@ def test_a_shift_of_the_labels_moves_only_the_intercept_at_the_smallest_lam_too(
     assert moved.intercept_ - plain.intercept_ == pytest.approx(offset, rel=1e-6)
 
 
+@pytest.mark.parametrize("first", [False, True])
+@DEVICES
+def test_an_intercept_may_come_and_go_between_rows_that_are_added(device, first):
+    X, y = noisy(1200)
+    Y = np.column_stack([y + 7.0, 1e3 - y])
+    changed, always = (
+        up.NystromRegressor(Gaussian(1.0), 60, 1e-4, center=c, device=device) for c in (first, not first)
+    )
+    for model in (changed, always):
+        model.partial_fit(X[:600], Y[:600])
+    changed.set_params(center=not first).partial_fit(X[600:], Y[600:])
+    always.partial_fit(X[600:], Y[600:])
+    np.testing.assert_allclose(changed.predict(X), always.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(changed.intercept_, always.intercept_, rtol=1e-9)
+
+
 @pytest.mark.parametrize("kernel", [Gaussian(10.0), Matern(10.0, nu=2.5), Matern(100.0)], ids=repr)
 def test_kernel_values_that_hardly_vary_are_not_computed_in_single_precision(kernel):
     X, y = noisy(3000)

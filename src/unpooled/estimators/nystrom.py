@@ -23,8 +23,9 @@ from ..length_scales import resolved
 from ..messages import shown
 from ..notebooks import InNotebooks
 from ..nystrom import fixed, from_gram, room, rounds
-from ..nystrom.choosing import PRECISIONS, SOLVERS, chosen_machine, default_grid, machine_for, route
+from ..nystrom.choosing import PRECISIONS, SOLVERS, chosen_machine, lams_for, machine_for, route
 from ..nystrom.chunks import Chunks
+from ..nystrom.machine import Machine
 from ..nystrom.on_torch import device_of
 from ..nystrom.path import Centred, Solved
 from ..nystrom.span import Span
@@ -155,8 +156,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         self._check_parameters()
         source, one_target = self._open(X, y, sample_weight)
         self._start(source, device_of(self.device, X), one_target)
-        least = self._least(source.n_rows)
-        lams = self._lams(source.n_rows, least)
+        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._asked)
         probes = 0 if self._given else PROBES
         columns = len(lams) * (self._n_labels + probes)
         wanted = "gram" if self.precision == "fixed" else self.solver
@@ -201,9 +201,10 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             source = open_labeled(self, X, y, sample_weight)
             if source.n_outputs != self._n_labels:
                 raise ValueError(f"y has {source.n_outputs} label(s), and the rows so far have {self._n_labels}")
+        if self._sums is not None and not self.center:
+            self._give_guess_back(self._sums)
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
-        least = self._least(n)
-        lams = self._lams(n, least)
+        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._asked)
         route("gram", self._machine, lams, least, 1, len(lams))
         room.require(self._machine, "gram", len(lams))
         new = summed(self._machine, Chunks(source, self._machine), 0, True, self._guess)
@@ -259,13 +260,17 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         place = "cpu" if device is None or device.type == "cpu" else "cuda"
         wanted = check_size(self.n_features, auto=True)
         n = source.n_rows
+        if n < 2 and not self._given:
+            raise ValueError(
+                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+            )
         M = wanted or min(max(math.ceil(math.sqrt(n) * math.log(n)), FEWEST_POINTS), MOST_POINTS[place])
         few = self._drawn(source, M)
         assert few.Y is not None
         rows_single = few.X.dtype == namespace(few.X).float32
         # Labels less one in their middle: squares of a large offset would take the digits of what varies.
         labels = np.sort(to_numpy(few.Y).astype(np.float64), axis=0)
-        self._guess = float(self.center) * labels[len(labels) // 2]
+        self._guess: np.ndarray = float(self.center) * labels[len(labels) // 2]
         self.one_target_, self._n_labels = one_target, int(few.Y.shape[1])
         U = np.unique(to_numpy(few.X).astype(np.float64), axis=0)  # copies of a row add nothing to the span
         scaling = Scaling.of(U, None) if self.standardize else None
@@ -280,9 +285,13 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
             raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
         self._kappa_sq = kappa_sq if kappa_sq > 0 else 1.0
         map_ = KernelMap(self.kernel_, Z, scaling)
-        self._machine, self.precision_ = chosen_machine(
-            map_, device, self.precision, rows_single, self._asked(n), self._kappa_sq
-        )
+        found = chosen_machine(map_, device, self.precision, rows_single, self._asked, self._kappa_sq)
+        self._machine: Machine = found[0]
+        self.precision_: str = found[1]
+
+    def _give_guess_back(self, sums: Sums) -> None:
+        """Sums so far become those of the labels as they are, where ``center`` was True until now."""
+        self._sums, self._guess = sums.moved(self._guess), np.zeros(self._n_labels)
 
     def _with_labels(self, kernel: Kernel, source: Any, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
         """The kernel with its length scales chosen by some of the rows and their labels."""
@@ -304,27 +313,12 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         """Whether λ is one number, and nothing is to be chosen."""
         return not isinstance(self.lam, str) and np.ndim(self.lam) == 0
 
-    def _asked(self, n: int) -> Floats | None:
+    @property
+    def _asked(self) -> Floats | None:
         """The λ that the user has named; None leaves them to the rows."""
-        if self._given:
-            return np.atleast_1d(positive_numbers("lam", self.lam))
-        if n < 2:
-            raise ValueError(
-                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
-            )
         if not isinstance(self.lam, str):
             return np.atleast_1d(positive_numbers("lam", self.lam))
         return None if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
-
-    def _lams(self, n: int, least: float) -> Floats:
-        asked = self._asked(n)
-        return default_grid(self._kappa_sq, least) if asked is None else asked
-
-    def _least(self, n: int) -> float:
-        """The smallest λ that the Gram matrix of n rows will be good for, by a look at kernel values at the points."""
-        if self.precision_ == "fixed":
-            return fixed.LEAST
-        return from_gram.smallest(self._kappa_sq, self._machine.spread(self._kappa_sq), self._machine.rounding(n))
 
     def _from_gram(self, sums: Sums, lams: Floats) -> Solved | None:
         """Of the default grid what rows allow, and None if that is nothing; of λ that were named all or None."""
@@ -337,10 +331,10 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
                 self.jitter_ = span.jitter
                 found = from_gram.solve(span, mean, place(machine.means), self._n_labels, bool(self.center), kept)
         all_of_them = found is not None and len(found.lam) == len(lams)
-        return found if all_of_them or self._asked(sums.n_rows) is None else None
+        return found if all_of_them or self._asked is None else None
 
     def _too_small(self, lams: Floats) -> str:
-        named = "λ of the grid" if self._asked(2) is None else f"lam={np.min(lams):.1e}"
+        named = "λ of the grid" if self._asked is None else f"lam={np.min(lams):.1e}"
         return f"{named} is too small for a Gram matrix of these rows, which rounds more than usual: take a larger lam"
 
     def _by_rounds(self, sums: Sums, lams: Floats, chunks: Chunks, probes: int, columns: int) -> Solved:

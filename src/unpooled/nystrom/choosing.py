@@ -10,6 +10,7 @@ from ..bases.maps import KernelMap
 from ..filters import Floats
 from ..kernels.stationary import Stationary
 from . import fixed, fused
+from .from_gram import smallest
 from .machine import Machine, OnCores
 from .on_torch import OnTorch
 
@@ -55,6 +56,13 @@ def default_grid(kappa_sq: float, least: float) -> Floats:
     """Three λ a decade from 0.3κ² to where a Gram matrix ends, or single precision."""
     decades = (-0.5, np.log10(max(least / kappa_sq, SINGLE_FLOOR)))
     return np.asarray(kappa_sq * np.logspace(*decades, 1 + int(np.ceil(3 * (decades[0] - decades[1])))))
+
+
+def lams_for(machine: Machine, precision: str, kappa_sq: float, n: int, asked: Floats | None) -> tuple[Floats, float]:
+    """λ that are asked for or the default grid, and the smallest that a Gram matrix of n rows should be good for."""
+    least = smallest(kappa_sq, machine.spread(kappa_sq), machine.rounding(n))
+    least = fixed.LEAST if precision == "fixed" else least
+    return (default_grid(kappa_sq, least) if asked is None else asked), least
 
 
 def route(solver: str, machine: Machine, lams: Floats, least: float, n: int, n_columns: int) -> str:

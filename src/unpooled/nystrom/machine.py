@@ -78,10 +78,18 @@ class Machine(ABC):
         values = self.values_at_points()
         return namespace(values).mean(values, axis=0)
 
+    @cached_property
+    def _varying(self) -> float:
+        """The root mean square of r - m at the points; squares of large values stay numbers."""
+        left = self.values_at_points() - self.means
+        xp = namespace(left)
+        size = float(xp.max(xp.abs(left))) or 1.0
+        left = left / size
+        return size * math.sqrt(float(xp.mean(left * left)))
+
     def spread(self, kappa_sq: float) -> float:
         """About (1/(nM)) Σ_i |r(x_i) - m|²/κ⁴, by the points."""
-        left = (self.values_at_points() - self.means) / kappa_sq
-        return float(namespace(left).mean(left * left))
+        return (self._varying / kappa_sq) ** 2
 
     def rounding(self, n: int) -> float:
         """δ: by which share of its trace the Gram matrix of n rows is off."""

@@ -15,6 +15,7 @@ from ..messages import shown
 from .machine import LOOKED_AT, Machine, Placed
 from .span import Span
 
+ALONE = {False: 512, True: 1 << 14}  # rows summed by themselves, on a CPU and on a GPU: fewer would leave that idle
 PANELS = 8  # of columns into which the triangle of a Gram matrix is cut: 9/16 of all products are computed
 
 
@@ -111,7 +112,7 @@ class OnTorch(Machine):
             phi = span.whitened(self._values(rows.X[block]).T).T
             if rows.weights is not None:
                 phi = phi * rows.weights[block, None].sqrt()
-            _add_products(total, phi, self._summed_alone)
+            _add_products(total, phi, ALONE[self.on_gpu])
         return self.gram(total).div_(rows.mass)
 
     def add_gram(self, rows: Placed, V: Array, so_far: Array | None) -> tuple[Array, Array]:
@@ -122,17 +123,13 @@ class OnTorch(Machine):
             cross.addmm_(K.T, V[block])
             if rows.weights is not None:
                 K *= rows.weights[block, None].sqrt()
-            _add_products(total, K, self._summed_alone)
+            _add_products(total, K, ALONE[self.on_gpu])
         return cross, total
 
     def gram(self, so_far: Array) -> Array:
         so_far.tril_()  # what panels left above the diagonal; only what is below is ever added to
         so_far += so_far.tril(-1).T
         return so_far
-
-    @property
-    def _summed_alone(self) -> int:
-        return 1 << 14 if self.on_gpu else 512
 
     def for_lapack(self, values: Array) -> Array:
         return values if self.on_gpu else to_numpy(values)

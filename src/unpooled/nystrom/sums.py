@@ -33,6 +33,13 @@ class Sums:
         r, ry, gram = (None if part is None else place(part) / self.weight for part in (self.r, self.ry, self.gram))
         return Sums(self.n_rows, 1.0, self.y / self.weight, self.yy / self.weight, r, ry, gram)
 
+    def moved(self, by: np.ndarray) -> Sums:
+        """Of labels to which numbers are added, one for each label of the user."""
+        by = np.append(by, np.zeros(len(self.y) - len(by)))
+        y, yy = self.y + by * self.weight, self.yy + by * (2.0 * self.y + by * self.weight)
+        added = namespace(self.ry).asarray(by, dtype=self.ry.dtype, device=self.ry.device)
+        return replace(self, y=y, yy=yy, ry=self.ry + self.r[:, None] * added[None, :])
+
     def __add__(self, other: Sums) -> Sums:
         """Of the rows of both; neither is changed."""
         return Sums(
