@@ -1,7 +1,7 @@
 """A study on real data, and its report: PM2.5 at twelve stations in Beijing, each of which sends sums and no rows.
 
-``python benchmarks/report_beijing.py`` writes build/report_beijing/report.html, and ``python tests/browser.py`` with
-that page and a folder takes the pictures of it that people look at.
+``python benchmarks/report_beijing.py`` writes build/report_beijing/report.html, and ``python tests/reports/browser.py``
+with that page and a folder takes the pictures of it that people look at.
 
 Air of one hour is much like that of the hour before, so rows are not split at random: of every ten weeks one is for
 testing, and one is public, without its labels.

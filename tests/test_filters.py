@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-import reference
+from tests import reference
 from unpooled.filters import (
     CutOff,
     Filter,
