@@ -22,7 +22,7 @@ import numpy as np
 import unpooled as up
 from floor import rates
 from measure import forget_peak, machine, measured, resident
-from unpooled.messages import duration, size
+from unpooled._base.text import duration, size
 
 D, NOISE, LAM, TEST = 10, 0.1, 1e-6, 10_000
 

@@ -32,8 +32,8 @@ import unpooled as up
 from federation_network import Network
 from measure import machine
 from unpooled.federation import FlowerEngine, StudyRecord
-from unpooled.federation.certificates import write_network, write_node_key
-from unpooled.federation.keys import Identity
+from unpooled.federation.secure.keys import Identity
+from unpooled.federation.wire.certificates import write_network, write_node_key
 
 SITES = ["north", "east", "south", "west"]
 HIT = "west"
@@ -310,7 +310,7 @@ def watch_server(network: Network) -> None:
 WATCHED = """\
 {kept}
 import time
-from unpooled.federation.flower import GridTransport
+from unpooled.federation.wire.flower import GridTransport
 
 exchange = GridTransport.exchange
 

@@ -7,7 +7,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from unpooled.federation import Message, Site, node
+from unpooled.federation import Message, Site
+from unpooled.federation.wire import node
 
 answer = Site.answer
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 import unpooled as up
 from unpooled.federation import StudyError, StudyRecord
-from unpooled.federation.commands import QUIET
-from unpooled.federation.new_folder import NewStudy
+from unpooled.federation.study.new_study import NewStudy
+from unpooled.federation.wire.commands import QUIET
 
 BIN = Path(sys.executable).parent
 D = 5

@@ -17,7 +17,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from measure import machine
-from unpooled.resources.rates import Rates, measure, measure_on
+from unpooled.planning.needs import Rates, measure, measure_on
 
 UNITS = {
     "gemm": ("matrix product, float64", 1e9, "GFLOP/s"),

@@ -41,9 +41,9 @@ from rich.table import Table
 import unpooled as up
 from measure import machine
 from real_data import Study, study, with_sites
-from unpooled.estimators.summary import means_of
+from unpooled._solvers.span.moments import solve, system
+from unpooled.estimators.summary_private import means_of
 from unpooled.filters import Tikhonov
-from unpooled.solvers.moments import solve, system
 
 METHODS = (
     "local",

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 import unpooled as up
 from measure import machine, measured
-from unpooled.bases.points import at_most
+from unpooled.bases.empirical import at_most
 
 D, LENGTH_SCALE, NOISE, LAM = 10, 3.0, 0.1, 1e-6
 

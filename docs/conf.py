@@ -33,7 +33,7 @@ exclude_patterns = ["_extensions", "_static/*.py", "gallery"]
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # a function among the settings, which no cache can keep
 nitpicky = True
-nitpick_ignore = [("py:class", "unpooled.chain.ChainError")]  # the name of LogError at home
+nitpick_ignore = [("py:class", "unpooled._base.chain.ChainError")]  # the name of LogError at home
 smartquotes = False  # "loo" is a value
 
 # Markdown is read as on a code host: anchors of headings, $formulas$, bare tables.
@@ -49,7 +49,7 @@ autosummary_generate = True
 autosummary_filename_map = {
     "unpooled.Plan": "unpooled.Plan_class",
     "unpooled.Report": "unpooled.Report_class",
-    "unpooled.site.Refused": "unpooled.site.Refused_class",
+    "unpooled.site.Refused": "unpooled.gate.Refused_class",
     "unpooled.auditing.Audit": "unpooled.auditing.Audit_class",
     "unpooled.privacy.Gaussian": "unpooled.privacy.Gaussian_class",
 }

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from unpooled import losses
-from unpooled.arrays import to_numpy
+from unpooled._base.arrays import to_numpy
 from unpooled.losses import Correntropy, Huber, Squared, as_loss
 
 quick = settings(max_examples=40, deadline=None)

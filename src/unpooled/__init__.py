@@ -1,39 +1,41 @@
 """Kernel regression for data that cannot be pooled.
 
-The public surface is what this file lists; everything else may move.
+The public surface is what this file lists; everything else may move. A name is loaded when it is first asked for, so
+that ``import unpooled`` costs next to nothing and a fit never waits for drawing, reports or networks.
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("unpooled")
-except PackageNotFoundError:  # run from a source tree that was not installed
-    __version__ = "0+unknown"
+from ._base.version import __version__
 
-from . import auditing, bases, blocks, datasets, engines, filters, kernels, losses, privacy, site, theory
-from .auditing import audit
-from .engines import BlockError
-from .estimators import (
-    AveragedRegressor,
-    CorrentropyRegressor,
-    LESSRegressor,
-    NystromRegressor,
-    PrivateRegressor,
-    PrivateSGDRegressor,
-    SpectralRegressor,
-    SummaryRegressor,
-)
-from .estimators.descent_path import DescentPath
-from .files import FileError
-from .length_scales import choose_length_scales
-from .models import load, save
-from .path import Path
-from .planning import Plan, plan
-from .predictors import BasisPredictor, KernelExpansion
-from .resources.plan import ResourcePlan
-from .summaries import Candidates, Scores, Summary
+if TYPE_CHECKING:
+    from . import auditing, bases, datasets, engines, federation, filters, kernels, losses, privacy, theory
+    from . import data as blocks
+    from . import gate as site
+    from ._base.engine import BlockError
+    from ._base.files import FileError
+    from ._solvers.predictors import BasisPredictor, KernelExpansion
+    from .auditing.audit import audit
+    from .estimators import (
+        AveragedRegressor,
+        CorrentropyRegressor,
+        LESSRegressor,
+        NystromRegressor,
+        PrivateRegressor,
+        PrivateSGDRegressor,
+        SpectralRegressor,
+        SummaryRegressor,
+    )
+    from .estimators.length_scales import choose_length_scales
+    from .estimators.paths import DescentPath, Path
+    from .models import load, save
+    from .planning.plan import ResourcePlan
+    from .planning.private import Plan, plan
+    from .reports import plots as plot
+    from .reports.writing import Report, report
+    from .summaries import Candidates, Scores, Summary
+
 
 __all__ = [
     "AveragedRegressor",
@@ -78,21 +80,48 @@ __all__ = [
     "theory",
 ]
 
-# Drawing, reports and networks are not needed to fit or to predict: they are loaded when they are asked for.
-_LATER = {
-    "federation": ("federation", ""),
-    "plot": ("plot", ""),
-    "report": ("reports.writing", "report"),
-    "Report": ("reports.writing", "Report"),
+# The room of every public name; a room that is public itself stands for itself.
+_HOMES = {
+    "BlockError": "_base.engine",
+    "FileError": "_base.files",
+    "BasisPredictor": "_solvers.predictors",
+    "KernelExpansion": "_solvers.predictors",
+    "audit": "auditing",
+    "AveragedRegressor": "estimators",
+    "CorrentropyRegressor": "estimators",
+    "LESSRegressor": "estimators",
+    "NystromRegressor": "estimators",
+    "PrivateRegressor": "estimators",
+    "PrivateSGDRegressor": "estimators",
+    "SpectralRegressor": "estimators",
+    "SummaryRegressor": "estimators",
+    "choose_length_scales": "estimators.length_scales",
+    "DescentPath": "estimators.paths",
+    "Path": "estimators.paths",
+    "load": "models",
+    "save": "models",
+    "ResourcePlan": "planning.plan",
+    "Plan": "planning.private",
+    "plan": "planning.private",
+    "Report": "reports.writing",
+    "report": "reports.writing",
+    "Candidates": "summaries",
+    "Scores": "summaries",
+    "Summary": "summaries",
 }
+_ROOMS = {name: name for name in __all__ if name not in _HOMES and name != "__version__"}
+_ROOMS |= {"blocks": "data", "plot": "reports.plots", "site": "gate"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name in _HOMES:
+        found = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _ROOMS:
+        found = import_module(f".{_ROOMS[name]}", __name__)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, inner = _LATER[name]
-    found = import_module(f".{module}", __name__)
-    return getattr(found, inner) if inner else found
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

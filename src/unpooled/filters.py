@@ -17,14 +17,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .messages import shown
+from ._base.arrays import Floats
+from ._base.text import shown
 
 __all__ = ["CutOff", "Filter", "IteratedTikhonov", "Landweber", "NuMethod", "Tikhonov", "as_filter"]
-
-Floats = NDArray[np.float64]
 
 MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .arrays import Array, is_foreign, namespace
-from .messages import shown
+from ._base.arrays import Array, is_foreign, namespace
+from ._base.text import shown
 
 __all__ = ["Correntropy", "Huber", "Loss", "Squared", "as_loss"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-
-from . import files
+from ._base import files
+from ._base.savable import Savable, digest_of, parts_of
+from ._base.text import shown
 from .estimators import (
     AveragedRegressor,
     CorrentropyRegressor,
@@ -18,13 +18,8 @@ from .estimators import (
     SummaryRegressor,
 )
 from .estimators.basis_average import BasisAverage
-from .messages import shown
 
-
-class Savable(Protocol):
-    """A fitted model that knows its header and arrays."""
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
+__all__ = ["Savable", "digest_of", "load", "save"]
 
 
 _CLASSES: dict[str, Any] = {
@@ -54,21 +49,8 @@ def save(model: Savable, path: files.PathLike) -> None:
     model : a fitted estimator of this package
     path : the file to write; it appears whole or not at all
     """
-    header, arrays = _parts(model, "saved")
+    header, arrays = parts_of(model, "saved")
     files.write(path, "model", header, arrays)
-
-
-def digest_of(model: Savable) -> str:
-    """SHA-256 over a fitted model: what a summary of its residuals names it by. A file keeps it."""
-    return files.digest(*_parts(model, "named"))
-
-
-def _parts(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    name = type(model).__name__
-    if _CLASSES.get(name) is not type(model):
-        raise ValueError(f"{name} is not a model that can be {done}: use one of {', '.join(_CLASSES)}")
-    header, arrays = model._to_parts()
-    return {"class": name, **header}, arrays
 
 
 def load(path: files.PathLike) -> Any:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from sklearn.gaussian_process import kernels as gp
 
-from unpooled import KernelExpansion, threads
-from unpooled.arrays import (
+from unpooled import KernelExpansion
+from unpooled._base import threads
+from unpooled._base.arrays import (
     add_to_diagonal,
     clip_,
     eps,

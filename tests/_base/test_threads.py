@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from unpooled import SpectralRegressor, threads
+from unpooled import SpectralRegressor
+from unpooled._base import threads
 from unpooled.kernels import Gaussian
 
 

@@ -19,7 +19,7 @@ from unpooled.auditing.audit import _makers
 from unpooled.auditing.estimate import attainable
 from unpooled.auditing.of_summaries import furthest, public_basis
 from unpooled.privacy import Private, epsilon_of, mu_for
-from unpooled.summaries.private import asked
+from unpooled.privacy.release import asked
 
 FALSE_ALARM = 1e-8
 CALLS = 30

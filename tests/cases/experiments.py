@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from unpooled.experiments import running
-from unpooled.experiments.experiment import Experiment
-from unpooled.experiments.outcome import FAILS, HOLDS, Curve, Outcome, Panel, Table, Verdict
+from unpooled.reproduce import experiment as running
+from unpooled.reproduce.experiment import Experiment
+from unpooled.reproduce.outcome import FAILS, HOLDS, Curve, Outcome, Panel, Table, Verdict
 
 OUTCOME = Outcome(
     (Table("A table", ("x", "y"), ((1, 0.5), (20_000, None))),),

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 import unpooled as up
 from unpooled.federation import Identity, InProcess, Lost, Message, Site, SiteConfig, Study
+from unpooled.gate import POLICY_NAME
 from unpooled.privacy import Ledger
-from unpooled.site import POLICY_NAME
 
 NAMES = ("east", "north", "south", "west")
 

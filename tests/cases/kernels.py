@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import kernels as gp
 
 from tests import reference
-from unpooled.kernels import (
-    FromFunction,
-    Gaussian,
-    Laplacian,
-    Linear,
-    Matern,
-    Pairwise,
-    Polynomial,
-    as_kernel,
-)
+from unpooled.kernels import FromFunction, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial, as_kernel
 
 
 def named(value):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import unpooled as up
-from unpooled.blocks.arrays import ArraySource
-from unpooled.blocks.base import Rows
+from unpooled._base.rows import ArraySource, Rows
 from unpooled.engines import as_engine
-from unpooled.private_rounds.answers import answer
-from unpooled.private_rounds.frame import public_frame
-from unpooled.private_rounds.questions import noise_for
+from unpooled.privacy.rounds.answers import answer
+from unpooled.privacy.rounds.frame import public_frame
+from unpooled.privacy.rounds.questions import noise_for
 
 ENGINE = as_engine(None)
 

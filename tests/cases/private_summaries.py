@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import unpooled as up
-from unpooled.sources import open_labeled
-from unpooled.summaries.private import asked
+from unpooled.data.sources import open_labeled
+from unpooled.privacy.release import asked
 
 FALSE_ALARM = 1e-8  # of one statistical test: all of them together stay below 1e-6
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import unpooled as up
-from unpooled.federation.new_folder import NewStudy
+from unpooled.federation.study.new_study import NewStudy
 
 COLUMNS = ("a", "b")
 

@@ -21,10 +21,10 @@ from tests.cases.study_folder import change, made
 from unpooled.cli import codes, federation
 from unpooled.cli.out import Out
 from unpooled.federation import Identity, InProcess, Lost, Site, Status, StudyError, run_study
-from unpooled.federation.keys import public_bytes
-from unpooled.federation.node import Network
-from unpooled.federation.status import save_status
-from unpooled.federation.study_file import read_study
+from unpooled.federation.secure.keys import public_bytes
+from unpooled.federation.study.status import save_status
+from unpooled.federation.study.study import read_study
+from unpooled.federation.wire.node import Network
 
 SITES = ("--site", "a,b", "--site", "c", "--target", "y")
 
@@ -137,7 +137,7 @@ def test_what_is_asked_is_shown_and_a_person_says_yes(asking, monkeypatch):
     result = call("federation", "approve", place)
     assert "ridge regression on the pooled rows" in result.stdout
     assert "nobody is here to be asked" in result.stdout
-    monkeypatch.setattr("unpooled.cli.federation.somebody_is_there", lambda: True)
+    monkeypatch.setattr("unpooled.cli.leaving.somebody_is_there", lambda: True)
     assert "approved by Ada" in call("federation", "approve", place, "--by", "Ada", answer="y\n").stdout
     assert go(0.0).outcome == "complete"
     found = answer_of("federation", "status", folder)

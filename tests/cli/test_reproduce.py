@@ -7,10 +7,11 @@ import pytest
 
 from tests.cases.cli import answer_of, call, said
 from tests.cases.experiments import OUTCOME, spoil, toy
-from unpooled import experiments
+from unpooled import reproduce as experiments
 from unpooled.cli import codes
-from unpooled.experiments import page, running
-from unpooled.experiments.outcome import FAILS, HOLDS, Verdict
+from unpooled.reproduce import experiment as running
+from unpooled.reproduce import page
+from unpooled.reproduce.outcome import FAILS, HOLDS, Verdict
 
 
 @pytest.fixture

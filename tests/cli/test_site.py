@@ -9,7 +9,7 @@ import pytest
 
 from tests.cases.cli import COLUMNS, answer_of, call, said, table_of, write
 from unpooled.cli import leaving
-from unpooled.site import Log
+from unpooled.gate import Log
 
 
 @pytest.fixture

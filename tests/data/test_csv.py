@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from unpooled.blocks import Csv, csv
-from unpooled.blocks.base import concatenate
-from unpooled.blocks.csv import CsvSource
-from unpooled.blocks.parquet import Parquet, ParquetSource
+from unpooled._base.rows import concatenate
+from unpooled.data import Csv, csv
+from unpooled.data.csv import CsvSource
+from unpooled.data.parquet import Parquet, ParquetSource
 
 
 def table(n=400):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.cli import COLUMNS, call, table_of, write
-from unpooled import tables
+from unpooled.data import tables
 
 CELLS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=6),

@@ -21,7 +21,7 @@ from unpooled.cli import app
 from unpooled.demo import page
 from unpooled.demo.playing import Played, _methods, _opened
 from unpooled.demo.study import HOSPITALS, TARGET, studies
-from unpooled.site import Log
+from unpooled.gate import Log
 
 NAMES = {
     "own": "each hospital its own",

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unpooled as up
+from unpooled._base.engine import Tree
+from unpooled._base.threads import allowed_threads
 from unpooled.engines import Processes, Threads, as_engine
-from unpooled.engines.base import Tree
-from unpooled.threads import allowed_threads
 
 KERNEL = up.kernels.Gaussian(0.5)
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 
 import unpooled as up
-from unpooled.averaging import rounds
+from unpooled._solvers.averaging import gathering as rounds
 from unpooled.estimators import locals as local_learners
 
 da = pytest.importorskip("dask.array")

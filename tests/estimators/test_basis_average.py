@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import unpooled as up
-from unpooled import files
+from unpooled._base import files
 from unpooled.estimators.basis_average import BasisAverage
 
 

@@ -18,15 +18,14 @@ from sklearn.base import clone
 import unpooled as up
 from tests.cases.private_rounds import answered, basis_of, exact, frame_of, source_of
 from tests.estimators.private_checks import without_noise
-from unpooled.cli.words import of_model
-from unpooled.estimators.private_basis import widened
+from unpooled.cli.inspect import of_model
 from unpooled.estimators.private_plan import telling_features
 from unpooled.estimators.private_rows import described
+from unpooled.estimators.public_rows import widened
 from unpooled.kernels import Gaussian, Matern, Polynomial
-from unpooled.private_rounds.answers import answer
-from unpooled.private_rounds.asking import Custodian, held
-from unpooled.private_rounds.learner import Budget, learn
-from unpooled.private_rounds.questions import Counts, Residuals
+from unpooled.privacy.rounds.answers import Custodian, answer, held
+from unpooled.privacy.rounds.learner import Budget, learn
+from unpooled.privacy.rounds.questions import Counts, Residuals
 
 MUCH = 1e10  # an ε at which noise is nothing
 PUBLIC = 150

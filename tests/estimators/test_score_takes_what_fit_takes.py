@@ -12,8 +12,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 import unpooled as up
-from unpooled.blocks import csv
-from unpooled.estimators import scoring
+from unpooled.data import csv
+from unpooled.estimators import span as scoring
 
 KERNEL = up.kernels.Gaussian(1.0)
 SCORED = {

@@ -25,10 +25,9 @@ import unpooled as up
 from tests.cases.federation import NAMES, Consortium, nth
 from tests.models.fuzz_files import damaged, forged
 from unpooled.federation import Message, StudyError, run_study
-from unpooled.federation.fixed_point import FixedPoint, total
-from unpooled.federation.folder import StudyFolder
-from unpooled.federation.record import RECORD
-from unpooled.federation.statistics import Sums
+from unpooled.federation.secure.fixed_point import FixedPoint, total
+from unpooled.federation.site.statistics import Sums
+from unpooled.federation.study.folder import RECORD, StudyFolder
 
 FRESH = 50  # studies after which sites with empty logs take over
 HASH = 32  # bytes in front of a message

@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 
-from unpooled.federation.keys import Identity
-from unpooled.federation.masks import unmasked
-from unpooled.federation.secure_sum import Member
-from unpooled.federation.single_use import Attempt
+from unpooled.federation.secure.keys import Identity
+from unpooled.federation.secure.masks import Member, unmasked
+from unpooled.federation.secure.single_use import Attempt
 
 _numbers = itertools.count()
 

@@ -11,11 +11,11 @@ import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.cli import app
 from unpooled.federation import ConfigError, Message, RequestError, Site, SiteConfig, StudyError, run_study
-from unpooled.federation.asked import question
-from unpooled.federation.message import as_array
-from unpooled.federation.statistics import Sums
-from unpooled.site.gate import content_of
-from unpooled.summaries.accumulate import Functions
+from unpooled.federation.site.questions import question
+from unpooled.federation.site.statistics import Sums
+from unpooled.federation.wire.transport import as_array
+from unpooled.gate.gate import content_of
+from unpooled.summaries.passes import Functions
 
 both = pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
 

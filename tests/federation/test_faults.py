@@ -10,14 +10,13 @@ import pytest
 
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, damaged, lost, nth, rewritten
-from unpooled import files
+from unpooled._base import files
 from unpooled.federation import Lost, Message, StudyError, StudyRecord, run_study, status_of
-from unpooled.federation.drawer import Drawer
-from unpooled.federation.keys import Identity
-from unpooled.federation.message import as_array
-from unpooled.federation.single_use import Attempt, Offer, SingleUseKeys
-from unpooled.federation.statistics import Sums
-from unpooled.summaries.accumulate import Functions
+from unpooled.federation.secure.keys import Identity
+from unpooled.federation.secure.single_use import Attempt, Drawer, Offer, SingleUseKeys
+from unpooled.federation.site.statistics import Sums
+from unpooled.federation.wire.transport import as_array
+from unpooled.summaries.passes import Functions
 
 both = pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unpooled.federation.fixed_point import FixedPoint, across, add, subtract, total
+from unpooled.federation.secure.fixed_point import FixedPoint, across, add, subtract, total
 from unpooled.summaries.compensated import Sum
 
 BITS = st.integers(40, 120)

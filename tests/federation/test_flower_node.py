@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from tests.cases.processes import Marked, free_ports
-from unpooled.federation import flower
+from unpooled.federation.wire import flower
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a node forks")
 
@@ -21,7 +21,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a node forks")
 SERVING = """
     import os, socket, subprocess, sys, time
     from pathlib import Path
-    from unpooled.federation import node
+    from unpooled.federation.wire import node
 
     folder = Path(sys.argv[1])
     calls = socket.socket(socket.AF_UNIX)
@@ -68,7 +68,7 @@ def test_every_call_is_answered_by_a_fork_of_the_site_and_all_end_with_the_node(
 
 @needs_fork
 def test_nothing_is_on_the_path_of_the_node_but_the_two_commands_it_needs(tmp_path):
-    from unpooled.federation.node import _write_commands
+    from unpooled.federation.wire.node import _write_commands
 
     _write_commands(tmp_path / "bin", "nowhere", flower.CLIENT_COMMAND, flower.EXEC_COMMAND)
     runnable = [path.name for path in (tmp_path / "bin").iterdir() if os.access(path, os.X_OK)]

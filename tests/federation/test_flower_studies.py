@@ -14,10 +14,11 @@ from flwr.proto.message_pb2 import Message as Proto
 import unpooled as up
 from tests.cases.study_folder import change, made, pooled, twin
 from tests.federation.grid import LOST, InProcessGrid
-from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, StudyError, StudyRecord, flower, status_of
-from unpooled.federation.flower import GridTransport, client_app, server_app
-from unpooled.federation.relay import Relay, relayed
-from unpooled.federation.study_file import read_study
+from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, StudyError, StudyRecord, status_of
+from unpooled.federation.study.study import read_study
+from unpooled.federation.wire import flower
+from unpooled.federation.wire.flower import GridTransport, client_app, server_app
+from unpooled.federation.wire.relay import Relay, relayed
 
 GRID = 2.0**-40
 

@@ -13,10 +13,9 @@ from flwr.app import Message as Parcel
 from flwr.clientapp import ClientApp
 
 from tests.federation.grid import LOST, InProcessGrid
-from unpooled.federation import flower
-from unpooled.federation.flower import GridTransport, _packed, _unpacked
-from unpooled.federation.message import Message
-from unpooled.federation.transport import Failure
+from unpooled.federation.wire import flower
+from unpooled.federation.wire.flower import GridTransport, _packed, _unpacked
+from unpooled.federation.wire.transport import Failure, Message
 
 
 def echoing(late=(), broken=(), foreign=()):

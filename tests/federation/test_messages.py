@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as arrays
 
 import unpooled as up
 from tests.cases.federation import Consortium
-from unpooled import files
+from unpooled._base import files
 from unpooled.federation import Failure, Message, MessageError, StudyError, run_study
-from unpooled.federation.transport import receive
+from unpooled.federation.wire.transport import receive
 
 MUTATIONS = int(os.environ.get("UNPOOLED_FUZZ", "100"))  # 1000 and more by hand
 

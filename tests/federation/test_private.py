@@ -9,7 +9,7 @@ import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.federation import StudyError, StudyPrivacy, run_study
 from unpooled.privacy import Ledger, epsilon_of, mu_for
-from unpooled.summaries.summary import unpacked
+from unpooled.summaries.contents import unpacked
 
 pytest.importorskip("opendp")
 

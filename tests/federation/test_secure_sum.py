@@ -18,10 +18,10 @@ from tests.federation.secure_cases import (
     some,
     vectors,
 )
-from unpooled.federation import masks
-from unpooled.federation.fixed_point import FixedPoint, total
-from unpooled.federation.keys import NotTrusted
-from unpooled.federation.masks import Members, unmasked
+from unpooled.federation.secure import masks
+from unpooled.federation.secure.fixed_point import FixedPoint, total
+from unpooled.federation.secure.keys import NotTrusted
+from unpooled.federation.secure.masks import Members, unmasked
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.federation.secure_cases import attempt, consortium, names_of, opened, sent, some, vectors
-from unpooled.federation.fixed_point import subtract, total
-from unpooled.federation.keys import NotTrusted
-from unpooled.federation.masks import unmasked
+from unpooled.federation.secure.fixed_point import subtract, total
+from unpooled.federation.secure.keys import NotTrusted
+from unpooled.federation.secure.masks import unmasked
 
 
 @pytest.fixture(scope="module")

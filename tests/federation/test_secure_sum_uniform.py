@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from tests.federation.secure_cases import attempt, consortium, names_of, offers_of, opened, sent
-from unpooled.federation import masks
-from unpooled.federation.fixed_point import FixedPoint, add, subtract
-from unpooled.federation.masks import Members
+from unpooled.federation.secure import masks
+from unpooled.federation.secure.fixed_point import FixedPoint, add, subtract
+from unpooled.federation.secure.masks import Members
 
 SIZE = 20_000
 FALSE_ALARMS = 1e-9

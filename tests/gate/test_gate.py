@@ -9,9 +9,9 @@ import pytest
 
 import unpooled as up
 from tests.gate.test_policy import FINE, release
-from unpooled.site import Gate, Log, LogError, Policy, Refused, facts, label_share
-from unpooled.site.gate import content_of
-from unpooled.sources import open_labeled
+from unpooled.data.sources import open_labeled
+from unpooled.gate import Gate, Log, LogError, Policy, Refused, facts, label_share
+from unpooled.gate.gate import content_of
 
 
 @pytest.fixture

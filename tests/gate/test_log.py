@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.gate.test_policy import FINE, release
-from unpooled import chain
-from unpooled.site import Log, LogError, left, refused
+from unpooled._base import chain
+from unpooled.gate import Log, LogError, left, refused
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from unpooled.site import POLICY_NAME, LabelShare, Policy, PolicyError, Release, find_policy, label_share
+from unpooled.gate import POLICY_NAME, LabelShare, Policy, PolicyError, Release, find_policy, label_share
 
 FINE = Release(
     kind="summary",

@@ -32,7 +32,8 @@ from tests.cases.kernels import (
     named,
     points,
 )
-from unpooled import kernels, threads
+from unpooled import kernels
+from unpooled._base import threads
 from unpooled.kernels import (
     Brownian,
     FromFunction,

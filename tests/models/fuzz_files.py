@@ -28,9 +28,9 @@ from unittest import mock
 import numpy as np
 
 import unpooled as up
-from unpooled import files
-from unpooled.cli.words import of_candidates, of_model, of_scores
-from unpooled.summaries.summary import loss_of
+from unpooled._base import files
+from unpooled.cli.inspect import of_candidates, of_model, of_scores
+from unpooled.summaries.contents import loss_of
 
 SLOW = 5  # seconds for a file of a few kilobytes
 

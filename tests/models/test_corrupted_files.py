@@ -4,8 +4,8 @@ import pytest
 
 import unpooled as up
 from tests.models.fuzz_files import run, specimens
-from unpooled import files
-from unpooled.files import FileError
+from unpooled._base import files
+from unpooled._base.files import FileError
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,8 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import KFold
 
-from unpooled import FileError, SpectralRegressor, files, load, save
+from unpooled import FileError, SpectralRegressor, load, save
+from unpooled._base import files
 from unpooled.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Polynomial
 

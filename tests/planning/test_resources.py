@@ -17,15 +17,17 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.cli import answer_of, call, said, table_of, write
-from unpooled import selection
-from unpooled.blocks.parquet import RowGroup
+from unpooled._base import memory
+from unpooled._linalg import cholesky
+from unpooled._solvers.nystrom import choosing as nystrom_choosing
+from unpooled._solvers.nystrom import choosing as room
+from unpooled._solvers.spectral import criteria as selection
+from unpooled.data.parquet import RowGroup
 from unpooled.estimators import nystrom
-from unpooled.nystrom import choosing as nystrom_choosing
-from unpooled.nystrom import room
-from unpooled.resources import choosing, memory, needs, rates
-from unpooled.resources.rates import Rates
-from unpooled.resources.table import Table
-from unpooled.solvers import cholesky
+from unpooled.planning import choosing, needs
+from unpooled.planning import needs as rates
+from unpooled.planning.needs import Rates
+from unpooled.planning.table import Table
 
 RATES = Rates(cores=2, gemm=160e9, gemm_single=320e9, syrk=150e9, exp=2e9, exp_single=4e9, bandwidth=20e9)
 SIZES = st.integers(2, 10**8)
@@ -114,7 +116,7 @@ def test_a_time_that_nothing_keeps_to_gets_the_quickest():
 
 PROGRAM = """
 import json, math, os, sys, numpy as np, unpooled as up
-from unpooled.resources.rates import Rates
+from unpooled.planning.needs import Rates
 
 def held(what):
     return next(1024.0 * float(line.split()[1]) for line in open('/proc/self/status') if line.startswith(what))

@@ -155,7 +155,7 @@ def test_a_budget_that_is_none_is_refused(value):
 
 
 def test_a_delta_above_one_in_n_is_warned_of():
-    from unpooled.privacy.checks import budget
+    from unpooled._base.checks import budget
 
     assert budget(1.0, 1e-6, n_rows=1000) == (1.0, 1e-6)
     with pytest.warns(UserWarning, match="delta = 0.01 is above 1/n = 0.001"):

@@ -5,7 +5,7 @@ import multiprocessing
 
 import pytest
 
-from unpooled.chain import ChainError
+from unpooled._base.chain import ChainError
 from unpooled.privacy import Approximate, Gaussian, Guarantee, Ledger, LedgerError, Overspend, composition, mu_for
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -143,7 +143,7 @@ def test_a_ledger_is_made_once(ledger, tmp_path):
 
 
 def test_another_chained_file_is_no_ledger(tmp_path):
-    from unpooled.site import Log
+    from unpooled.gate import Log
 
     log = Log(tmp_path / "unpooled.log")
     log.append({"what": "left"})

@@ -203,7 +203,7 @@ def replayed(name, data, monkeypatch, capfd, caplog, path, seed):
     """Everything that a fit says and leaves behind, where answers are replayed."""
     replay = Replay(seed)
     monkeypatch.setattr(noise.GridGaussian, "add", lambda self, values: replay(self, values))
-    monkeypatch.setattr("unpooled.estimators.private_sgd.drawn", lambda n, steps: np.arange(steps) % n)
+    monkeypatch.setattr("unpooled._solvers.descent.sgd.drawn", lambda n, steps: np.arange(steps) % n)
     capfd.readouterr()
     caplog.clear()
     with warnings.catch_warnings(record=True) as heard, caplog.at_level(logging.DEBUG):
@@ -247,7 +247,7 @@ def test_all_else_follows_from_the_noised_answers(name, seed, monkeypatch, capfd
 
 def test_the_replay_would_show_a_side_door(monkeypatch, capfd, caplog, tmp_path):
     """Planted: the mean of the labels, in the place where the learner believes them to lie."""
-    from unpooled.private_rounds import learner
+    from unpooled.privacy.rounds import learner
 
     original, mean = learner.learn, 0.0
 
@@ -256,7 +256,7 @@ def test_the_replay_would_show_a_side_door(monkeypatch, capfd, caplog, tmp_path)
         found.coef[0] += mean
         return found
 
-    monkeypatch.setattr("unpooled.estimators.private.learn", leaking)
+    monkeypatch.setattr("unpooled.privacy.rounds.learner.learn", leaking)
     found = []
     for data in (records(1), records(2)):
         mean = float(np.mean(data[1]))

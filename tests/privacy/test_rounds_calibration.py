@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases.private_rounds import basis_of, exact, frame_of, source_of
-from unpooled.private_rounds import calibrating
-from unpooled.private_rounds.asking import held
-from unpooled.private_rounds.residual_law import ResidualLaw
+from unpooled.privacy.rounds import learner as calibrating
+from unpooled.privacy.rounds.answers import held
+from unpooled.privacy.rounds.belief import ResidualLaw
 
 FRAME = frame_of(basis_of(n_features=15))
 X = np.random.default_rng(4).uniform(-1, 1, size=(800, 2))

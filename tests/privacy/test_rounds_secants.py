@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from unpooled.private_rounds import secants
-from unpooled.private_rounds.secants import solved
-from unpooled.quiet import quietly
+from unpooled._base.quiet import quietly
+from unpooled.privacy.rounds import secants
+from unpooled.privacy.rounds.secants import solved
 
 
 def rounds(seed, T=4, M=5, size=0.3):

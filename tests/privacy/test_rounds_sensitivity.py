@@ -17,10 +17,10 @@ from numpy.testing import assert_array_equal
 from tests.cases.private_rounds import answered, basis_of, frame_of
 from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Correntropy, Huber
-from unpooled.privacy.summaries import ROUNDING
-from unpooled.private_rounds.answers import part
-from unpooled.private_rounds.questions import Calibration, Counts, Losses, Marginals, Residuals, noise_for
-from unpooled.summaries.accumulate import Mapped
+from unpooled.privacy.rounds.answers import part
+from unpooled.privacy.rounds.questions import Calibration, Counts, Losses, Marginals, Residuals, noise_for
+from unpooled.privacy.sensitivity import ROUNDING
+from unpooled.summaries.passes import Mapped
 
 EXACT = 1 + 1e-9
 BASIS = basis_of()
@@ -189,7 +189,7 @@ def test_labels_beyond_the_bound_count_as_at_the_bound():
 
 
 def test_a_block_without_rows_adds_nothing():
-    from unpooled.blocks.base import Block
+    from unpooled._base.rows import Block
 
     found = part(Block("none", [], []), QUESTIONS["huber"], FRAME, FEATURES, np.inf)
     assert not np.any(found.high)

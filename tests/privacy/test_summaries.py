@@ -13,7 +13,7 @@ import unpooled as up
 from tests.cases.private_summaries import FALSE_ALARM, Untouchable, basis, before_noise, rows
 from unpooled.losses import Correntropy, Huber, Squared
 from unpooled.privacy import Ledger, Overspend, Private
-from unpooled.summaries.private import Bounded
+from unpooled.privacy.release import Bounded
 
 pytest.importorskip("opendp")
 B = basis()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import unpooled as up
 from tests.cases.private_summaries import FALSE_ALARM, basis, rows
-from unpooled.files import FileError
+from unpooled._base.files import FileError
 from unpooled.losses import Huber
 from unpooled.privacy import Noised, Private
 

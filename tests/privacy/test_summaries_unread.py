@@ -7,9 +7,9 @@ import pytest
 
 import unpooled as up
 from tests.cases.private_summaries import Unread, basis, rows
+from unpooled._base.quiet import quietly
 from unpooled.losses import Huber
 from unpooled.privacy import Ledger, Private
-from unpooled.quiet import quietly
 
 pytest.importorskip("opendp")
 pd = pytest.importorskip("pandas")
@@ -47,7 +47,7 @@ def test_nothing_is_said_of_a_record(name):
 
 
 def test_nor_on_the_threads_of_an_engine(monkeypatch):
-    monkeypatch.setattr("unpooled.summaries.accumulate.STRETCH", 1)  # several parts, of few rows
+    monkeypatch.setattr("unpooled.summaries.passes.STRETCH", 1)  # several parts, of few rows
     before = list(warnings.filters)
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
@@ -81,7 +81,7 @@ def test_what_was_set_is_set_again():
 
 
 def test_threads_round_and_warn_as_their_caller_says(monkeypatch):
-    monkeypatch.setattr("unpooled.threads.allowed_threads", lambda: 2)
+    monkeypatch.setattr("unpooled._base.threads.allowed_threads", lambda: 2)
     found = []
     with np.errstate(over="raise", under="ignore"):
         up.threads.for_each(lambda _: found.append(np.geterr()), [slice(0, 1), slice(1, 2)])
@@ -130,7 +130,7 @@ def test_nor_is_one_by_the_schema_of_a_parquet_file(columns, labels, sentence, t
         raise AssertionError("the data were looked at")
 
     FRAME[columns].to_parquet(tmp_path / "rows.parquet")
-    monkeypatch.setattr("unpooled.blocks.parquet.RowGroup._rows", read)
+    monkeypatch.setattr("unpooled.data.parquet.RowGroup._rows", read)
     ledger = Ledger.create(tmp_path / "a.ledger", 1.0, 1e-6, "a")
     with pytest.raises(ValueError, match=sentence):
         up.Summary.of(NAMED, tmp_path / "rows.parquet", labels, privacy=Private(0.5, 1e-6, 2.0, ledger=ledger))

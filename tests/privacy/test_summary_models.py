@@ -5,10 +5,10 @@ import pytest
 
 import unpooled as up
 from tests.cases.private_summaries import basis, rows
-from unpooled.files import FileError
+from unpooled._base.files import FileError
+from unpooled._solvers.span import noisy_moments
 from unpooled.losses import Huber
 from unpooled.privacy import Private
-from unpooled.solvers import noisy_moments
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.filterwarnings(

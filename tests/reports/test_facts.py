@@ -13,12 +13,13 @@ from scipy.special import ndtri
 
 import unpooled as up
 from tests.cases.reports import basis, models, rows, summaries
-from unpooled.reports.facts.dependence import background_of, curves_of, grid_of
-from unpooled.reports.facts.errors import LEVELS, Labelled, binned, by_site, coverage, errors_of, slope_of
-from unpooled.reports.facts.sites import error_at, labels_of, leave_one_out, opened
-from unpooled.reports.facts.spectrum import spectrum_of
-from unpooled.reports.facts.tuning import family_of, tuning_of
-from unpooled.reports.numbers import number
+from unpooled._base.text import number
+from unpooled.estimators.choices import tuning_of
+from unpooled.reports.errors import LEVELS, Labelled, binned, by_site, coverage, errors_of, slope_of
+from unpooled.reports.family import family_of
+from unpooled.reports.fit import spectrum_of
+from unpooled.reports.inputs import background_of, curves_of, grid_of
+from unpooled.reports.site_facts import error_at, labels_of, leave_one_out, opened
 from unpooled.reports.svg import Axis
 
 ORDERS = pytest.mark.parametrize(("kind", "order"), [("second order", 2), ("first order", 1)])

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import unpooled as up
 from tests.cases.reports import basis, models, rows, summaries
-from unpooled.reports.facts.sites import leave_one_out, opened
+from unpooled.reports.site_facts import leave_one_out, opened
 
 
 @pytest.mark.parametrize("kind", ["spectral", "second order", "first order", "less", "correntropy", "averaged"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.reports import BAD, NAMES, Page, basis, models, page, rows, summaries
-from unpooled.reports.facts import about
+from unpooled.reports import overview as about
 from unpooled.reports.parts import embedded
 
 KINDS = list(models())

@@ -9,8 +9,7 @@ import sklearn
 
 import unpooled as up
 from tests.cases.reports import BAD, Page, basis, models, rows, summaries
-from unpooled.notebooks import told
-from unpooled.reports.facts import about
+from unpooled.reports import overview as about
 
 
 @pytest.mark.parametrize("kind", list(models()))
@@ -128,7 +127,7 @@ def test_names_are_escaped_wherever_they_show():
     y.name = BAD[0]
     shared = up.bases.EmpiricalFeatures(n_features=5).fit(X)
     one = up.Summary.of(shared, X, y)
-    for html in (one._repr_html_(), told(shared)):
+    for html in (one._repr_html_(), shared._below_picture()):
         page = Page(html)
         assert page.all("script") == page.all("img") == []
         assert BAD[0] in page.words

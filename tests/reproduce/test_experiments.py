@@ -6,10 +6,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from unpooled.experiments import EXPERIMENTS, PAPERS, running
-from unpooled.experiments.claims import centring_constant, less_ridge, private_noise, spectral_rates
-from unpooled.experiments.drawing import drawn, labels_of, words_for
-from unpooled.experiments.outcome import FAILS, HOLDS, UNDECIDED
+from unpooled.reproduce import EXPERIMENTS, PAPERS
+from unpooled.reproduce import experiment as running
+from unpooled.reproduce.claims import centring_constant, less_ridge, private_noise, spectral_rates
+from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED
+from unpooled.reproduce.page import drawn, labels_of, words_for
 
 STATUSES = {HOLDS, FAILS, UNDECIDED}
 TINY = {  # what is smaller than in the quick protocols

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from unpooled.experiments.inference import (
+from unpooled.reproduce.inference import (
     Estimate,
     above,
     below,
@@ -19,7 +19,7 @@ from unpooled.experiments.inference import (
     together,
     typical_ratio,
 )
-from unpooled.experiments.outcome import FAILS, HOLDS, UNDECIDED, Verdict
+from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED, Verdict
 
 SIZES = [64, 128, 256, 512, 1024]
 LAWS = {

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import unpooled as up
-from unpooled.experiments.claims import minimum_error_entropy as mee
-from unpooled.experiments.problems import EDGE, PROBLEMS, grid
+from unpooled.reproduce.claims import correntropy_robust as mee
+from unpooled.reproduce.problems import EDGE, PROBLEMS, grid
 
 FEW = 12  # eigenfunctions that are looked at
 NAMES = list(PROBLEMS)

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from tests.cases.experiments import OUTCOME, results_of, spoil, toy
-from unpooled import threads
-from unpooled.experiments import EXPERIMENTS, experiment, running
-from unpooled.files import FileError
+from unpooled._base import threads
+from unpooled._base.files import FileError
+from unpooled.reproduce import EXPERIMENTS, experiment
+from unpooled.reproduce import experiment as running
 
 
 def test_a_second_run_reads_what_the_first_has_written(tmp_path):
@@ -60,8 +61,8 @@ def test_a_run_that_was_stopped_goes_on_where_it_stopped(tmp_path):
 KILLED = """
 import sys, time
 from pathlib import Path
-from unpooled.experiments import Outcome, running
-from unpooled.experiments.experiment import Experiment
+from unpooled.reproduce import Outcome, experiment as running
+from unpooled.reproduce.experiment import Experiment
 
 def run(protocol, advance):
     if protocol["blocks"] and sys.argv[2] == "first":
@@ -93,7 +94,7 @@ def test_a_process_that_was_killed_leaves_what_was_done_and_nothing_half_done(tm
 
 def test_a_result_is_named_by_the_code_of_the_experiment_and_of_all_it_judges_with(tmp_path, monkeypatch):
     code = experiment._modules(EXPERIMENTS["000-unlabeled"].run.__module__)
-    here = "unpooled.experiments"
+    here = "unpooled.reproduce"
     assert {
         f"{here}.{name}" for name in ("claims.less_unlabeled", "claims.less_ridge", "problems", "inference")
     } <= set(code)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
 from unpooled.bases import EmpiricalFeatures
-from unpooled.blocks import Csv, Parquet
+from unpooled.data import Csv, Parquet
 from unpooled.kernels import Gaussian, Matern
 from unpooled.losses import Correntropy, Huber, Squared
 from unpooled.summaries import merge

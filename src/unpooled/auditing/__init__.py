@@ -1,10 +1,9 @@
 """Auditing privacy: many runs on neighbouring data sets, and what they prove of ε (docs/privacy/audit.md)."""
 
-from .audit import audit
+from .audit import SHIPPED, audit
 from .estimate import CONFIDENCE, LowerBound, lower_bound
 from .faults import FAULTS
 from .mechanism import Mechanism
-from .mechanisms import SHIPPED
 from .neighbours import Neighbours, worst_neighbours
 from .table import Audit, Audited
 

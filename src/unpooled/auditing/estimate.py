@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from ..privacy.checks import positive, probability
+from .._base.checks import positive, probability
 from ..privacy.gaussian import epsilon_of
 
 CONFIDENCE = 1.0 - 1e-7  # of each bound: a mechanism that keeps its promise is accused once in 10⁷ audits at most

@@ -8,17 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from .._solvers.descent.sgd import drawn, one_by_one
 from ..bases import Basis, RandomFeatures
 from ..kernels import Gaussian
 from ..privacy import Private, mu_for, noise, sgd
-from ..solvers.sgd import drawn, one_by_one
+from ..privacy.release import asked
 from ..summaries import Summary
-from ..summaries.private import asked
-from .batches import DELTA, EPSILON, QUICK_RUNS, RUNS, with_noise
-from .mechanism import Mechanism
+from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, with_noise
 from .neighbours import Rows
-from .of_noise import half_the_noise
-from .of_summaries import LABEL_BOUND, sums, weighted
+from .of_summaries import LABEL_BOUND, half_the_noise, sums, weighted
 
 PUBLIC = np.linspace(-2.0, 2.0, 50)[:, None]
 

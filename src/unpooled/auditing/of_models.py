@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._solvers.descent.sgd import drawn, one_by_one, within
 from ..bases import CosineFeatures, RandomFeatures
 from ..estimators import PrivateRegressor, PrivateSGDRegressor
 from ..estimators.private_rows import described
 from ..estimators.private_sgd_plan import paper_plan, tight_plan
 from ..kernels import Gaussian
-from ..solvers.sgd import drawn, one_by_one, within
-from .batches import DELTA, EPSILON, FEW_RUNS_EPSILON, QUICK_RUNS, RUNS, with_noise
-from .mechanism import Mechanism
+from .mechanism import DELTA, EPSILON, FEW_RUNS_EPSILON, QUICK_RUNS, RUNS, Mechanism, with_noise
 from .neighbours import Rows, worst_neighbours
 
 PUBLIC = np.linspace(-2.0, 2.0, 50)[:, None]

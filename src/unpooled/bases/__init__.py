@@ -2,30 +2,9 @@
 
 from __future__ import annotations
 
-from .. import files
-from ..messages import shown
-from .base import Basis, find
+from .base import Basis
 from .empirical import EmpiricalFeatures
+from .files import find, load
 from .random import CosineFeatures, RandomFeatures
 
 __all__ = ["Basis", "CosineFeatures", "EmpiricalFeatures", "RandomFeatures", "find", "load"]
-
-_CLASSES = {cls.__name__: cls for cls in (CosineFeatures, EmpiricalFeatures, RandomFeatures)}
-
-
-def load(path: files.PathLike) -> Basis:
-    """The basis in a file that :meth:`Basis.save` wrote; a damaged or foreign file is an error that says so.
-
-    Parameters
-    ----------
-    path : the file
-    """
-    header, arrays = files.read(path, "basis")
-    cls = _CLASSES.get(str(header.get("class")))
-    if cls is None:
-        raise files.FileError(f"{path} holds a basis {shown(header.get('class'))}, which this version does not know")
-    try:
-        basis: Basis = cls._from_content(header, arrays)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        raise files.FileError(f"{path} does not hold a complete basis: {error}") from None
-    return basis

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import weakref
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .. import files, threads
-from ..arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
-from ..inputs import check_X
-from ..notebooks import InNotebooks
+from .._base import files, html, threads
+from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
+from .._base.checks import check_X
+from .._base.notebooks import InNotebooks
 from .maps import RowMap, finite, from_parts
 
 # Rows are mapped in blocks of one shape, the last one filled up: matrix products then round each row alike, whatever
@@ -55,7 +54,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self
         """
-        from ..inputs import check_weights
+        from .._base.checks import check_weights
 
         self.__dict__.pop("feature_names_in_", None)
         U = check_X(self, U, reset=True)
@@ -204,6 +203,9 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.n_public_ = int(n_public)
         self._kappa_sq = float(kappa_sq)
 
+    def _below_picture(self) -> str:
+        return html.bullets(self.describe().splitlines()) if hasattr(self, "map_") else ""
+
     def _remember(self) -> None:
         """What follows from the content: the digest, and whether single precision will do."""
         header, arrays = self._content()
@@ -257,25 +259,3 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 # Fitted bases that somebody in this process still holds, by what they are: a summary that was read from a file finds
 # its basis again without being told. Equal digests are equal functions, so it does not matter which one is found.
 _alive: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDictionary()
-
-
-def find(digest: str, folders: list[Path]) -> Basis | None:
-    """The basis of that digest: one alive in this process, or one of the .basis files in the folders.
-
-    Parameters
-    ----------
-    digest : of the basis
-    folders : where .basis files are looked for, in this order
-    """
-    from . import load
-
-    if (basis := _alive.get(digest)) is not None:
-        return basis
-    for path in [path for folder in folders for path in sorted(folder.glob("*.basis"))]:
-        try:
-            found = load(path)
-        except (files.FileError, OSError):
-            continue
-        if found.digest == digest:
-            return found
-    return None

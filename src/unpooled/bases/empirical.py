@@ -1,4 +1,7 @@
-"""EmpiricalFeatures: the eigenfunctions of the public sample's integral operator (paper 000, section 2)."""
+"""EmpiricalFeatures: the eigenfunctions of the public sample's integral operator (paper 000, section 2).
+
+The points whose kernel functions span the features, where a public sample has too many rows.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from .. import threads
-from ..arrays import Array, to_numpy
+from .._base import threads
+from .._base.arrays import Array, to_numpy
+from .._base.checks import check_count, check_size
+from .._linalg.operator import NotPositiveDefinite
 from ..kernels import Precomputed, as_kernel
-from ..messages import shown
-from ..solvers.decomposition import NotPositiveDefinite
 from .base import Basis
-from .maps import KernelMap
-from .points import at_most
-from .scaling import Scaling
+from .maps import KernelMap, Scaling
 
 
 class EmpiricalFeatures(Basis):
@@ -114,15 +115,16 @@ def _covariance(
     return C, mean
 
 
-def check_size(n_features: Any, *, auto: bool) -> int | None:
-    """A positive whole number, or None for "auto"."""
-    if auto and isinstance(n_features, str) and n_features == "auto":
-        return None
-    return check_count("n_features", n_features, " or 'auto'" if auto else "")
+def at_most(n: int, Z: np.ndarray, random_state: Any) -> np.ndarray:
+    """The different rows where they are few enough, else n of them drawn at random.
 
-
-def check_count(name: str, value: Any, other: str = "") -> int:
-    """A positive whole number."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number{other}, got {shown(value)}")
-    return int(value)
+    Centres of k-means were tried in their place: with 300 points on seven data sets an error of 0.93 to 1.01 times that
+    of random rows, but with 1000 points and 400,000 rows of low noise 1.02 to 1.05 times. Rows it is: theory is theirs.
+    """
+    if len(Z) <= n:
+        return Z
+    _, first = np.unique(Z, axis=0, return_index=True)
+    first = np.sort(first)
+    if len(first) > n:
+        first = np.sort(np.random.default_rng(random_state).choice(first, n, replace=False))
+    return Z[first]

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from .. import threads
-from ..arrays import Array, to_numpy
+from .._base import threads
+from .._base.arrays import Array, to_numpy
+from .._base.checks import check_size
+from .._base.text import shown
 from ..kernels import Kernel, as_kernel, sample_frequencies
-from ..messages import shown
 from .base import Basis
-from .empirical import check_size
-from .maps import CosineMap, WaveMap
-from .scaling import Scaling
+from .maps import CosineMap, Scaling, WaveMap
 
 
 class RandomFeatures(Basis):

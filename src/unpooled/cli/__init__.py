@@ -5,7 +5,6 @@ from importlib import import_module
 from .app import app
 
 for _name in (
-    "demo",
     "data",
     "basis",
     "summarize",
@@ -23,6 +22,6 @@ for _name in (
     "audit",
     "reproduce",
 ):
-    import_module(f".{'about' if _name == 'demo' else _name}", __name__)  # which adds its commands to the app
+    import_module(f".{_name}", __name__)  # which adds its commands to the app
 
 __all__ = ["app"]

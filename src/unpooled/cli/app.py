@@ -1,4 +1,7 @@
-"""The app, and how a function becomes one of its commands."""
+"""The app, and how a function becomes one of its commands.
+
+``unpooled demo`` and ``unpooled version``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from .._base.version import __version__
 from .codes import STOPPED, UNEXPECTED, WORDS, told
 from .out import Out
 
@@ -83,3 +88,24 @@ def guarded(out: Out, debug: bool) -> Iterator[None]:
             reasons = getattr(error, "reasons", None)
             out.fail(sentence, code, **({} if reasons is None else {"reasons": reasons}))
             raise typer.Exit(code) from None
+
+
+@command(app)
+def demo(
+    out: Out,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the report; made if it does not exist.")] = Path(
+        "demo"
+    ),
+) -> dict[str, Any]:
+    """Compare methods on bundled real data: a table here, a page to open in OUT."""
+    from ..demo import run
+
+    rows = run(folder, out.err) if out.as_json else run(folder)
+    return {"folder": folder, "rows": rows}
+
+
+@command(app)
+def version(out: Out) -> dict[str, Any]:
+    """Print the version."""
+    out.say(__version__)
+    return {"version": __version__}

@@ -28,7 +28,7 @@ def audit(
     """
     from ..auditing import FAULTS, SHIPPED
     from ..auditing import audit as run
-    from ..privacy.extra import opendp
+    from ..privacy.noise import opendp
 
     unknown = [one for one in name or [] if one not in SHIPPED | FAULTS]
     if unknown:

@@ -10,15 +10,17 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from .. import kernels, tables
+from .. import kernels
+from .._base.rows import concatenate
+from .._base.text import size
 from ..bases import EmpiricalFeatures, RandomFeatures
-from ..blocks.base import concatenate
-from ..sources import open_unlabeled
+from ..data import tables
+from ..data.sources import open_unlabeled
 from .app import app, command
 from .codes import DATA, USAGE, Problem
 from .nearby import check_output
 from .options import Data, Output, choice, count_or, names, number_or
-from .out import Out, size
+from .out import Out
 
 KERNELS = {"gaussian": kernels.Gaussian, "laplacian": kernels.Laplacian, "matern": kernels.Matern}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._base.files import FileError
 from ..engines import BlockError
 from ..federation import StudyError
-from ..files import FileError
+from ..gate import LogError, PolicyError, Refused
 from ..privacy import Overspend
-from ..site import LogError, PolicyError, Refused
 
 UNEXPECTED, USAGE, DATA, FILE, REFUSED, LOG, AUDIT, STUDY, STOPPED = 1, 2, 3, 4, 5, 6, 7, 8, 130
 

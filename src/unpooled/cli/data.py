@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from .. import tables
+from .._base.text import size
+from ..data import tables
 from ..datasets import BUNDLED, Dataset, SiteDataset
 from .app import app, command
 from .codes import USAGE, Problem
 from .nearby import check_new, check_output, check_table
 from .options import Overwrite, choice
-from .out import Out, size
+from .out import Out
 
 
 @command(app)

@@ -16,16 +16,17 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from .._base.text import size
 from ..federation import Identity, Request, Site, Status, StudyError, StudyRecord, status_of
-from ..federation.certificates import write_node_key
-from ..federation.config import CONFIG_NAME
-from ..federation.new_folder import NewStudy
-from ..federation.study_file import RESULTS, STUDY_NAME
+from ..federation.site.config import CONFIG_NAME
+from ..federation.study.new_study import NewStudy
+from ..federation.study.study import RESULTS, STUDY_NAME
+from ..federation.wire.certificates import write_node_key
 from .app import app, command
 from .codes import STUDY, USAGE, Problem
 from .leaving import somebody_is_there
 from .options import Target, names
-from .out import Out, size
+from .out import Out
 
 group = typer.Typer(help="A live study: a server, sites that decide for themselves, sums.", no_args_is_help=True)
 app.add_typer(group, name="federation")
@@ -74,7 +75,7 @@ def key(out: Out, folder: SiteFolder) -> dict[str, Any]:
 @command(group)
 def site(out: Out, folder: SiteFolder) -> dict[str, Any]:
     """Be a site: start its node, and answer with the code that is installed here, until stopped."""
-    from ..federation import node
+    from ..federation.wire import node
 
     code = node.run(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
     if code > 0:

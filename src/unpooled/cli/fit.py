@@ -9,16 +9,18 @@ import numpy as np
 import typer
 
 from .. import models
+from .._base import savable
+from .._base.text import size
 from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..summaries import Summary
-from .adding import added
 from .app import app, command
 from .codes import FILE, USAGE, Problem
+from .inspect import of_floor
+from .merge import added
 from .nearby import basis_for, check_output, model_for
 from .options import BasisFile, Output, choice, number_or
-from .out import Out, size
-from .words import of_floor
+from .out import Out
 
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 STEPS = ("plain", "conjugate")
@@ -117,7 +119,7 @@ def _report(out: Out, model: Any, total: Summary, output: Path, candidates: Path
     first = model.n_rounds_ == 1
     result: dict[str, Any] = {
         "model": output,
-        "digest": models.digest_of(model),
+        "digest": savable.digest_of(model),
         "basis": model.basis_digest_,
         "targets": list(model.targets_),
         "n_rows": total.n_rows,

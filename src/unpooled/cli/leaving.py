@@ -1,4 +1,7 @@
-"""What summarize and validate share: show what is about to leave, and put it through the site's gate."""
+"""What summarize and validate share: show what is about to leave, and put it through the site's gate.
+
+What ``unpooled summarize`` does where noise is asked for: check, charge, read, add noise; in that order.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,16 @@ from typing import Any
 
 import typer
 
-from ..site import Gate, Log, Policy, Refused, Release, find_policy
-from ..site.gate import content_of
-from ..site.log import LOG_NAME
-from .out import Out, size
+from .._base.text import size
+from ..bases import Basis
+from ..gate import Gate, Log, Policy, Refused, Release, facts, find_policy
+from ..gate.gate import content_of
+from ..gate.log import LOG_NAME
+from ..privacy import Private, Reservation
+from ..privacy.release import asked
+from ..summaries import Summary
+from .codes import REFUSED, USAGE, Problem
+from .out import Out
 
 
 def gate_for(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
@@ -80,3 +89,50 @@ def _asking(out: Out, yes: bool) -> Callable[[Release], bool] | None:
     if not somebody_is_there():
         return None
     return lambda _: typer.confirm("Let it leave?", default=False, err=out.as_json)
+
+
+def asked_for(
+    epsilon: float | None,
+    delta: float | None,
+    label_bound: float | None,
+    ledger: Path | None,
+    parties: int,
+    missing: int,
+    weight: str | None,
+) -> Private | None:
+    """The options as what is asked for; None where no noise is."""
+    if epsilon is None or delta is None:
+        given = {"--label-bound": label_bound, "--ledger": ledger, "--epsilon": epsilon, "--delta": delta}
+        given |= {"--parties": parties if parties > 1 else None, "--missing": missing or None}
+        for option, value in given.items():
+            if value is not None:
+                raise Problem(f"{option} asks for noise, which needs --epsilon and --delta both", USAGE)
+        return None
+    if weight is not None:
+        raise Problem("--weight counts as repeated rows, and noise hides one row: leave one of the two out", USAGE)
+    try:
+        return Private(epsilon, delta, label_bound, ledger=ledger, parties=parties, missing=missing)
+    except ValueError as error:
+        raise Problem(str(error), USAGE) from None
+
+
+def summarized(
+    out: Out, policy: Policy, basis: Basis, rows: Any, y: Any, order: int, model: Any, loss: Any, privacy: Private
+) -> tuple[Summary, Reservation | None]:
+    """The private summary, and its charge; what can be refused without the rows is refused before anything is spent."""
+    if not isinstance(y, str):
+        raise Problem("a private summary is of one --target: make one for each, and pay for each", USAGE)
+    question = asked(basis, order, model, loss, None, privacy)
+    try:
+        facts.check_policy(policy, question)
+    except facts.NothingSpent as error:
+        raise Problem(str(error), REFUSED) from None
+    if privacy.ledger is None:
+        out.warn(
+            "without --ledger nobody keeps count of what is spent: two summaries of the same rows cost more than one"
+        )
+    summary, source, reservation = facts.spend(question, rows, y, lambda: out.working("reading"), verbose=1)
+    if not question.contents.residual:
+        outside = facts.clipped_labels(source, question.bounds.label_bound)
+        out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
+    return summary, reservation

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import bases, models, tables
+from .. import bases, models
+from .._base import savable
+from .._base.files import FileError
 from ..bases import Basis
-from ..files import FileError
+from ..data import tables
 from .codes import DATA, FILE, USAGE, Problem
 
 
@@ -34,7 +36,7 @@ def model_for(digest: str, given: Path | None, folders: Iterable[Path], what: st
     """The model of a digest, and its file."""
     if given is not None:
         model = models.load(given)
-        if (own := models.digest_of(model)) != digest:
+        if (own := savable.digest_of(model)) != digest:
             raise Problem(f"{what} is of the residuals of model {digest[:12]}, and {given} is model {own[:12]}", FILE)
         return model, given
     places = unique(folders)
@@ -43,7 +45,7 @@ def model_for(digest: str, given: Path | None, folders: Iterable[Path], what: st
             model = models.load(path)
         except (FileError, OSError):
             continue
-        if models.digest_of(model) == digest:
+        if savable.digest_of(model) == digest:
             return model, path
     raise Problem(
         f"the model {digest[:12]} whose residuals {what} is of was not found among the .model files in "

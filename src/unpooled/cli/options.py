@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..messages import shown
+from .._base.text import shown
 from .codes import USAGE, Problem
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]

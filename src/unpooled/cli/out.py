@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..messages import size
+from .._base.text import size
 
 __all__ = ["Out", "plain", "size"]
 

@@ -50,7 +50,7 @@ def plan(
         _refuse(label=label, inputs=inputs, dtype=dtype, features=features, memory=memory, time=time, device=device)
         return _private(out, number, public, epsilon, delta, label_bound, explained, sites, drop)
     _refuse("PUBLIC", epsilon=epsilon)
-    from ..planning import plan as planned
+    from ..planning.private import plan as planned
 
     of_fit: dict[str, Any] = {
         "lam": number_or("auto", "--lam", lam),
@@ -84,7 +84,7 @@ def _refuse(only_with: str = "rows that are fitted as they are, without PUBLIC",
 
 def _table(path: Path, label: list[str] | None, drop: list[str] | None) -> tuple[Any, Any]:
     """The table without dropped columns, and its labels by name."""
-    from .. import tables
+    from ..data import tables
     from .basis import input_columns
 
     found = tables.columns(tables.table(path))
@@ -108,8 +108,8 @@ def _private(
     drop: list[str] | None,
 ) -> dict[str, Any]:
     from .. import bases
-    from ..planning import EPSILONS
-    from ..planning import plan as planned
+    from ..planning.private import EPSILONS
+    from ..planning.private import plan as planned
     from .basis import public_table
 
     known = public.suffix == ".basis"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..site import POLICY_NAME, Policy
+from ..gate import POLICY_NAME, Policy
 from .app import app, command
 from .options import Overwrite
 from .out import Out

@@ -9,14 +9,16 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from .. import models, tables
+from .. import models
+from .._base.text import size
+from ..data import tables
 from ..engines.progress import Progress
-from ..estimators.scoring import values_by_name
+from ..estimators.span import values_by_name
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem
 from .nearby import check_output, check_table
 from .options import Data, Output, names
-from .out import Out, size
+from .out import Out
 
 
 @command(app)
@@ -86,8 +88,8 @@ def _with_predictions(beside: Any, values: np.ndarray, names: list[str]) -> Any:
 
 
 def _pieces(given: Any) -> int:
-    from ..blocks.csv import STRETCH, Csv
-    from ..blocks.parquet import ParquetSource
+    from ..data.csv import STRETCH, Csv
+    from ..data.parquet import ParquetSource
 
     if isinstance(given, Csv):
         return max(1, Path(given.path).stat().st_size // STRETCH + 1)

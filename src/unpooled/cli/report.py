@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from .. import bases, models, tables
+from .. import bases, models
+from .._base.text import size
+from ..data import tables
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem
 from .nearby import check_output
 from .options import BasisFile, Output
-from .out import Out, size
+from .out import Out
 
 
 @command(app)
@@ -38,9 +40,8 @@ def report(
 
     What needs data or summaries that are not given is said on the page, in its place.
     """
-    from ..reports.facts.sites import opened
-    from ..reports.gathering import Gathered
-    from ..reports.writing import written
+    from ..reports.site_facts import opened
+    from ..reports.writing import Gathered, written
 
     files = [*(summaries or []), *(more or [])]
     check_output(output, [model, *files, *(path for path in (data, basis) if path is not None)])
@@ -71,8 +72,8 @@ def report(
 
 def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]:
     """The position of the label, and the column that holds it."""
-    from ..reports.facts.about import targets_of
-    from ..reports.gathering import target_of
+    from ..reports.overview import targets_of
+    from ..reports.writing import target_of
 
     known = [str(name) for name in getattr(model, "targets_", ())]
     if known:
@@ -94,7 +95,7 @@ def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]
 
 def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str | None) -> Any:
     """Labels and predictions of a table, read a stretch at a time; of the inputs only a few rows stay."""
-    from ..reports.facts.errors import KEPT, Labelled
+    from ..reports.errors import KEPT, Labelled
 
     features = tables.columns_of(model)
     beside = [target] + ([site] if site is not None else [])

@@ -14,7 +14,7 @@ from .codes import USAGE, Problem
 from .out import Out
 
 if TYPE_CHECKING:
-    from ..experiments import Result
+    from ..reproduce import Result
 
 
 @command(app)
@@ -36,7 +36,7 @@ def reproduce(
     on where it stopped; a changed protocol is run again. A claim that does not hold is a result and no error: the
     exit code is 0.
     """
-    from ..experiments import EXPERIMENTS, chosen, page, run
+    from ..reproduce import EXPERIMENTS, chosen, page, run
 
     try:
         experiments = chosen(EXPERIMENTS, name or [])
@@ -61,7 +61,7 @@ def reproduce(
 
 
 def _show(out: Out, result: Result) -> None:
-    from ..experiments.page import said_of
+    from ..reproduce.page import said_of
 
     experiment = result.experiment
     out.say()

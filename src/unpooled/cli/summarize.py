@@ -7,16 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import bases, models, tables
+from .. import bases, models
 from ..bases import Basis
+from ..data import tables
+from ..data.sources import open_labeled
+from ..gate import facts
 from ..losses import as_loss
-from ..site import facts
-from ..sources import open_labeled
-from ..summaries.accumulate import of_source
-from ..summaries.summary import spec_of
+from ..summaries.contents import spec_of
+from ..summaries.summary import of_source
 from .app import app, command
 from .codes import FILE, USAGE, Problem
-from .leaving import gate_for, leave
+from .leaving import asked_for, gate_for, leave, summarized
 from .nearby import check_output
 from .options import (
     Data,
@@ -36,7 +37,6 @@ from .options import (
     names,
 )
 from .out import Out
-from .private import asked_for, summarized
 
 LOSSES = ("squared", "huber", "correntropy")
 
@@ -120,7 +120,7 @@ def _loss(name: str | None, scale: float | None, model: Any) -> Any:
     if name is None:
         if scale is not None:
             raise Problem("--scale belongs to --loss huber or --loss correntropy", USAGE)
-        from ..summaries.summary import loss_of
+        from ..summaries.contents import loss_of
 
         return loss_of(own)
     choice("--loss", name, LOSSES)

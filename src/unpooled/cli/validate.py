@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import tables
-from ..site import facts
-from ..sources import open_labeled
+from ..data import tables
+from ..data.sources import open_labeled
+from ..gate import facts
 from ..summaries import Candidates
 from ..summaries.candidates import scores_of_source
 from .app import app, command
 from .codes import FILE, USAGE, Problem
+from .inspect import of_scores
 from .leaving import gate_for, leave
 from .nearby import basis_for, check_output
 from .options import BasisFile, Data, LogFile, Output, PolicyFile, Target, Weight, Yes, names
 from .out import Out
-from .words import of_scores
 
 
 @command(app)

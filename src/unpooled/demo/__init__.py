@@ -9,9 +9,9 @@ from rich.console import Console
 
 from ..datasets import load_heart
 from .consortium import FEATURES_SECOND
+from .page import table
 from .playing import play
 from .study import HOSPITALS, N_STUDIES, studies
-from .table import table
 
 __all__ = ["run"]
 

@@ -1,9 +1,12 @@
-"""The consortium in the demo: a basis goes out, summaries come back, models are made of their sums. All of it files."""
+"""A hospital in the demo: patients who never leave its folder, a policy, a log, and answers to what it is asked.
+
+The consortium in the demo: a basis goes out, summaries come back, models are made of their sums. All of it files.
+"""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,49 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from .. import bases, models
+from ..data.sources import open_labeled
 from ..estimators import SummaryRegressor
+from ..gate import POLICY_NAME, Gate, Log, Policy, Refused, facts
+from ..gate.gate import content_of
 from ..summaries import Summary, merge
-from .hospital import Hospital
-from .study import Study
+from .study import TARGET, Study
+
+LOG_NAME = "unpooled-log.jsonl"
+
+
+@dataclass
+class Hospital:
+    """What happens behind its door: it reads a basis or a model, and writes a summary if its policy allows it."""
+
+    name: str
+    folder: Path
+    sent: list[Path] = field(default_factory=list)
+    refusals: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, name: str, folder: Path, patients: Any) -> Hospital:
+        """A folder with the patients and the policy that a site starts with."""
+        folder.mkdir(parents=True)
+        pq.write_table(patients, folder / "patients.parquet")
+        Policy.write_template(folder / POLICY_NAME)
+        return cls(name, folder)
+
+    def answer(self, basis_file: Path, called: str, order: int = 1, residuals_of: Path | None = None) -> Path | None:
+        """The summary of its patients as a file, or None where its policy says no; the log has it either way."""
+        basis = bases.load(basis_file)
+        model = None if residuals_of is None else models.load(residuals_of)
+        patients, path = self.folder / "patients.parquet", self.folder / f"{called}.summary"
+        summary = Summary.of(basis, patients, TARGET, order=order, residuals_of=model)
+        share = facts.label_share_of(basis, open_labeled(basis, patients, TARGET, None), model)
+        gate = Gate(Policy.read(self.folder / POLICY_NAME), Log(self.folder / LOG_NAME))
+        try:
+            gate.write(path, content_of(summary.save), facts.of_summary(summary, share))
+        except Refused as refused:
+            self.refusals[called] = refused.reasons
+            return None
+        self.sent.append(path)
+        return path
+
 
 FEATURES = 30  # of the basis for first-order messages
 FEATURES_SECOND = 15  # for second-order messages: what a policy of five patients a feature allows at the third largest

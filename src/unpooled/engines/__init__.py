@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..messages import shown
-from .base import BlockError, Engine
+from .._base.engine import BlockError, Engine
+from .._base.text import shown
 from .dask import Dask
 from .local import Processes, Threads
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from .base import BlockError, Combine, Engine, Function, Part, run_part
+from .._base.engine import BlockError, Combine, Engine, Function, Part, run_part
 from .progress import Progress
 
 

@@ -10,8 +10,8 @@ import joblib
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
-from .. import threads
-from .base import BlockError, Combine, Engine, Function, Part, Tree, blas_share, named, run_part
+from .._base import threads
+from .._base.engine import BlockError, Combine, Engine, Function, Part, Tree, blas_share, named, run_part
 from .progress import Progress
 
 

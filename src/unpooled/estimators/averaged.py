@@ -11,32 +11,31 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import theory
-from ..arrays import Array, eps, namespace, to_numpy
-from ..averaging import plan, rounds
-from ..averaging.compress import compress
-from ..averaging.gathering import Gathering
-from ..averaging.local import Fitted, Local
-from ..averaging.search import Search
-from ..blocks.base import Rows
-from ..blocks.partition import Deal, held_out
+from .._base.arrays import Array, eps, namespace, to_numpy
+from .._base.checks import check_X
+from .._base.engine import Engine
+from .._base.memory import free_memory
+from .._base.rows import Rows
+from .._base.text import shown
+from .._solvers.averaging import gathering, search
+from .._solvers.averaging.compress import compress
+from .._solvers.averaging.gathering import Gathering
+from .._solvers.averaging.local import Fitted, Local
+from .._solvers.averaging.partition import Deal, held_out
+from .._solvers.averaging.search import Search, plan
+from .._solvers.predictors import KernelExpansion, average
+from ..data.sources import Opened, is_stream, open_all, stream_rows
 from ..engines import as_engine
-from ..engines.base import Engine
-from ..inputs import check_X
-from ..messages import shown
-from ..notebooks import InNotebooks
-from ..predictors import KernelExpansion, average
-from ..resources.memory import free_memory
-from ..sources import Opened, is_stream, open_all, stream_rows
 from . import averaged_storage
+from .choices import ShowsChoices
 from .locals import Facts, prepare
-from .on_engine import OnEngine
-from .scoring import ScoresRows
+from .span import OnEngine, ScoresRows
 from .spectral import SpectralRegressor
 
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
-class AveragedRegressor(InNotebooks, ScoresRows, OnEngine):
+class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
     """A local learner on every block or site, and the average of what they learn.
 
         f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
@@ -272,7 +271,7 @@ class AveragedRegressor(InNotebooks, ScoresRows, OnEngine):
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
             )
         choosing = local.undecided or len(partitions) > 1
-        self.plan_ = plan.plan(
+        self.plan_ = plan(
             {m: p.largest for m, p in partitions.items()},
             min(int(self.max_validation), len(deal.alive) // 2) if choosing else 0,
             local,
@@ -301,9 +300,9 @@ class AveragedRegressor(InNotebooks, ScoresRows, OnEngine):
             self._warn_of_too_many(m, len(deal.alive), local, sample)
         partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
         fitted: list[Fitted] = engine.map_reduce(
-            rounds.fit,
+            gathering.fit,
             partition.blocks(source, opened.unlabeled),
-            rounds.join,
+            gathering.join,
             args=(local,),
             at_once=next(c.at_once for c in self.plan_ if c.n_blocks == m),
             label="fitting blocks",
@@ -313,7 +312,7 @@ class AveragedRegressor(InNotebooks, ScoresRows, OnEngine):
 
     def _sizes(self, n_rows: int) -> list[int]:
         if isinstance(self.n_blocks, str):
-            return plan.powers_of_two(n_rows)
+            return search.powers_of_two(n_rows)
         sizes = [int(m) for m in np.atleast_1d(self.n_blocks)]
         if max(sizes) > n_rows:
             raise ValueError(

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..averaging.compress import Compression
-from ..averaging.path import BlockPath
-from ..predictors import KernelExpansion
-from . import correntropy_storage, storage
+from .._solvers.averaging.compress import Compression
+from .._solvers.averaging.search import BlockPath
+from .._solvers.predictors import KernelExpansion
+from . import correntropy_storage, stored
+from . import stored as storage
 from .correntropy import CorrentropyRegressor
 from .spectral import SpectralRegressor
 
@@ -28,14 +29,14 @@ def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"local is a {type(model.local).__name__}, and unpooled saves its own models only: "
             "use a SpectralRegressor or a CorrentropyRegressor, or that library's own way of saving"
         )
-    header, arrays = storage.shared_parts(model)
+    header, arrays = stored.shared_parts(model)
     header["params"] = {name: _plain(getattr(model, name)) for name in _PLAIN} | {
         "local": _local_spec(model.local),
         "n_blocks": model.n_blocks if isinstance(model.n_blocks, str) else np.asarray(model.n_blocks).tolist(),
-        "lam": storage.numbers(model.lam),
-        "grid": storage.numbers(model.grid),
+        "lam": stored.numbers(model.lam),
+        "grid": stored.numbers(model.grid),
         "engine": model.engine if isinstance(model.engine, str) else None,
-        "random_state": storage.whole_or_none(model.random_state),
+        "random_state": stored.whole_or_none(model.random_state),
     }
     header |= {"n_blocks": model.n_blocks_, "blocks": model.blocks_}
     for name in ("lam_", "scale_", "n_iter_"):
@@ -57,7 +58,7 @@ def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) 
     """The model; a ValueError, KeyError or TypeError where the parts are not one."""
     params = dict(header["params"])
     model = cls(**params | {"local": _local(params["local"])})
-    storage.restore_shared(model, header, arrays)
+    stored.restore_shared(model, header, arrays)
     del model.solver_  # every block may have had another
     model.n_blocks_, model.blocks_ = int(header["n_blocks"]), list(header["blocks"])
     for name in ("lam_", "scale_", "n_iter_"):

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from .._base.checks import check_fitted
+from .._solvers.predictors import BasisPredictor
 from ..bases.base import Basis
 from ..bases.maps import finite
-from ..predictors import BasisPredictor
-from ..summaries.summary import is_digest
-from .span import SpanModel, check_fitted
+from ..summaries.contents import is_digest
+from .span import SpanModel
 from .stored import texts
 
 

@@ -12,22 +12,23 @@ from sklearn.model_selection import KFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .. import robust, threads
-from ..arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
-from ..inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
+from .._base import threads
+from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
+from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
+from .._base.text import shown
+from .._solvers.descent import robust
+from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
+from .._solvers.predictors import KernelExpansion
 from ..kernels import Precomputed, as_kernel
-from ..length_scales import resolved
 from ..losses import Loss, as_loss
-from ..messages import shown
-from ..notebooks import InNotebooks
-from ..predictors import KernelExpansion
-from ..solvers.descent import JUMP, Task, operator_of, out_of_fold, run
 from . import correntropy_storage
-from .descent_path import DescentPath
+from .choices import ShowsChoices
+from .length_scales import resolved
+from .paths import DescentPath
 from .spectral import _kappa_squared
 
 
-class CorrentropyRegressor(InNotebooks, RegressorMixin, BaseEstimator):
+class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
     """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
 
     With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,

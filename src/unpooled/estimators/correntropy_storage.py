@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..losses import Loss, as_loss, from_spec, to_spec
-from .descent_path import DescentPath
-from .storage import common_params, restore_shared, restored_params, shared_parts
+from .paths import DescentPath
+from .stored import common_params, restore_shared, restored_params, shared_parts
 
 _INFINITE = -1.0  # JSON has no infinity
 

@@ -8,24 +8,25 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .. import selection
+from .._base.arrays import Floats
+from .._base.checks import check_center, check_choice, check_fitted, positive_numbers
+from .._base.text import shown
+from .._solvers.span.residual_rounds import STEPS
+from .._solvers.spectral import criteria
 from ..bases import Basis, EmpiricalFeatures
+from ..data.sources import is_stream, open_labeled
 from ..engines import as_engine
-from ..filters import Floats, as_filter
+from ..filters import as_filter
 from ..losses import as_loss
-from ..messages import shown
-from ..solvers.residual_rounds import STEPS
-from ..sources import is_stream, open_labeled
-from ..summaries.accumulate import mapped_once, of_source
 from ..summaries.candidates import scores_of_source
-from ..summaries.summary import Summary, spec_of
+from ..summaries.contents import spec_of
+from ..summaries.passes import mapped_once
+from ..summaries.summary import Summary, of_source
 from . import less_rounds, less_storage
-from .less_public import MOST, public_rows, site_counts
-from .on_engine import OnEngine
-from .span import SpanModel, check_center, check_choice, check_fitted
-from .spectral import positive_numbers
+from .paths import SummaryPath
+from .public_rows import MOST, public_rows, site_counts
+from .span import OnEngine, SpanModel
 from .summary import SummaryRegressor, _is_number
-from .summary_path import SummaryPath
 
 
 def _keeps_no_rows(model: Any) -> bool:
@@ -257,7 +258,7 @@ class LESSRegressor(OnEngine, SpanModel):
                 criterion = np.where(left > 0, 2.0 * losses / left**2, np.inf)  # ρ(u) is u²/2 near zero
             trusted = found.df <= 0.5 * n
             judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
-            index = selection.best_index(judged, lams, per_target=False)
+            index = criteria.best_index(judged, lams, per_target=False)
             chosen = int(index[0])
             one = source.one_target
             self.path_ = SummaryPath(
@@ -287,7 +288,7 @@ class LESSRegressor(OnEngine, SpanModel):
             return np.atleast_1d(positive_numbers("lam", self.lam))
         if self.grid is not None:
             return np.atleast_1d(positive_numbers("grid", self.grid))
-        return selection.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
+        return criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
 
     def _forget(self) -> None:
         for name in ("path_", "summary_", "history_", "floor_", "basis_"):

@@ -7,14 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from .._base.arrays import Floats
+from .._base.rows import Source
+from .._solvers.span.residual_rounds import (
+    Rounds,
+    centred_message,
+    from_mean,
+    from_point,
+    preconditioners,
+    public_system,
+    ridge_term,
+)
 from ..bases.base import Basis
-from ..blocks.base import Source
-from ..filters import Filter, Floats
+from ..filters import Filter
 from ..losses import Loss, as_loss
-from ..solvers.residual_rounds import Rounds
-from ..solvers.rounds_in_span import centred_message, from_mean, from_point, preconditioners, public_system, ridge_term
-from ..summaries.accumulate import Functions, of_source
 from ..summaries.counting import median
+from ..summaries.passes import Functions
+from ..summaries.summary import of_source
 from .summary_private import means_of
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and

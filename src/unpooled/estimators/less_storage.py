@@ -14,8 +14,7 @@ from ..kernels.specs import to_spec as kernel_spec
 from ..losses import as_loss
 from ..losses import from_spec as loss_from_spec
 from ..losses import to_spec as loss_spec
-from .storage import numbers, whole_or_none
-from .stored import check_params
+from .stored import check_params, numbers, whole_or_none
 from .summary_storage import restore_shared, shared_parts
 
 PLAIN = ("n_features", "rounds", "order", "center", "ridge", "steps", "tol", "standardize", "verbose")

@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .. import robust, selection
-from ..arrays import eps, is_numpy, like, to_numpy
-from ..averaging.descent import DescentLocal
-from ..averaging.local import Local, OpaqueLocal, SpectralLocal
-from ..blocks.base import Rows
+from .._base.arrays import eps, is_numpy, like, to_numpy
+from .._base.checks import positive_numbers
+from .._base.rows import Rows
+from .._base.text import shown
+from .._solvers.averaging.descent import DescentLocal
+from .._solvers.averaging.local import Local, OpaqueLocal, SpectralLocal
+from .._solvers.descent import robust
+from .._solvers.spectral import criteria
+from .._solvers.spectral.paths import serves
+from .._solvers.spectral.problem import SOLVERS, Problem
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import sample_frequencies
-from ..length_scales import resolved
 from ..losses import as_loss
-from ..messages import shown
-from ..solvers.fit import SOLVERS, Problem
-from ..solvers.paths import serves
 from .correntropy import CorrentropyRegressor
-from .spectral import SpectralRegressor, positive_numbers
+from .length_scales import resolved
+from .spectral import SpectralRegressor
 
 NORM_ROWS = 500  # rows from which the size of the kernel matrix is estimated
 
@@ -96,7 +98,7 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
         own = estimator.lam if not isinstance(estimator.lam, str) else None
         given = next((g for g in (grid, own, estimator.grid) if g is not None), None)
     named = "lam" if grid is None else "grid"
-    lams = selection.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else positive_numbers(named, given)
+    lams = criteria.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else positive_numbers(named, given)
     resolution, origin = _single_precision(kernel, facts.sample)
     return SpectralLocal(
         kernel, filter_, center, kappa_sq, np.atleast_1d(lams), bool(estimator.per_target), solver, resolution, origin

@@ -9,43 +9,37 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from .. import selection, threads
-from ..arrays import Array, is_foreign, namespace, to_numpy
-from ..bases.empirical import check_count, check_size
-from ..bases.maps import KernelMap
-from ..bases.scaling import Scaling
-from ..blocks.base import Rows, concatenate
+from .._base import threads
+from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
+from .._base.checks import check_choice, check_count, check_fitted, check_size, check_X, positive_numbers
+from .._base.rows import Rows, concatenate
+from .._base.text import shown
+from .._solvers.length_scales.search import MANY
+from .._solvers.nystrom import choosing, fixed, from_gram, rounds
+from .._solvers.nystrom.choosing import PRECISIONS, SOLVERS, chosen_machine, device_of, lams_for, machine_for, route
+from .._solvers.nystrom.from_gram import Centred, Solved
+from .._solvers.nystrom.machine import Machine
+from .._solvers.nystrom.span import Span
+from .._solvers.nystrom.sums import Chunks, Sums, summed
+from .._solvers.predictors import BasisPredictor
+from .._solvers.spectral import criteria
+from ..bases.maps import KernelMap, Scaling
+from ..data.sources import is_stream, named_columns, open_all, open_labeled, stream_rows
 from ..engines.progress import Progress
-from ..filters import Floats
-from ..inputs import check_X
 from ..kernels import Kernel, Precomputed, as_kernel
-from ..length_scales import resolved
-from ..messages import shown
-from ..notebooks import InNotebooks
-from ..nystrom import fixed, from_gram, room, rounds
-from ..nystrom.choosing import PRECISIONS, SOLVERS, chosen_machine, lams_for, machine_for, route
-from ..nystrom.chunks import Chunks
-from ..nystrom.machine import Machine
-from ..nystrom.on_torch import device_of
-from ..nystrom.path import Centred, Solved
-from ..nystrom.span import Span
-from ..nystrom.sums import Sums, summed
-from ..predictors import BasisPredictor
-from ..solvers.length_scales import MANY
-from ..solvers.scaled_kernel import free_parts
-from ..sources import is_stream, named_columns, open_all, open_labeled, stream_rows
+from ..kernels.parts import free_parts
 from . import nystrom_storage
-from .scoring import ScoresRows
-from .span import check_choice, check_fitted
-from .spectral import positive_numbers
-from .summary_path import SummaryPath
+from .choices import ShowsChoices
+from .length_scales import resolved
+from .paths import SummaryPath
+from .span import ScoresRows
 
 PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 
 
-class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
+class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
     """Kernel ridge regression in the span of M kernel functions, for as many rows as there are.
 
     f = Σ_j c_j K(·, z_j) + b, with points z_j drawn from the rows, minimises (1/n) Σ (y_i - f(x_i))² + λ cᵀ𝕂_zz c.
@@ -161,7 +155,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         columns = len(lams) * (self._n_labels + probes)
         wanted = "gram" if self.precision == "fixed" else self.solver
         solver = route(wanted, self._machine, lams, least, source.n_rows, columns)
-        solver = room.affordable(self._machine, solver, len(lams), wanted == "gram")
+        solver = choosing.affordable(self._machine, solver, len(lams), wanted == "gram")
         chunks, found = Chunks(source, self._machine), None
         if solver == "gram":
             sums = summed(self._machine, chunks, 0, True, self._guess)
@@ -171,7 +165,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
                 raise ValueError(f"{self._too_small(lams)}, or {instead}")
         if found is None:  # also where rows turn out to round a Gram matrix more than points let expect
             solver = "rounds"
-            room.require(self._machine, solver, len(lams))
+            choosing.require(self._machine, solver, len(lams))
             sums = summed(self._machine, chunks, probes, False, self._guess)
             found = self._by_rounds(sums, lams, chunks, probes, columns)
         self.solver_, self.targets_ = solver, tuple(source.target_names)
@@ -206,7 +200,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
         lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._asked)
         route("gram", self._machine, lams, least, 1, len(lams))
-        room.require(self._machine, "gram", len(lams))
+        choosing.require(self._machine, "gram", len(lams))
         new = summed(self._machine, Chunks(source, self._machine), 0, True, self._guess)
         sums = new if self._sums is None else self._sums + new
         found = self._from_gram(sums, lams)
@@ -353,7 +347,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
                 lams,
                 tol=float(self.tol),
                 most=int(self.max_rounds),
-                factors=room.factors(self._machine, len(lams)),
+                factors=choosing.factors(self._machine, len(lams)),
                 after_round=lambda _: bar.advance(),
             )
 
@@ -362,7 +356,7 @@ class NystromRegressor(InNotebooks, ScoresRows, BaseEstimator):
         intercepts = found.intercept + self._guess
         criterion = found.gcv(max(sums.weight, float(sums.n_rows)))  # weights count as repeated rows
         if not self._given:
-            index = selection.best_index(criterion, lams, per_target=False)
+            index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
         if isinstance(self._machine, fixed.InFixedPoint):  # before anything is changed: a warning may be an error
             fixed.warn_if_harmed(self._machine.off(found.coef[chosen]), found.error[chosen])

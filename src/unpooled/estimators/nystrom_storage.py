@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from .._solvers.nystrom.choosing import PRECISIONS
+from .._solvers.predictors import BasisPredictor
 from ..kernels import as_kernel
 from ..kernels.specs import from_spec as kernel_from_spec
 from ..kernels.specs import to_spec as kernel_spec
-from ..nystrom.choosing import PRECISIONS
-from ..predictors import BasisPredictor
-from .storage import numbers, whole_or_none
-from .stored import path_of, texts
+from .stored import numbers, path_of, texts, whole_or_none
 
 PLAIN = ("n_features", "center", "solver", "precision", "standardize", "tol", "max_rounds", "verbose")
 

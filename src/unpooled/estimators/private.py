@@ -8,30 +8,34 @@ from typing import Any
 
 import numpy as np
 
+from .._base.checks import budget, check_choice, check_size, count, positive
+from .._base.quiet import quietly
+from .._base.rows import ArraySource, Rows
+from .._base.text import shown
 from ..bases import Basis, EmpiricalFeatures
-from ..bases.empirical import check_size
-from ..blocks.arrays import ArraySource
-from ..blocks.base import Rows
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
-from ..messages import shown
-from ..privacy import Guarantee, Spent, events, mu_for
-from ..privacy.checks import budget, count, positive
+from ..privacy import Guarantee, Spent, composition, mu_for
 from ..privacy.ledger import check_ledger
-from ..private_rounds.asking import Custodian, held
-from ..private_rounds.frame import Frame, made_up_frame, public_frame
-from ..private_rounds.inputs import MADE_UP, inputs_asked
-from ..private_rounds.learner import learn
-from ..private_rounds.questions import check_can_be_drawn
-from ..quiet import quietly
-from ..summaries.accumulate import mapped_once
-from .less_public import site_counts
-from .on_engine import OnEngine
-from .private_basis import basis_and_rows, check_bounded, n_public_rows, public_features, standard_normal, widened
+from ..privacy.rounds.answers import Custodian, held
+from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
+from ..privacy.rounds.labels import MADE_UP, inputs_asked
+from ..privacy.rounds.learner import learn
+from ..privacy.rounds.questions import check_can_be_drawn
+from ..summaries.passes import mapped_once
 from .private_model import PrivateModel
 from .private_plan import PrivatePlan, decided, is_rich, usual_features
 from .private_rows import PrivateRows, described, must_be_read
-from .span import check_choice
+from .public_rows import (
+    basis_and_rows,
+    check_bounded,
+    n_public_rows,
+    public_features,
+    site_counts,
+    standard_normal,
+    widened,
+)
+from .span import OnEngine
 
 LOSSES = ("auto", "huber", "correntropy")
 NOISES = ("total", "site")
@@ -146,7 +150,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
             return self._fit(X, y, public, sites, paying)
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, paying: contextlib.ExitStack) -> PrivateRegressor:
-        price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))  # of all that will be asked: μ² adds up
+        price = composition.Gaussian(
+            mu_for(float(self.epsilon), float(self.delta))
+        )  # of all that will be asked: μ² adds up
         if early := must_be_read(X):
             self._pay(paying, price, PURPOSE)
         known = public is not None or isinstance(self.kernel, Basis)

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..messages import shown
+from .._base.checks import count, positive
+from .._base.text import shown
 from ..privacy import mu_for
-from ..privacy.checks import count, positive
-from ..privacy.events import Gaussian
-from ..private_rounds import calibrating
-from ..private_rounds.inputs import PURPOSE, inputs_share
-from ..private_rounds.labels import LOOKS, PURPOSES, labels_share
-from ..private_rounds.learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget
+from ..privacy.composition import Gaussian
+from ..privacy.rounds import learner
+from ..privacy.rounds.labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
+from ..privacy.rounds.learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget
 
 RICH = 5_000  # n·μ from which more still teaches: what is left is how the public sample differs from the rows
 ROUNDS = {0: 10, 1_000: 16, 15_000: 24}  # from so large an n·μ: none is lost, and each needs a pass over the rows
@@ -81,7 +80,7 @@ class PrivatePlan:
             self.labels,
             check=CHECK if known >= CHECK_FROM else 0.0,
             tails=TAILS if bounded and known >= TAILS_FROM else 0.0,
-            calibration=calibrating.share(known),
+            calibration=learner.share(known),
         )
 
     def events(self) -> list[tuple[str, Gaussian]]:
@@ -98,14 +97,14 @@ class PrivatePlan:
         if budget.check:
             found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
-            found.append((calibrating.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
+            found.append((learner.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
         return found
 
     def __str__(self) -> str:
         return "\n".join(self.why)
 
     def _repr_html_(self) -> str:
-        from ..reports import html
+        from .._base import html
 
         return html.bullets(str(self).splitlines())
 

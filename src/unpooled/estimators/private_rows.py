@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from ..arrays import is_foreign, to_numpy
-from ..blocks.base import Source, concatenate
-from ..inputs import check_X
-from ..messages import shown
-from ..sources import is_parquet, is_stream, named_columns, open_all, open_labeled
+from .._base.arrays import is_foreign, to_numpy
+from .._base.checks import check_X
+from .._base.rows import Source, concatenate
+from .._base.text import shown
+from ..data.sources import is_parquet, is_stream, named_columns, open_all, open_labeled
 
 
 @dataclass

@@ -7,22 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from .._base.checks import budget, check_choice, check_size, count, positive
+from .._base.quiet import quietly
+from .._solvers.descent.sgd import descend, drawn, one_by_one, shuffled, within
+from .._solvers.descent.sgd_simulation import MOST_ROWS, coordinates, shrunk
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
-from ..bases.empirical import check_size
 from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
-from ..privacy.checks import budget, count, positive
-from ..privacy.extra import opendp
 from ..privacy.ledger import check_ledger
-from ..quiet import quietly
-from ..solvers.sgd import descend, drawn, one_by_one, shuffled, within
-from ..solvers.sgd_simulation import MOST_ROWS, coordinates
-from ..solvers.shrinkage import shrunk
-from .private_basis import basis_and_rows, check_bounded, public_features, standard_normal
+from ..privacy.noise import opendp
 from .private_model import PrivateModel
 from .private_rows import PrivateRows, must_be_read
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
-from .span import check_choice
+from .public_rows import basis_and_rows, check_bounded, public_features, standard_normal
 
 METHODS = ("tight", "paper")
 IN_MEMORY = 1 << 27  # features that are kept for all passes: 1 GiB. Beyond, each batch is mapped anew

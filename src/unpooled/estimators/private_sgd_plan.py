@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from .._base.checks import count, positive
+from .._base.text import shown
+from .._solvers.descent.sgd import rounding
+from .._solvers.descent.sgd_simulation import Problem, Way, tried
 from ..bases import Basis
-from ..messages import shown
 from ..privacy import mu_for, noise, sgd
-from ..privacy.checks import count, positive
-from ..privacy.summaries import ROOM
-from ..solvers.sgd import rounding
-from ..solvers.sgd_simulation import Problem, Way, tried
+from ..privacy.sensitivity import ROOM
 
 REGULARITY, CAPACITY = 0.75, 0.8  # r and α of paper 004's Theorem 1 where nobody says better
 RIDGES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6)  # λ₀ that are tried, in units of κ²
@@ -65,7 +65,7 @@ class SGDPlan:
         return "\n".join([*self.why, f"one record moves w by at most {self.sensitivity:.3g}; noise {self.sigma:.3g}"])
 
     def _repr_html_(self) -> str:
-        from ..reports import html
+        from .._base import html
 
         return html.bullets(str(self).splitlines())
 

@@ -1,25 +1,90 @@
-"""What the models in the span of a basis share: predicting, and knowing their coefficients."""
+"""Estimators that work on an engine: it is neither cloned nor pickled.
+
+Scores on what ``fit`` takes: arrays, frames with labels among their columns, and rows that are streamed.
+
+What the models in the span of a basis share: predicting, and knowing their coefficients.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 
-from ..arrays import Array, namespace
-from ..bases.base import Basis
-from ..inputs import check_X
-from ..messages import shown
-from ..notebooks import InNotebooks
-from ..predictors import BasisPredictor
-from ..sources import is_stream, stream_rows
-from .scoring import ScoresRows
+from .._base.arrays import Array, namespace, to_numpy
+from .._base.checks import check_fitted, check_X
+from .._base.rows import Rows, Slice, concatenate
+from .._solvers.predictors import BasisPredictor
+from ..bases import Basis
+from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
+from ..engines import Processes, Threads
+from .choices import ShowsChoices
 
 
-class SpanModel(InNotebooks, ScoresRows, BaseEstimator):
+class OnEngine(BaseEstimator):
+    """An estimator with the parameter ``engine``."""
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
+        kept = {k: v for k, v in self.get_params(deep=False).items() if k == "engine" or isinstance(v, Basis)}
+        others = {k: clone(v, safe=False) for k, v in self.get_params(deep=False).items() if k not in kept}
+        return type(self)(**others, **kept)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: a connection to a cluster stays behind."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        if not (state["engine"] is None or isinstance(state["engine"], (str, Threads, Processes))):
+            state["engine"] = None
+        return state
+
+
+CHUNK = 1 << 16  # rows that are predicted at once
+
+
+class ScoresRows(RegressorMixin):
+    """scikit-learn's mixin for regressors, for those that learn from files and Dask collections as well."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions for ``X``, as scikit-learn defines it; the mean over targets where there are several.
+
+        Parameters
+        ----------
+        X : rows as ``fit`` takes them, which are read once
+        y : labels, or the name of their column
+        sample_weight : one a row, or the name of a column
+
+        Returns
+        -------
+        float
+        """
+        if not is_stream(X):
+            X, y, sample_weight = named_columns(self, X, y, sample_weight)
+            return float(super().score(X, y, sample_weight))
+        from .._base.checks import check_fitted  # here and not above: what it checks builds on this class
+
+        check_fitted(self)
+        source = open_labeled(self, X, y, sample_weight)
+        chunks = (rows for piece in source.pieces for rows in Slice(piece).chunks(CHUNK))
+        # Predictions take the place of inputs, which need not all be there at once.
+        seen = concatenate([Rows(values_by_name(self, rows.X), rows.Y, rows.weights) for rows in chunks])
+        assert seen.Y is not None
+        if seen.Y.shape != seen.X.shape:
+            raise ValueError(f"y names {seen.Y.shape[1]} label(s), and the model predicts {seen.X.shape[1]}")
+        return float(r2_score(seen.Y, seen.X, sample_weight=seen.weights))
+
+
+def values_by_name(model: Any, X: np.ndarray) -> np.ndarray:
+    """What ``predict`` says, of shape (n, T), of columns that were taken by name and have none here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return np.asarray(to_numpy(model.predict(X)), dtype=np.float64).reshape(len(X), -1)
+
+
+class SpanModel(ShowsChoices, ScoresRows, BaseEstimator):
     """f = aᵀφ + b with the features φ of a basis."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -76,25 +141,3 @@ class SpanModel(InNotebooks, ScoresRows, BaseEstimator):
             self.feature_names_in_ = basis.feature_names_in_
         else:
             self.__dict__.pop("feature_names_in_", None)
-
-
-def check_fitted(model: Any) -> None:
-    """scikit-learn's own check asks for a ``fit``, and a model from summaries has ``fit_summary``."""
-    if not hasattr(model, "predictor_"):
-        raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet: fit it before using it")
-
-
-def check_center(center: Any) -> bool | str:
-    """False, True or "public"."""
-    if isinstance(center, (bool, np.bool_)):
-        return bool(center)
-    if isinstance(center, str) and center == "public":
-        return center
-    raise ValueError(f"center must be False, True or 'public', got {shown(center)}")
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """One of a few words."""
-    if not (isinstance(value, str) and value in choices):
-        raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {shown(value)}")
-    return value

@@ -10,22 +10,23 @@ from sklearn.model_selection import KFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .. import selection, threads
-from ..arrays import Array, eps, like, namespace, take_rows
-from ..filters import Floats, as_filter
-from ..inputs import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
+from .._base import threads
+from .._base.arrays import Array, Floats, eps, like, namespace, take_rows
+from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
+from .._base.text import shown
+from .._solvers.predictors import KernelExpansion
+from .._solvers.spectral import criteria
+from .._solvers.spectral.paths import Folds, PathSolution, fit_path, serves
+from .._solvers.spectral.problem import SOLVERS, Problem, fit_one
+from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
-from ..length_scales import resolved
-from ..messages import shown
-from ..notebooks import InNotebooks
-from ..path import Path
-from ..predictors import KernelExpansion
-from ..solvers.fit import SOLVERS, Problem, fit_one
-from ..solvers.paths import Folds, PathSolution, fit_path, serves
-from . import storage
+from . import stored
+from .choices import ShowsChoices
+from .length_scales import resolved
+from .paths import Path
 
 
-class SpectralRegressor(InNotebooks, RegressorMixin, BaseEstimator):
+class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
     """Kernel regression with a spectral filter, λ chosen on the whole path from one decomposition.
 
     With the empirical operator L_D f = (1/N) Σ f(x_i) K_{x_i} the estimator is
@@ -191,18 +192,18 @@ class SpectralRegressor(InNotebooks, RegressorMixin, BaseEstimator):
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         check_is_fitted(self, "predictor_")
-        return storage.to_parts(self)
+        return stored.to_parts(self)
 
     @classmethod
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SpectralRegressor:
-        model: SpectralRegressor = storage.from_parts(cls, header, arrays)
+        model: SpectralRegressor = stored.from_parts(cls, header, arrays)
         return model
 
     def _criterion_and_grid(self, problem: Problem) -> tuple[str | None, Floats]:
         """("loo", grid) and so on, or (None, [λ]) for a fixed λ."""
         n = problem.X.shape[0]
         if isinstance(self.lam, str):
-            if self.lam not in selection.CRITERIA:
+            if self.lam not in criteria.CRITERIA:
                 raise ValueError(
                     f"lam must be a positive number, an array of them, 'loo', 'gcv' or 'cv'; got {shown(self.lam)}"
                 )
@@ -218,7 +219,7 @@ class SpectralRegressor(InNotebooks, RegressorMixin, BaseEstimator):
                 f"lam={shown(criterion)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         if given is None:
-            return criterion, selection.default_grid(problem.kappa_sq, eps(problem.X))
+            return criterion, criteria.default_grid(problem.kappa_sq, eps(problem.X))
         grid = positive_numbers("grid", given)
         return criterion, np.atleast_1d(grid)
 
@@ -265,20 +266,6 @@ class SpectralRegressor(InNotebooks, RegressorMixin, BaseEstimator):
                 f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "
                 "on these data: use solver='auto'"
             )
-
-
-def positive_numbers(name: str, value: Any) -> Floats:
-    """A float array of dimension 0 or 1 with positive finite numbers; anything else is an error that says so."""
-    try:
-        numbers = np.asarray(value)
-        truths = any(isinstance(v, (bool, np.bool_)) for v in (value if isinstance(value, (list, tuple)) else [value]))
-        usable = numbers.dtype.kind in "iuf" and numbers.ndim <= 1 and numbers.size > 0 and not truths
-        numbers = numbers.astype(float) if usable else np.asarray(np.nan)
-    except (TypeError, ValueError):
-        numbers = np.asarray(np.nan)
-    if not np.all(np.isfinite(numbers) & (numbers > 0)):
-        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {shown(value)}")
-    return numbers
 
 
 def _kappa_squared(kernel: Kernel, X: Array) -> float:

@@ -7,21 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from .. import selection
+from .._base.arrays import Floats
+from .._base.checks import check_center, check_choice, check_fitted, positive_numbers
+from .._base.savable import digest_of
+from .._base.text import shown
+from .._solvers.span.moments import Solutions, System, gcv, limited, mismatch, risk, solve, system
+from .._solvers.span.noisy_moments import noisy_gcv
+from .._solvers.span.residual_rounds import (
+    STEPS,
+    Rounds,
+    centred_message,
+    from_mean,
+    from_point,
+    preconditioners,
+    public_system,
+    ridge_term,
+)
+from .._solvers.spectral import criteria
 from ..bases.base import Basis
-from ..filters import Floats, Tikhonov, as_filter
-from ..messages import shown
+from ..filters import Tikhonov, as_filter
 from ..privacy.guarantee import Guarantee
-from ..solvers.moments import Solutions, System, gcv, limited, mismatch, risk, solve, system
-from ..solvers.noisy_moments import noisy_gcv
-from ..solvers.residual_rounds import STEPS, Rounds
-from ..solvers.rounds_in_span import centred_message, from_mean, from_point, preconditioners, public_system, ridge_term
 from ..summaries.candidates import Candidates, Scores
 from ..summaries.summary import Summary
 from . import summary_storage
-from .span import SpanModel, check_center, check_choice, check_fitted
-from .spectral import positive_numbers
-from .summary_path import SummaryPath
+from .paths import SummaryPath
+from .span import SpanModel
 from .summary_private import check_round, check_usable, guarantee_of, means_of, widened
 
 FLOOR_WORTH_A_WARNING = 0.1  # of the spread of y
@@ -181,8 +191,6 @@ class SummaryRegressor(SpanModel):
         -------
         self
         """
-        from ..models import digest_of
-
         check_fitted(self)
         if not isinstance(residuals, Summary):
             raise ValueError(f"residuals must be a Summary, got {shown(residuals)}")
@@ -260,7 +268,7 @@ class SummaryRegressor(SpanModel):
                 raise ValueError(f"lam must be a positive number, an array of them or 'auto', got {shown(self.lam)}")
             if self.grid is not None:
                 return np.atleast_1d(positive_numbers("grid", self.grid))
-            grid = selection.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
+            grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
             return widened(grid, basis.kappa_sq_, as_filter(self.filter), summary)
         return np.atleast_1d(positive_numbers("lam", self.lam))
 
@@ -285,7 +293,7 @@ class SummaryRegressor(SpanModel):
         # Beyond half as many degrees of freedom as rows the estimates from sums are small differences of large numbers.
         trusted = (found.df <= 0.5 * equations.n) if scores is None else np.ones(len(found.lam), dtype=bool)
         judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
-        index = selection.best_index(judged, found.lam, per_target=False)
+        index = criteria.best_index(judged, found.lam, per_target=False)
         path = SummaryPath(
             found.lam,
             criterion[:, 0] if summary.one_target else criterion,

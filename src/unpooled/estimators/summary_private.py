@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..filters import Filter, Floats, IteratedTikhonov, Tikhonov
+from .._base.arrays import Floats
+from .._solvers.span.moments import Means
+from .._solvers.span.noisy_moments import Noise
+from ..filters import Filter, IteratedTikhonov, Tikhonov
 from ..privacy.guarantee import Guarantee
 from ..privacy.noised import composed
-from ..solvers.moments import Means
-from ..solvers.noisy_moments import Noise
 from ..summaries.summary import Summary
 
 STRONGER = 10.0 ** (np.arange(1, 13) / 3.0)  # λ beyond κ², for sums that are mostly noise: three a decade

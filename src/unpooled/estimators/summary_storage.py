@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from .._solvers.predictors import BasisPredictor
+from .._solvers.span.residual_rounds import from_point
 from ..bases.maps import finite
 from ..filters import as_filter, from_spec, to_spec
-from ..predictors import BasisPredictor
 from ..privacy.guarantee import Guarantee
-from ..solvers.rounds_in_span import from_point
 from ..summaries.candidates import CENTERINGS
-from ..summaries.summary import (
+from ..summaries.contents import (
     Contents,
-    Summary,
     check_sums,
     from_arrays,
     is_digest,
@@ -24,9 +23,9 @@ from ..summaries.summary import (
     spec_of,
     to_arrays,
 )
-from .storage import numbers
-from .stored import check_params, floor_of, path_of, rounds_of, texts
-from .summary_path import SummaryPath
+from ..summaries.summary import Summary
+from .paths import SummaryPath
+from .stored import check_params, floor_of, numbers, path_of, rounds_of, texts
 
 
 def shared_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

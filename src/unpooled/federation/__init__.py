@@ -1,18 +1,15 @@
 """A live federation: a server asks sites for sums, each site decides by its own policy, and a model comes out."""
 
-from .config import ConfigError, SiteConfig
-from .engine import FederatedEngine
-from .flower_engine import FlowerEngine
-from .folder import Exchange, Failed, StudyError
-from .keys import Identity, NotTrusted
-from .message import Message, MessageError
-from .record import StudyRecord
-from .requests import Request, RequestError, Requests
-from .running import run_study
-from .site import Site
-from .status import Status, status_of
-from .study import Study, StudyPrivacy
-from .transport import Failure, InProcess, Lost, Transport
+from .secure.keys import Identity, NotTrusted
+from .server.engine import FederatedEngine, FlowerEngine
+from .server.running import run_study
+from .site.config import ConfigError, SiteConfig
+from .site.requests import Request, RequestError, Requests
+from .site.site import Site
+from .study.folder import Exchange, Failed, StudyError, StudyRecord
+from .study.status import Status, status_of
+from .study.study import Study, StudyPrivacy
+from .wire.transport import Failure, InProcess, Lost, Message, MessageError, Transport
 
 __all__ = [
     "ConfigError",

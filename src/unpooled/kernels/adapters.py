@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from ..arrays import Array, is_numpy, like, namespace
-from ..messages import shown
+from .._base.arrays import Array, is_numpy, like, namespace
+from .._base.text import shown
 from .base import Kernel, Product, Scaled, Sum
 from .pointwise import Linear, Polynomial
 from .stationary import Gaussian, Matern

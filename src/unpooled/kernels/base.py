@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .. import threads
-from ..arrays import Array, as_floating, is_numpy, namespace, set_diagonal
-from ..messages import shown
+from .._base import threads
+from .._base.arrays import Array, as_floating, is_numpy, namespace, set_diagonal
+from .._base.text import shown
 
 DEVICE_ELEMENTS = 1 << 26  # numbers of a tensor that are computed at once: 512 MiB of float64
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, like, namespace, to_numpy
+from .._base.arrays import Array, like, namespace, to_numpy
 from .base import Kernel
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace
-from ..messages import shown
+from .._base.arrays import Array, namespace
+from .._base.text import shown
 from .base import Kernel
 
 

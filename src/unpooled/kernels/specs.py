@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process import kernels as gp
 
-from ..arrays import to_numpy
-from ..messages import shown
+from .._base.arrays import to_numpy
+from .._base.text import shown
 from . import adapters, base, centered, pointwise, stationary
 from .base import Kernel
 

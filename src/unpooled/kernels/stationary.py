@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from ..arrays import Array, clip_, eps, exp_, is_foreign, is_numpy, like, namespace, sqrt_, to_numpy
-from ..messages import shown
+from .._base.arrays import Array, clip_, eps, exp_, is_foreign, is_numpy, like, namespace, sqrt_, to_numpy
+from .._base.text import shown
 from .base import Kernel
 
 

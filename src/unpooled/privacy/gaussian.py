@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import bisect
 from scipy.special import erfcx, ndtr
 
-from .checks import positive, probability
+from .._base.checks import positive, probability
 
 __all__ = ["compose", "delta_of", "epsilon_of", "log_delta_of", "log_deltas_of", "mu_for", "rho_of", "sigma_for"]
 

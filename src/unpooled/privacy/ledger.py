@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..chain import START, Chain, ChainError, ChainGrown, Entry, Verification
-from ..messages import shown
-from . import composition, events
-from .checks import budget
-from .events import Event
+from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
+from .._base.checks import budget
+from .._base.text import shown
+from . import composition
+from .composition import Event
 from .guarantee import NEIGHBOURS, Guarantee, Spent, fits
 
 
@@ -133,7 +133,7 @@ class Ledger:
             raise ValueError(f"a charge must be one event or several, got {shown(spending)}")
         if not isinstance(purpose, str) or not purpose:
             raise ValueError(f"purpose must say what is released, got {shown(purpose)}")
-        event = {"what": "charged", "purpose": purpose, "events": [events.to_dict(item) for item in new]}
+        event = {"what": "charged", "purpose": purpose, "events": [composition.to_dict(item) for item in new]}
         while True:
             entries = self._entries()
             before = [item for charge in _charges(entries, self.path) for item in charge.events]
@@ -177,7 +177,7 @@ class Ledger:
         )
 
     def _repr_html_(self) -> str:
-        from ..reports import html
+        from .._base import html
 
         return html.literal(str(self))
 
@@ -248,7 +248,7 @@ def _charges(entries: list[Entry], path: Path) -> list[Charge]:
         what = entry.event.get("what")
         try:
             if what == "charged":
-                spent = tuple(events.from_dict(item) for item in entry.event["events"])
+                spent = tuple(composition.from_dict(item) for item in entry.event["events"])
                 purpose = str(entry.event["purpose"])
                 found.append(Charge(entry.sequence, entry.time, purpose, spent, entry.sequence in released))
             elif what != "released":

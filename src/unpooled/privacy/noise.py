@@ -1,4 +1,6 @@
-"""Gaussian noise that can be proved: OpenDP's exact discrete Gaussian on a grid, and what it costs.
+"""What the extra ``privacy`` brings, imported where it is needed: without it everything but noise still works.
+
+Gaussian noise that can be proved: OpenDP's exact discrete Gaussian on a grid, and what it costs.
 
 Values are rounded to multiples of g, a public power of two, and become whole numbers; each gets an exact sample of the
 discrete Gaussian of scale s on the whole numbers, P(k) ∝ exp(-k²/(2s²)). No floating-point number is drawn, so there is
@@ -15,13 +17,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from .checks import count, positive
-from .events import Gaussian
-from .extra import opendp
+from .._base.checks import count, positive
+from .composition import Gaussian
+
+
+def opendp() -> Any:
+    """``opendp.prelude``, with the proved mechanisms that it calls "contrib" switched on."""
+    try:
+        dp: Any = import_module("opendp.prelude")
+    except ImportError:
+        raise ImportError(
+            "privacy noise is drawn by OpenDP, which is not installed: pip install 'unpooled[privacy]'"
+        ) from None
+    dp.enable_features("contrib")  # OpenDP has this switch for the whole process, and no other way to use a mechanism
+    return dp
+
 
 SMOOTHING = 9.0  # r², r = 3 the width of the randomised rounding of theorem 5
 LEAST_SCALE = 2.0**10  # of the noise that one party adds, in units of the grid

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..messages import shown
-from .checks import count, positive
+from .._base.checks import count, positive
+from .._base.text import shown
 from .guarantee import NEIGHBOURS, Guarantee, Spent
-from .summaries import Released
+from .sensitivity import Released
 
 MECHANISM = "discrete Gaussian noise on a grid"
 

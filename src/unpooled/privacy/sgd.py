@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .checks import count, positive, probability
+from .._base.checks import count, positive, probability
 
 __all__ = [
     "clipped_gradient",

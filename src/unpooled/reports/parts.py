@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from . import html
+from .._base import html
 from .svg import Chart
 
 _PAGE = """<!doctype html>

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .numbers import number, power
+from .._base.text import number, power
 
 WIDTH, HEIGHT = 440, 280  # letters of 12 stay readable where a phone shows this in 350 pixels
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 26, 42

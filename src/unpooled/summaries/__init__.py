@@ -1,6 +1,7 @@
 """Summaries: what a site sends instead of rows."""
 
 from .candidates import Candidates, Scores
-from .summary import Contents, Summary, merge
+from .contents import Contents
+from .summary import Summary, merge
 
 __all__ = ["Candidates", "Contents", "Scores", "Summary", "merge"]

@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import files
-from ..arrays import to_numpy
+from .._base import files
+from .._base.arrays import to_numpy
+from .._base.rows import Block, Source
+from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis
 from ..bases.maps import finite
-from ..blocks.base import Block, Source
+from ..data.sources import open_labeled
 from ..engines import as_engine
-from ..solvers.moments import Solutions, System
-from ..sources import open_labeled
-from .accumulate import mapped, stretches
 from .compensated import Sum
-from .summary import from_arrays, is_digest, to_arrays
+from .contents import from_arrays, is_digest, to_arrays
+from .passes import mapped, stretches
 
 CENTERINGS = ("none", "rows", "public")
 

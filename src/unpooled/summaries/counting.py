@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import to_numpy
-from ..blocks.base import Block, Source
+from .._base.arrays import to_numpy
+from .._base.rows import Block, Source
 from ..engines import as_engine
-from .accumulate import Functions, Target, mapped, stretches
+from .passes import Functions, Target, mapped, stretches
 
 BINS = 256
 CLOSE = 1e-8  # an interval is narrow enough beside the numbers in it

@@ -1,4 +1,7 @@
-"""A summary: the sums over a site's rows that a model needs, and nothing else. Summaries add."""
+"""A summary: the sums over a site's rows that a model needs, and nothing else. Summaries add.
+
+One pass over rows, a block at a time: features, products, sums.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.linalg import blas
 
-from .. import files
-from ..bases.base import Basis, find
-from ..losses import as_loss, from_spec, to_spec
-from ..messages import shown
+from .._base import files
+from .._base.arrays import Array, to_numpy
+from .._base.rows import Block, Source
+from .._base.text import shown
+from ..bases.base import Basis
+from ..bases.files import find
+from ..data.sources import open_labeled
+from ..engines import as_engine
 from ..privacy.noised import Noised
 from .compensated import Sum
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What two summaries must have in common to add up."""
-
-    basis: str  #: the digest of the basis
-    n_features: int
-    order: int
-    n_outputs: int
-    loss: str = "squared"  #: of the residuals, with its scale
-    model: str | None = None  #: the digest of the model whose residuals they are; None where they are the labels
-
-    @property
-    def residual(self) -> bool:
-        """Whether ψ(y - f(x)) stands in the place of y."""
-        return self.model is not None or self.loss != "squared"
+from .contents import (
+    Contents,
+    NoiseRequest,
+    check_sums,
+    from_arrays,
+    is_digest,
+    loss_of,
+    noised_of,
+    packed,
+    shapes,
+    spec_of,
+    to_arrays,
+    unpacked,
+)
+from .passes import Functions, Target, _target, mapped, stretches
 
 
 @dataclass(frozen=True)
@@ -98,8 +104,6 @@ class Summary:
         -------
         Summary
         """
-        from .accumulate import accumulate
-
         return accumulate(basis, X, y, order, residuals_of, loss, sample_weight, engine, verbose, privacy)
 
     def __add__(self, other: object) -> Summary:
@@ -299,60 +303,6 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     return total
 
 
-def shapes(contents: Contents, noised: Noised | None = None) -> dict[str, tuple[int, ...]]:
-    """The fields of a summary and their shapes; with noise, those that have noise, and the number of rows."""
-    M, T = contents.n_features, contents.n_outputs
-    fields: dict[str, tuple[int, ...]] = {"weight": (1,), "y": (T,), "yy": (T,), "phi": (M,), "phi_y": (M, T)}
-    if contents.residual:
-        fields["loss"] = (T,)
-    if contents.order == 2:
-        fields["gram"] = (M * (M + 1) // 2,)
-    if noised is None:
-        return fields
-    if not set(noised.sigma) <= set(fields) or ("gram" in noised.sigma) != (contents.order == 2):
-        raise ValueError("the fields it has noise for are not those of its order")
-    return {name: shape for name, shape in fields.items() if name == "weight" or name in noised.sigma}
-
-
-def packed(matrix: np.ndarray) -> np.ndarray:
-    """The lower triangle of a symmetric matrix, row after row."""
-    return matrix[np.tril_indices(len(matrix))]
-
-
-def unpacked(triangle: np.ndarray, n: int) -> np.ndarray:
-    """The symmetric matrix."""
-    matrix = np.empty((n, n))
-    rows, columns = np.tril_indices(n)
-    matrix[rows, columns] = triangle
-    matrix[columns, rows] = triangle
-    return matrix
-
-
-def to_arrays(sums: dict[str, Sum]) -> dict[str, np.ndarray]:
-    """Sums as a file holds them: rounded to doubles, and what that leaves where it is not nothing."""
-    arrays = {name: value.high for name, value in sums.items()}
-    return arrays | {f"{name}.low": value.low for name, value in sums.items() if not value.is_double}
-
-
-def from_arrays(arrays: dict[str, np.ndarray], fields: dict[str, tuple[int, ...]]) -> dict[str, Sum]:
-    """The inverse of :func:`to_arrays`, everything checked."""
-    unknown = arrays.keys() - fields.keys() - {f"{name}.low" for name in fields}
-    if unknown:
-        raise ValueError(f"it has an array {sorted(unknown)[0]!r} that does not belong in it")
-    sums = {}
-    for name, shape in fields.items():
-        high = arrays.get(name, np.empty((0, 0, 0)))
-        low = arrays.get(f"{name}.low", np.zeros_like(high))
-        for part in (high, low):
-            if part.shape != shape or part.dtype != np.float64 or not np.all(np.isfinite(part)):
-                raise ValueError(f"the array {name!r} must hold finite numbers of double precision, of shape {shape}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not np.array_equal(high + low, high):
-                raise ValueError(f"the array {name!r} and its low part do not belong together")
-        sums[name] = Sum(high, low)
-    return sums
-
-
 def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     for name, least in (("n_rows", 1), ("n_features", 1), ("n_outputs", 1), ("order", 1)):
         if type(header.get(name)) is not int or header[name] < least:
@@ -382,48 +332,132 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     )
 
 
-def noised_of(content: Any, contents: Contents) -> Noised | None:
-    """What a header says of the noise; a ValueError where it contradicts itself or the rest."""
-    if content is None:
-        return None
-    if contents.n_outputs != 1:
-        raise ValueError("it claims noise for privacy, and more than one label")
-    return Noised.from_dict(content, contents.n_features)
+class Accumulator:
+    """The sums of a summary as they grow."""
+
+    def __init__(self, contents: Contents, target: Target) -> None:
+        self.contents = contents
+        self.target = target
+        self.n_rows = 0
+        kept = {name: shape for name, shape in shapes(contents).items() if target.with_loss or name != "loss"}
+        self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in kept.items() if name != "gram"}
+        M = contents.n_features
+        self.gram = np.zeros((M, M), order="F") if contents.order == 2 else None
+
+    def add(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
+        """Take the rows of one block in."""
+        u = self.target.residual(X, phi, Y, weights)
+        psi = self.target.pushed(u, self.contents.residual)
+        phi = self.target.features(phi)
+        w = np.ones(len(phi)) if weights is None else weights
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            weighted = psi if weights is None else psi * w[:, None]
+            found = {"weight": np.asarray([w.sum()]), "y": weighted.sum(axis=0), "yy": (weighted * psi).sum(axis=0)}
+            found |= {"phi": w @ phi, "phi_y": phi.T @ weighted}
+            if "loss" in self.sums:
+                found["loss"] = w @ self.target.loss.value(u)
+        if not all(np.all(np.isfinite(value)) for value in found.values()):
+            raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")
+        self.sums = {name: value + Sum.of(found[name]) for name, value in self.sums.items()}
+        self.n_rows += len(phi)
+        if self.gram is not None:
+            rooted = phi if weights is None else phi * np.sqrt(w)[:, None]
+            self.gram = blas.dsyrk(1.0, rooted.T, beta=1.0, c=self.gram, overwrite_c=1, lower=1)
+
+    def result(self) -> dict[str, Sum]:
+        """All the sums."""
+        return self.sums if self.gram is None else self.sums | {"gram": Sum.of(packed(self.gram))}
 
 
-def check_sums(sums: dict[str, Sum], n_rows: int, privacy: Noised | None) -> None:
-    """Noise may make any sum negative; without it squares, losses and weights are not."""
-    weight = float(sums["weight"].high[0])
+def accumulate(
+    basis: Basis,
+    X: Any,
+    y: Any,
+    order: int,
+    residuals_of: Any,
+    loss: Any,
+    sample_weight: Any,
+    engine: Any,
+    verbose: int,
+    privacy: Any = None,
+) -> Summary:
+    """The summary of everything ``X`` and ``y`` hold; with noise where ``privacy`` asks for it."""
+    if not (isinstance(basis, Basis) and hasattr(basis, "map_")):
+        raise ValueError(f"basis must be a fitted basis of up.bases, got {shown(basis)}")
+    if order not in (1, 2) or isinstance(order, bool):
+        raise ValueError(f"order must be 1 or 2, got {shown(order)}")
     if privacy is not None:
-        if weight != n_rows:
-            raise ValueError("it claims noise for privacy, and its weight is not its number of rows")
-    elif not weight > 0 or any(np.any(sums[name].high < 0) for name in ("yy", "loss") if name in sums):
-        raise ValueError("a sum of weights, squares or losses in it is negative")
+        if not isinstance(privacy, NoiseRequest):
+            raise ValueError(f"privacy must be up.privacy.Private(epsilon, delta, ...), got {shown(privacy)}")
+        return privacy.summarize(basis, X, y, int(order), residuals_of, loss, sample_weight, engine, verbose)
+    source = open_labeled(basis, X, y, sample_weight)
+    return of_source(basis, source, int(order), residuals_of, loss, engine, verbose)
 
 
-def is_digest(value: Any) -> bool:
-    """Whether a value is a SHA-256 in hexadecimal."""
-    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+def of_source(
+    basis: Any,
+    source: Source,
+    order: int,
+    residuals_of: Any,
+    loss: Any,
+    engine: Any,
+    verbose: int = 0,
+    probes: int = 0,
+) -> Summary:
+    """The summary of the rows of a source; ``probes`` are so many more labels, of random signs."""
+    spec = spec_of(loss)
+    digest, target = _target(basis, residuals_of, loss_of(spec))
+    target = replace(target, probes=probes)
+    n_labels = source.n_outputs + probes
+    n_outputs = n_labels if target.coef is None else target.coef.shape[1]
+    if n_outputs % n_labels or (n_outputs != n_labels and not isinstance(residuals_of, Functions)):
+        raise ValueError(f"residuals_of predicts {n_outputs} label(s), and y has {source.n_outputs}")
+    contents = Contents(basis.digest, basis.n_features_, order, n_outputs, spec, digest)
+    return of_target(basis, source, contents, target, engine, verbose)
 
 
-def spec_of(loss: Any) -> str:
-    """A loss in a few characters: "squared", "huber 2.0"."""
-    loss = as_loss(loss)
-    if not loss.bound > 0:  # the bound looks at the scale, and refuses what is none
-        raise ValueError(f"a loss must let labels push: {shown(loss)} does not")
-    spec = to_spec(loss)
-    if "scale" not in spec:
-        return str(spec["loss"])
-    if not isinstance(spec["scale"], float):
-        raise ValueError("a loss in a summary has one scale, a number")
-    if spec["scale"] < 0:
-        return "squared"  # an infinite scale is least squares
-    return f"{spec['loss']} {spec['scale']!r}"
+def of_target(basis: Any, source: Source, contents: Contents, target: Target, engine: Any, verbose: int = 0) -> Summary:
+    """The summary of what stands in the place of y."""
+    check_order(contents)
+    found: Summary = as_engine(engine).map_reduce(
+        partial,
+        stretches(source, basis),
+        _plus,
+        args=(basis, contents, target, source.target_names, source.one_target),
+        label="summing rows",
+        verbose=verbose,
+    )
+    if not found.n_rows:
+        raise ValueError("there is no row of positive weight to summarise")
+    return Summary(
+        contents,
+        found.n_rows,
+        {name: Sum.of(value.high) for name, value in found.sums.items()},  # what a site sends is doubles
+        found.targets,
+        found.one_target,
+        attached=basis if isinstance(basis, Basis) else None,
+    )
 
 
-def loss_of(spec: Any) -> Any:
-    """The loss that :func:`spec_of` described."""
-    if not isinstance(spec, str):
-        raise ValueError(f"{shown(spec)} does not describe a loss")
-    name, _, scale = spec.partition(" ")
-    return from_spec({"loss": name, **({"scale": float(scale)} if scale else {})})
+def check_order(contents: Contents) -> None:
+    """Residuals are of order 1."""
+    if contents.residual and contents.order == 2:
+        raise ValueError(
+            "residuals are summarised at order 1; order 2 is exact at once with the squared loss and no residuals_of"
+        )
+
+
+def partial(
+    block: Block, basis: Any, contents: Contents, target: Target, names: tuple[str, ...], one_target: bool
+) -> Summary:
+    """The summary of one block, which may have no rows."""
+    found = Accumulator(contents, target)
+    with target.looking():
+        for rows, phi in mapped(block, basis):
+            Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
+            found.add(rows.X, phi, Y, rows.weights)
+        return Summary(contents, found.n_rows, found.result(), names, one_target)
+
+
+def _plus(a: Summary, b: Summary) -> Summary:
+    return a + b

@@ -30,7 +30,7 @@ def describe(summary: Summary) -> str:
 
 def as_html(summary: Summary) -> str:
     """The same for notebooks."""
-    from ..reports import html
+    from .._base import html
 
     first, second, *_ = describe(summary).splitlines()
     rows = [["rows", "1", f"the number of rows: {summary.n_rows}"]]

@@ -10,14 +10,12 @@ from scipy.linalg import eigvalsh
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from .. import threads
-from ..arrays import Array, as_floating, is_foreign, like, namespace, to_numpy
-from ..filters import Floats
+from .._base import threads
+from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespace, to_numpy
+from .._base.text import shown
+from .._linalg.operator import checked_spectrum, dense
 from ..kernels import Kernel, Precomputed, as_kernel
-from ..messages import shown
-from ..solvers.decomposition import checked_spectrum
-from ..solvers.operator import dense
-from .arguments import checked_rows
+from .limits import checked_rows
 
 FEWEST_ROWS = 50  # below, the window of λ is too narrow for a slope
 WINDOW = (1 / 50, 1 / 4)  # 𝒩/n at its two ends: past the first few eigenvalues, before the sample runs out of rows

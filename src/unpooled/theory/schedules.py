@@ -9,9 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..messages import shown
-from .arguments import checked_positive, checked_r, checked_rows, checked_s, is_number
-from .limits import partition_limit, usable_regularity
+from .._base.text import shown
+from .limits import checked_positive, checked_r, checked_rows, checked_s, is_number, partition_limit, usable_regularity
 
 
 def _power(n: float, exponent: float, cause: str) -> float:

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 import unpooled as up
 from tests import reference
-from unpooled.blocks.partition import held_out
+from unpooled._solvers.averaging.partition import held_out
 
 KERNEL = up.kernels.Gaussian(0.7)
 FILTERS = {
@@ -324,7 +324,7 @@ def test_prediction_with_many_points_is_tiled(monkeypatch):
     X, y = some_data(23, 150)
     model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=3, lam=1e-2).fit(X, y)
     whole = model.predict(X)
-    monkeypatch.setattr("unpooled.predictors.TILE", 16)
+    monkeypatch.setattr("unpooled._solvers.predictors.TILE", 16)
     np.testing.assert_allclose(model.predict(X), whole, rtol=1e-12)
 
 

@@ -19,11 +19,11 @@ from sklearn.exceptions import NotFittedError
 import unpooled as up
 from tests import reference
 from unpooled import CorrentropyRegressor, SpectralRegressor
-from unpooled.arrays import to_numpy
+from unpooled._base.arrays import to_numpy
+from unpooled._solvers.descent.descent import Task, descend
+from unpooled._solvers.descent.robust import Candidates
 from unpooled.kernels import Gaussian, Laplacian, Linear
 from unpooled.losses import Correntropy, Huber, Loss, Squared
-from unpooled.robust import Candidates
-from unpooled.solvers.descent import Task, descend
 
 few = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 10**6)

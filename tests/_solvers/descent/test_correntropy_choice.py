@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from unpooled import CorrentropyRegressor, SpectralRegressor, robust
+from unpooled import CorrentropyRegressor, SpectralRegressor
+from unpooled._solvers.descent import robust
 from unpooled.kernels import Gaussian
 from unpooled.losses import Correntropy, Huber, Squared
 

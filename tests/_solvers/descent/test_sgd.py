@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from unpooled.solvers import sgd
+from unpooled._solvers.descent import sgd
 
 rng = np.random.default_rng(0)
 

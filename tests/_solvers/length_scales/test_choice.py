@@ -15,9 +15,10 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import unpooled as up
 from tests.cases.kernels import SEEDS, few, named
 from unpooled import privacy
+from unpooled._solvers.length_scales import search as length_scales
+from unpooled._solvers.length_scales import search as spanned
+from unpooled._solvers.length_scales.scaled_kernel import LONGEST
 from unpooled.kernels import Centered, FromFunction, Gaussian, Laplacian, Linear, Matern
-from unpooled.solvers import length_scales, spanned
-from unpooled.solvers.scaled_kernel import LONGEST
 
 ROUNDED = 0.02  # what the last digit of the data may do to a minimum along which the error is flat
 AUTO = [Gaussian("auto"), Matern("auto", 1.5), Matern("auto", 2.5), Laplacian("auto")]

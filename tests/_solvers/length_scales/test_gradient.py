@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from tests.cases.kernels import SEEDS, STATIONARY, cases, few, named
+from unpooled._solvers.length_scales.path import shrinking
+from unpooled._solvers.length_scales.scaled_kernel import ScaledKernel, leave_one_out
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from unpooled.solvers.length_scale_path import shrinking
-from unpooled.solvers.loo_gradient import leave_one_out
-from unpooled.solvers.scaled_kernel import ScaledKernel, free_parts
+from unpooled.kernels.parts import free_parts
 
 TREES = [
     Gaussian("auto"),

@@ -17,11 +17,11 @@ from threadpoolctl import threadpool_limits
 
 import unpooled as up
 from tests.paths import DOCS
-from unpooled import threads
+from unpooled._base import threads
+from unpooled._base.rows import Rows
+from unpooled._solvers.nystrom import fixed
+from unpooled._solvers.nystrom.fixed import STEPS, InFixedPoint, rounded
 from unpooled.bases.maps import KernelMap
-from unpooled.blocks.base import Rows
-from unpooled.nystrom import fixed
-from unpooled.nystrom.fixed import STEPS, InFixedPoint, rounded
 
 torch = pytest.importorskip("torch")
 needs_bytes = pytest.mark.skipif(not fixed.is_exact(), reason="the processor has no products of bytes")
@@ -231,7 +231,7 @@ def test_sentences():
         fit(X, y, Wave(1.0))
     with pytest.raises(ValueError, match=r"X has values that are too large for single precision: take precision="):
         fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
-    elsewhere = mock.patch("unpooled.estimators.nystrom.device_of", return_value=torch.device("meta"))
+    elsewhere = mock.patch("unpooled._solvers.nystrom.choosing.device_of", return_value=torch.device("meta"))
     with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' is for a CPU, and device is meta"):
         fit(X, y)
     without = mock.patch.dict("sys.modules", {"torch": None})

@@ -12,11 +12,10 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import unpooled as up
-from unpooled import threads
+from unpooled._base import memory, threads
+from unpooled._solvers.nystrom import machine
+from unpooled._solvers.nystrom.machine import ROUNDS, OnCores, Placed
 from unpooled.bases.maps import KernelMap
-from unpooled.nystrom import machine
-from unpooled.nystrom.machine import ROUNDS, OnCores, Placed
-from unpooled.resources import memory
 
 KERNEL = up.kernels.Gaussian(1.0)
 

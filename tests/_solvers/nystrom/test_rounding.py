@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import unpooled as up
-from unpooled import threads
+from unpooled._base import threads
+from unpooled._base.rows import Rows
+from unpooled._solvers.nystrom import fixed, from_gram
+from unpooled._solvers.nystrom.machine import OnCores
 from unpooled.bases.maps import KernelMap
-from unpooled.blocks.base import Rows
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
-from unpooled.nystrom import fixed, from_gram
-from unpooled.nystrom.machine import OnCores
 
 pytest.importorskip("torch")
 DEVICES = pytest.mark.parametrize("device", [None, "cpu"], ids=["NumPy", "torch"])

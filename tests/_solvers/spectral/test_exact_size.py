@@ -15,10 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import unpooled as up
 import unpooled.kernels.base as kernel_base
-from unpooled import threads
-from unpooled.resources import memory
-from unpooled.solvers import blocked, cholesky
-from unpooled.solvers.decomposition import NotPositiveDefinite
+from unpooled._base import memory, threads
+from unpooled._linalg import cholesky
+from unpooled._linalg import cholesky as blocked
+from unpooled._linalg.operator import NotPositiveDefinite
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((1500, 3))
@@ -204,7 +204,7 @@ def test_small_fits_do_not_look_at_memory(monkeypatch):
 def test_a_process_with_a_limit_refuses_in_time():
     program = """
 import resource, numpy as np, unpooled as up
-from unpooled.resources.memory import available_memory
+from unpooled._base.memory import available_memory
 held = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (held + (2 << 30),) * 2)
 assert 1.9 * 2**30 < available_memory() <= 2**31

@@ -7,8 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from unpooled import SpectralRegressor
+from unpooled._solvers.spectral import paths
+from unpooled._solvers.spectral import problem as fit
 from unpooled.kernels import Gaussian, Kernel, Matern
-from unpooled.solvers import fit, paths
 
 
 def data(n, d=2, noise=0.3, seed=0):

@@ -1,0 +1,300 @@
+"""Checking what users pass in: one clear sentence that names the argument, what is wrong and what to do.
+
+Checking what a private method is told, before data is read and before budget is charged.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_array, validate_data
+
+from .arrays import Array, Floats, eps, is_foreign, like, namespace, to_numpy
+from .text import shown
+
+
+def check_size(n_features: Any, *, auto: bool) -> int | None:
+    """A positive whole number, or None for "auto"."""
+    if auto and isinstance(n_features, str) and n_features == "auto":
+        return None
+    return check_count("n_features", n_features, " or 'auto'" if auto else "")
+
+
+def check_count(name: str, value: Any, other: str = "") -> int:
+    """A positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a positive whole number{other}, got {shown(value)}")
+    return int(value)
+
+
+def positive_numbers(name: str, value: Any) -> Floats:
+    """A float array of dimension 0 or 1 with positive finite numbers; anything else is an error that says so."""
+    try:
+        numbers = np.asarray(value)
+        truths = any(isinstance(v, (bool, np.bool_)) for v in (value if isinstance(value, (list, tuple)) else [value]))
+        usable = numbers.dtype.kind in "iuf" and numbers.ndim <= 1 and numbers.size > 0 and not truths
+        numbers = numbers.astype(float) if usable else np.asarray(np.nan)
+    except (TypeError, ValueError):
+        numbers = np.asarray(np.nan)
+    if not np.all(np.isfinite(numbers) & (numbers > 0)):
+        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {shown(value)}")
+    return numbers
+
+
+def check_fitted(model: Any) -> None:
+    """scikit-learn's own check asks for a ``fit``, and a model from summaries has ``fit_summary``."""
+    if not hasattr(model, "predictor_"):
+        raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet: fit it before using it")
+
+
+def check_center(center: Any) -> bool | str:
+    """False, True or "public"."""
+    if isinstance(center, (bool, np.bool_)):
+        return bool(center)
+    if isinstance(center, str) and center == "public":
+        return center
+    raise ValueError(f"center must be False, True or 'public', got {shown(center)}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not (isinstance(value, str) and value in choices):
+        raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {shown(value)}")
+    return value
+
+
+def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
+    """X as a two-dimensional float array (float32 stays float32), its feature names remembered or compared.
+
+    NumPy arrays, lists and data frames become NumPy arrays; arrays of other array-API libraries stay what they are.
+    """
+    if is_foreign(X):
+        return _check_foreign(estimator, X, reset=reset)
+    if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
+        raise ValueError("X must hold numbers, not dates or durations: convert them to a number of days, say")
+    try:
+        X = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(_about("X", error)) from None
+    _refuse_non_finite("X", X, getattr(estimator, "feature_names_in_", None))
+    return np.ascontiguousarray(X)
+
+
+def check_columns(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> None:
+    """Compare the shape and the feature names of X with what is known, and look at no value."""
+    if len(shape) != 2:
+        raise ValueError(f"X must be two-dimensional, rows by features; got an array of shape {shape}")
+    if min(shape) == 0:
+        raise ValueError(f"X has shape {shape}: at least one row and one feature are required")
+    if is_foreign(X):
+        _check_width(estimator, shape[1])
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # check_X says it, once
+            validate_data(estimator, X, reset=False, skip_check_array=True)
+    except (TypeError, ValueError) as error:
+        raise type(error)(_about("X", error)) from None
+
+
+def _check_width(estimator: BaseEstimator, width: int) -> None:
+    if width != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {width} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+
+
+def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
+    xp = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, rows by features; got an array of shape {tuple(X.shape)}")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"X has shape {tuple(X.shape)}: at least one row and one feature are required")
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported: X must hold real numbers")
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64)
+    X = X.detach() if hasattr(X, "detach") else X  # no gradients flow through a fit
+    _refuse_non_finite("X", X, None)
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    else:
+        _check_width(estimator, X.shape[1])
+    return X
+
+
+def check_Y(y: Any, X: Array, any_size: bool = False) -> tuple[Array, bool]:
+    """y as an (N, T) array in the library and on the device of X, and whether it came one-dimensional.
+
+    Labels whose squares are no numbers are refused, unless they may be of any size, as where they are moved to a bound.
+    Double precision stays double even beside single-precision rows: labels may have a large mean.
+    """
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if not is_foreign(y) and np.asarray(y).ndim == 0:
+        raise ValueError(f"y must have one number per row, got {shown(y)}")
+    if is_foreign(y):
+        if namespace(y).isdtype(y.dtype, "complex floating"):
+            raise ValueError("Complex data not supported: y must hold real numbers")
+        Y = like(y, X, dtype=None if y.dtype == namespace(y).float32 else namespace(X).float64)
+        Y = Y.detach() if hasattr(Y, "detach") else Y
+    else:
+        if np.asarray(y).dtype.kind in "OUS":  # strings and mixed columns: let NumPy try, and say which argument failed
+            try:
+                y = np.asarray(y, dtype=float)
+            except (TypeError, ValueError):
+                raise ValueError("y must hold numbers; strings or mixed values were found in it") from None
+        try:
+            checked = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        except (TypeError, ValueError) as error:
+            raise type(error)(_about("y", error)) from None
+        Y = like(checked, X, dtype=None if checked.dtype == np.float32 else namespace(X).float64)
+    if Y.ndim not in (1, 2) or (Y.ndim == 2 and Y.shape[1] == 0):
+        raise ValueError(f"y must have one column a target, got an array of shape {tuple(Y.shape)}")
+    if Y.shape[0] != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and y has {Y.shape[0]}: they must have the same number")
+    _refuse_non_finite("y", Y, None)
+    if not any_size:
+        _refuse_extreme(Y)
+    return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
+
+
+def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
+    """Non-negative weights, one a row, as a NumPy vector; None where they are all the same."""
+    if sample_weight is None:
+        return None
+    try:
+        w = np.asarray(to_numpy(sample_weight))
+        w = w.astype(float) if w.dtype.kind in "iufbO" else np.full(1, np.nan)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight must be one number per row, got {shown(sample_weight)}") from None
+    if w.ndim == 0:
+        w = np.full(X.shape[0], float(w))
+    if w.shape != (X.shape[0],):
+        raise ValueError(f"sample_weight must be one number per row: X has {X.shape[0]} rows, got shape {w.shape}")
+    if not np.all(np.isfinite(w)) or np.any(w < 0):
+        raise ValueError("sample_weight must hold finite numbers that are not negative")
+    if not np.any(w > 0):
+        raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
+    w = w / w.max()  # only ratios matter; this keeps them in range for any scale and precision
+    return None if np.all(w == 1.0) else w
+
+
+def _about(name: str, error: Exception) -> str:
+    """scikit-learn's message on one line, without the array it prints, and naming the argument.
+
+    Column names are listed one a line on purpose: that message stays as it is.
+    """
+    text = str(error)
+    if text.startswith("The feature names"):
+        return text
+    lines = text.splitlines()
+    advice = [line for line in lines[1:] if line.startswith("Reshape")]
+    sentence = " ".join([lines[0].rstrip(":"), *advice])
+    return sentence if f"{name} " in sentence else f"{name} cannot be used: {sentence}"
+
+
+def check_folds(cv: Any, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The (train, test) rows of a splitter or of a list of splits given as row numbers or masks; ``kept`` renumbers."""
+    try:
+        splits = list(check_cv(cv).split(np.empty((n, 0))))
+        folds = [tuple(_row_numbers(part, n) for part in split) for split in splits]
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ValueError(f"cv must be a number, a splitter or a list of splits of the {n} rows; {error}") from None
+    if kept is not None:
+        position = np.full(n, -1)
+        position[kept] = np.arange(len(kept))
+        folds = [tuple(position[part][position[part] >= 0] for part in split) for split in folds]
+    if not folds or any(len(split) != 2 or not all(len(part) for part in split) for split in folds):
+        raise ValueError("cv must give splits that have rows (of positive weight) to learn from and rows to test on")
+    return [(train, test) for train, test in folds]
+
+
+def _row_numbers(part: Any, n: int) -> np.ndarray:
+    part = np.asarray(part)
+    if part.dtype == bool:
+        if part.shape != (n,):
+            raise ValueError(f"a mask has {len(part)} entries")
+        return np.flatnonzero(part)
+    if part.ndim != 1 or (part.size and (part.dtype.kind not in "iu" or part.min() < 0 or part.max() >= n)):
+        raise ValueError("a split holds something else than row numbers")
+    return part.astype(int)
+
+
+def check_kernel_matrix(K: Array) -> None:
+    """A precomputed kernel matrix must be square and symmetric."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"with a precomputed kernel X must be square, got shape {tuple(K.shape)}")
+    xp = namespace(K)
+    gap, size = float(xp.max(xp.abs(K - K.T))), float(xp.max(xp.abs(K)))
+    if gap > 8 * eps(K) ** 0.5 * size:
+        raise ValueError(f"with a precomputed kernel X must be symmetric: entries differ by up to {gap:g}")
+
+
+def _refuse_extreme(Y: Array) -> None:
+    """Squares of the labels must be numbers."""
+    xp = namespace(Y)
+    size, largest = float(xp.max(xp.abs(Y))), float(xp.finfo(Y.dtype).max) ** 0.5 / 1e4
+    if size > largest or 0.0 < size < 1.0 / largest:
+        raise ValueError(f"y has values of size {size:.0e}, whose squares are out of range: bring y to another unit")
+
+
+def _refuse_non_finite(name: str, values: Array, columns: Any) -> None:
+    xp = namespace(values)
+    if bool(xp.all(xp.isfinite(values))):
+        return
+    where = np.argwhere(~np.isfinite(to_numpy(values)))[0]
+    kind = "NaN" if np.isnan(to_numpy(values)[tuple(where)]) else "infinity (inf)"
+    column = ""
+    if len(where) == 2 and values.ndim == 2 and name == "X":
+        column = f", column {columns[where[1]]!r}" if columns is not None else f", column {where[1]}"
+    raise ValueError(
+        f"{name} contains {kind}, first in row {where[0]}{column}: drop or impute such rows before fitting"
+    )
+
+
+def positive(name: str, value: Any, *, zero: bool = False) -> float:
+    """A finite number above zero (or zero too), as a float."""
+    if not _is_real(value) or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        kind = "a finite number that is not negative" if zero else "a positive, finite number"
+        raise ValueError(f"{name} must be {kind}, got {shown(value)}")
+    return float(value)
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number, as an int."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number, at least {least}, got {shown(value)}")
+    return int(value)
+
+
+def probability(name: str, value: Any, *, zero: bool = False) -> float:
+    """A number between zero and one, neither of them (or zero too)."""
+    if not _is_real(value) or not 0 <= value < 1 or (value == 0 and not zero):
+        raise ValueError(f"{name} must lie between 0 and 1, got {shown(value)}")
+    return float(value)
+
+
+def budget(epsilon: Any, delta: Any, n_rows: int | None = None) -> tuple[float, float]:
+    """ε > 0 and 0 < δ < 1. A δ above 1/n is warned of: it would allow one record of n to be published as it is."""
+    epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
+    if n_rows is not None and delta > 1.0 / n_rows:
+        warnings.warn(
+            f"delta = {delta:g} is above 1/n = {1.0 / n_rows:g}: that would allow a record to be published outright; "
+            "take a delta well below 1/n",
+            UserWarning,
+            stacklevel=3,
+        )
+    return epsilon, delta
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -1,0 +1,167 @@
+"""One file for whatever travels: a JSON header and raw arrays in the safetensors format, never pickle.
+
+The header sits in safetensors' own metadata beside a SHA-256 over header and arrays, so damage anywhere is found before
+anything is used. Files are written to a temporary name and renamed: a reader never sees half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError, safe_open
+
+from .text import shown
+from .version import __version__
+
+FORMAT = 1
+DEEPEST = 64  # lists and dictionaries in one another
+
+PathLike = str | os.PathLike[str]
+
+
+class FileError(ValueError):
+    """A file that is damaged, foreign, or from a newer version."""
+
+
+def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write one file of the given kind ("model", "basis", "summary", "candidates", "scores")."""
+    content = to_bytes(kind, header, arrays)
+    with atomic(path) as file:
+        file.write(content)
+
+
+def to_bytes(kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """What :func:`write` writes."""
+    full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
+    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
+    metadata = {"unpooled": _canonical({"header": full, "sha256": digest(full, arrays)})}
+    return safetensors.numpy.save(arrays, metadata=metadata)
+
+
+@contextmanager
+def atomic(path: PathLike, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to that takes its name once all of it is on disk; after an error nothing has changed.
+
+    A private one may be read by its owner alone, from the first moment on.
+    """
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{target} cannot be written: the folder {target.parent} does not exist") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if not private:
+            os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a file of the given kind; a FileError says in a sentence what is wrong."""
+    header, arrays = read_any(path)
+    if header.get("kind") != kind:
+        raise FileError(f"{os.fspath(path)} holds {_a(header.get('kind'))}, and {_a(kind)} was asked for")
+    return header, arrays
+
+
+def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The same whatever the kind, which is ``header["kind"]``."""
+    name = os.fspath(path)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{name} does not exist, or is not a file")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
+    except (*_UNREADABLE, OSError) as error:
+        raise _unreadable(name, error) from None
+    return _checked(name, metadata, arrays), arrays
+
+
+def from_bytes(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The same from the bytes of a file, which errors call ``name``."""
+    try:
+        arrays = safetensors.numpy.load(content)  # which finds the lengths below to be right
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__") or {}
+    except (*_UNREADABLE, RecursionError) as error:
+        raise _unreadable(name, error) from None
+    return _checked(name, metadata, arrays), arrays
+
+
+# A type that NumPy does not have is an AttributeError in safetensors.
+_UNREADABLE = (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError)
+
+
+def _unreadable(name: str, error: Exception) -> FileError:
+    why = " ".join(str(error).split())[:200]
+    return FileError(f"{name} is not a file of unpooled, or it is damaged ({why})")
+
+
+def _checked(name: str, metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The header, where it and the arrays are what was written."""
+    if "unpooled" not in metadata:
+        raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
+    try:
+        content = json.loads(metadata["unpooled"])
+        header, expected = content["header"], content["sha256"]
+        intact = expected == digest(header, arrays)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise FileError(f"{name} is damaged: its header cannot be read; fetch or write it again") from None
+    if not intact:
+        raise FileError(f"{name} is damaged: its content does not match its SHA-256; fetch or write it again")
+    if not _is_plain(header):
+        raise FileError(f"{name} has a header that is nested too deep or has numbers too large: unpooled wrote no such")
+    if not isinstance(header, dict) or type(header.get("format")) is not int or header["format"] < 1:
+        raise FileError(f"{name} has no readable header")
+    if header["format"] > FORMAT:
+        raise FileError(
+            f"{name} has format {header['format']} and this unpooled reads up to {FORMAT}: install a newer unpooled"
+        )
+    return header
+
+
+def _a(kind: Any) -> str:
+    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else shown(kind)}"
+
+
+def _is_plain(content: Any, depth: int = 0) -> bool:
+    """No deeper than anything that is written here, and no number that has no room in 64 bits."""
+    if isinstance(content, (dict, list)):
+        inner = content.values() if isinstance(content, dict) else content
+        return depth < DEEPEST and all(_is_plain(item, depth + 1) for item in inner)
+    return not isinstance(content, int) or abs(content) < 2**63
+
+
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def digest(header: Any, arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 over a header and arrays."""
+    sha = hashlib.sha256(_canonical(header).encode())
+    for name, array in sorted(arrays.items()):
+        sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        sha.update(np.ascontiguousarray(array).tobytes())
+    return sha.hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,123 @@
+"""Row blocks on all cores, and small problems on one.
+
+BLAS is threaded, element-wise NumPy is not: the exponential of a kernel block would leave every core
+but one idle. So a large job is cut into row blocks, the blocks run on as many Python threads as BLAS
+was allowed (NumPy releases the lock), and BLAS is held to one thread meanwhile so that they do not fight.
+
+A small job is better off with one BLAS thread throughout: NumPy and SciPy each carry a BLAS, and handing a
+matrix of a few hundred rows from the threads of one to those of the other costs more than the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import joblib
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+
+def best(work: Callable[[], Any], repeats: int) -> float:
+    """Seconds of the fastest of some runs, after one that warms up."""
+    work()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return max(min(seconds), 1e-9)
+
+
+BLOCK_ELEMENTS = 1 << 20  # 8 MiB of float64: a few blocks fit the outer cache, overheads vanish
+SMALL = 1200  # rows of a square matrix up to which one BLAS thread was faster than two
+
+
+@cache
+def _controller() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+class _OneBlasThread:
+    """BLAS on one thread while anybody is inside; what was allowed before is restored when the last one leaves.
+
+    The limit belongs to the process, so callers on several threads must share it: two that each restored what
+    they had found could leave the limit behind for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _controller().limit(limits=1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+
+
+def blas_limit(n: int) -> contextlib.AbstractContextManager[Any]:
+    """BLAS on at most n threads; a limit of one may be held by many threads of the process at once."""
+    return one_blas_thread if n == 1 else _controller().limit(limits=n)
+
+
+def cores() -> int:
+    """The cores this process may use; quotas of containers and schedulers count."""
+    return int(joblib.cpu_count())
+
+
+def suited_to(rows: int) -> contextlib.AbstractContextManager[None]:
+    """One BLAS thread for matrices of up to SMALL rows, as many as are allowed for larger ones."""
+    return one_blas_thread if rows <= SMALL else contextlib.nullcontext()
+
+
+def allowed_threads() -> int:
+    """How many threads BLAS may use now: the limit a user, joblib or a scheduler has set."""
+    return max((lib.num_threads for lib in _controller().lib_controllers), default=1)
+
+
+def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Slices that cut ``n_rows`` so that a block of ``n_columns`` wide rows has BLOCK_ELEMENTS numbers."""
+    step = max(1, BLOCK_ELEMENTS // max(1, n_columns))
+    return [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
+
+
+def stretches(n: int, length: int) -> list[slice]:
+    """Slices of at most ``length`` that cover n; one empty slice for n = 0."""
+    return [slice(i, min(i + length, n)) for i in range(0, max(n, 1), length)]
+
+
+def for_each(work: Callable[[slice], None], blocks: list[slice]) -> None:
+    """Run ``work`` on every block, on all allowed threads; the first error is raised.
+
+    What the caller has set with ``np.errstate`` holds on all of them: NumPy would start each with its defaults.
+    """
+    n_threads = min(allowed_threads(), len(blocks)) if len(blocks) > 1 else 1
+    if n_threads == 1:
+        for block in blocks:
+            work(block)
+        return
+    how: Any = {**np.geterr(), "call": np.geterrcall()}
+
+    def alike(block: slice) -> None:
+        with np.errstate(**how):
+            work(block)
+
+    with one_blas_thread, ThreadPoolExecutor(n_threads) as pool:
+        for done in [pool.submit(alike, block) for block in blocks]:
+            done.result()

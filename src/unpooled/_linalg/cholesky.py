@@ -1,0 +1,112 @@
+"""A Cholesky factor in the memory of its matrix, for matrices that leave no room for a second one.
+
+Panels of columns from left to right, each brought up to date with all that is finished to its left:
+
+    L_kk L_kkᵀ = M_kk - L_k: L_k:ᵀ,        L_ik = (M_ik - L_i: L_k:ᵀ) L_kk⁻ᵀ    for the rows i below,
+
+where ":" are the columns before k. All but a share b/N of the N³/3 operations are in these products, which are as long
+as what is finished and are subtracted where the panel lies; workspace is a panel or two. Only the lower triangle is
+read, and beside it only the blocks on the diagonal are written. torch's own factorisation returns a new matrix, and
+OpenBLAS's crashes on 40,000 rows.
+
+(M + μI)⁻¹ v by Cholesky, in the memory of M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+
+from .._base.arrays import Array, add_to_diagonal, cholesky, is_numpy, is_torch, namespace, solve_lower
+from .._base.threads import stretches
+from .operator import NotPositiveDefinite
+
+PANEL = 2048  # columns: products run at full speed, and two panels of 100,000 rows are 3 GB
+
+
+def factor_(M: Array, panel: int) -> None:
+    """L with LLᵀ = M, written over the lower triangle of M, so many columns at a time."""
+    n = M.shape[0]
+    for start in range(0, n, panel):
+        end = min(start + panel, n)
+        columns = M[start:, start:end]
+        if start:
+            _subtract(columns, M[start:, :start], M[start:end, :start], panel)
+        corner = cholesky(namespace(M).asarray(columns[: end - start, :], copy=True))
+        if corner is None:
+            raise NotPositiveDefinite
+        columns[: end - start, :] = corner
+        below = columns[end - start :, :]
+        for rows in _pieces(below, panel):
+            below[rows, :] = solve_lower(corner, below[rows, :].T).T
+
+
+def _subtract(columns: Array, A: Array, B: Array, panel: int) -> None:
+    """columns -= ABᵀ, where columns lies."""
+    if not is_numpy(columns):
+        columns.addmm_(A, B.mT, alpha=-1.0)
+        return
+    for rows in _pieces(columns, panel):
+        columns[rows] -= A[rows] @ B.T
+
+
+def _pieces(columns: Array, panel: int) -> list[slice]:
+    """All rows at once, but for NumPy, whose products are arrays of their own."""
+    n = columns.shape[0]
+    return stretches(n, panel) if is_numpy(columns) else [slice(0, n)] if n else []
+
+
+def solve(L: Array, v: Array, panel: int) -> Array:
+    """(LLᵀ)⁻¹ v for what :func:`factor_` made: a panel at a time, because a triangular solver may copy its matrix."""
+    n = L.shape[0]
+    x = namespace(v).asarray(v, copy=True)
+    starts = range(0, n, panel)
+    for start in starts:  # L z = v
+        own = slice(start, min(start + panel, n))
+        x[own, :] -= L[own, :start] @ x[:start, :]
+        x[own, :] = solve_lower(L[own, own], x[own, :])
+    for start in reversed(starts):  # Lᵀ x = z
+        own, later = slice(start, min(start + panel, n)), slice(min(start + panel, n), n)
+        x[own, :] -= L[later, own].T @ x[later, :]
+        x[own, :] = solve_lower(L[own, own], x[own, :], transposed=True)
+    return x
+
+
+Solve = Callable[[Array], Array]  #: v ↦ (M + μI)⁻¹ v
+IN_PLACE_FROM = 20_000  # rows from which panels are factorised: LAPACK's own would take a copy of a tensor, or crash
+
+
+def matrices(X: Array) -> float:
+    """How many matrices of the size of M there are at the peak, for n rows X."""
+    return 1.0 if is_numpy(X) or (is_torch(X) and X.shape[0] >= IN_PLACE_FROM) else 2.0
+
+
+def factor(M: Array, mu: float) -> Solve:
+    """A function v ↦ (M + μI)⁻¹ v. Overwrites M: no second matrix is held, of small tensors excepted."""
+    add_to_diagonal(M, mu)
+    try:
+        if M.shape[0] >= IN_PLACE_FROM and (is_numpy(M) or is_torch(M)):
+            factor_(M, PANEL)
+            return lambda v: solve(M, v, PANEL)
+        return _numpy_factor(M) if is_numpy(M) else _array_api_factor(M)
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        # torch's LinAlgError is a RuntimeError; an out-of-memory error is one too and must pass through.
+        if "memory" in str(error).lower():
+            raise
+        raise NotPositiveDefinite from None
+
+
+def _numpy_factor(M: np.ndarray) -> Solve:
+    low = scipy.linalg.cho_factor(M.T, lower=False, overwrite_a=True, check_finite=False)
+    return lambda v: scipy.linalg.cho_solve(low, v, check_finite=False)
+
+
+def _array_api_factor(M: Array) -> Solve:
+    xp = namespace(M)
+    L = xp.linalg.cholesky(M)
+    solve = getattr(xp.linalg, "solve_triangular", None)
+    if solve is not None:  # torch
+        return lambda v: solve(L.T, solve(L, v, upper=False), upper=True)
+    return lambda v: xp.linalg.solve(L.T, xp.linalg.solve(L, v))

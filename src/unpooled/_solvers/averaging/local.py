@@ -1,0 +1,278 @@
+"""What averaging asks of a local learner: candidates from one decomposition, one fit at the choice, a score.
+
+Three kinds: a spectral filter (candidates are λ), a descent on a loss (candidates are scales and iterations), and any
+other scikit-learn regressor, which is fitted as it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from ..._base import threads
+from ..._base.arrays import Array, Floats, like, namespace, to_numpy
+from ..._base.rows import Rows
+from ...filters import Filter
+from ...kernels import Kernel
+from ..predictors import KernelExpansion
+from ..spectral import criteria, unscored
+from ..spectral.paths import risen
+from ..spectral.problem import Problem, fit_one, ridge_times
+from ..spectral.unscored import inflate
+
+
+class Predictor(Protocol):
+    """A fitted function of rows."""
+
+    def predict(self, X: Array) -> Array: ...
+
+
+@dataclass
+class Judgement:
+    """Scores (C, T), the candidate to take for each target, and what the choice is worth beside other partitions."""
+
+    table: Floats
+    index: np.ndarray
+    value: float
+
+    @classmethod
+    def of(cls, table: Floats, index: np.ndarray) -> Judgement:
+        """A judgement whose value is the chosen score, over all targets."""
+        return cls(table, index, float(np.mean(table[index, np.arange(table.shape[1])])))
+
+
+def mean_squares(residuals: Floats, weights: Floats) -> Floats:
+    """Σ_i w_i r_i² for every candidate and target."""
+    return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
+
+
+@dataclass
+class Fitted:
+    """The function of one block, f_j, its intercept b_j, and the weight |D_j| (or |D*_j|) it has in the average."""
+
+    name: str
+    predictor: Any
+    b: Array
+    mass: float
+    n_rows: int
+    n_unlabeled: int = 0
+
+
+class Local(ABC):
+    """A learner ready to work on blocks: importable, picklable, everything data-driven filled in."""
+
+    kernel: Kernel | None  #: the kernel that all blocks share, where there is one
+    semisupervised = True  #: whether it learns from unlabeled rows
+
+    @property
+    @abstractmethod
+    def n_candidates(self) -> int:
+        """How many candidates there are to choose from."""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there is anything to choose."""
+        return self.n_candidates > 1
+
+    @abstractmethod
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
+        """A function with a column for each candidate and target, candidate by candidate."""
+
+    @abstractmethod
+    def judge(self, residuals: Floats, weights: Floats) -> Judgement:
+        """How bad the residuals (n, C, T) of the candidates are, and which to take; ``weights`` (n,) sum to one."""
+
+    @abstractmethod
+    def chosen(self, index: np.ndarray) -> Local:
+        """The learner with one candidate left: the given one for each target."""
+
+    @abstractmethod
+    def fit(self, rows: Rows, U: Array | None) -> tuple[Any, Array]:
+        """The predictor at the choice, and the intercepts b."""
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What the candidates are, by name: one value a candidate."""
+        return {}
+
+    def settings(self, one_target: bool) -> dict[str, Any]:
+        """After the choice: the attributes of the fitted estimator that say what was chosen."""
+        return {}
+
+    def single_serves(self, found: Judgement | None) -> bool:
+        """Whether single precision can choose: before (None), and after its scores are known."""
+        return False
+
+    def operations(self, n: int) -> float:
+        """About how many floating-point operations the candidates of n rows and the fit of 2n rows take."""
+        return 10.0 * n**3
+
+    def memory(self, n: int) -> float:
+        """About how many bytes that needs."""
+        return 24.0 * (2 * n) ** 2
+
+
+@dataclass
+class SpectralLocal(Local):
+    """A spectral filter g_λ with a kernel; λ from a grid."""
+
+    kernel: Kernel
+    filter: Filter
+    center: bool
+    kappa_sq: float
+    lams: Floats  #: the grid; after the choice one λ a target
+    per_target: bool
+    solver: str
+    resolution: float = np.inf  #: the smallest λ that single precision can tell from zero
+    origin: np.ndarray | float = 0.0  #: from where rows are measured in single precision
+
+    @property
+    def n_candidates(self) -> int:
+        return len(self.lams)
+
+    def _problem(self, rows: Rows, U: Array | None) -> tuple[Problem, Array | float]:
+        X, Y, weights, b = rows.X, rows.Y, rows.weights, 0.0
+        if U is not None and U.shape[0]:
+            X, Y, weights, b = inflate(X, Y, weights, U, self.center)
+        weights_ = None if weights is None or np.all(weights == weights[0]) else like(weights / weights.max(), X)
+        return Problem(self.kernel, X, Y, weights_, self.center, self.filter, self.kappa_sq), b
+
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
+        problem, b = self._problem(rows, U)
+        with threads.suited_to(problem.n):
+            coefs, intercepts = unscored.coefficients(problem, self.lams, single)
+        xp = namespace(coefs)
+        columns = xp.reshape(xp.permute_dims(coefs, (1, 0, 2)), (problem.n, -1))
+        points = problem.X
+        intercepts = xp.reshape(intercepts + b, (-1,))
+        if single:
+            return RoughExpansion(self.kernel, points, columns, intercepts, self.origin)
+        return KernelExpansion(self.kernel, points, columns, intercepts)
+
+    def judge(self, residuals: Floats, weights: Floats) -> Judgement:
+        """The weighted mean square; the lowest is taken."""
+        table = mean_squares(residuals, weights)
+        return Judgement.of(table, criteria.best_index(table, self.lams, self.per_target))
+
+    def chosen(self, index: np.ndarray) -> SpectralLocal:
+        return replace(self, lams=self.lams[index])
+
+    def fit(self, rows: Rows, U: Array | None) -> tuple[KernelExpansion, Array]:
+        problem, b = self._problem(rows, U)
+        with threads.suited_to(problem.n):
+            solutions = {float(lam): fit_one(problem, float(lam), self.solver) for lam in np.unique(self.lams)}
+        xp = namespace(problem.X)
+        by_target = [solutions[float(lam)] for lam in np.broadcast_to(self.lams, (problem.Y.shape[1],))]
+        first = by_target[0]
+        if len(solutions) == 1:
+            coef, intercept, own = first.coef, first.intercept, first.b
+        else:
+            coef = xp.stack([s.coef[:, t] for t, s in enumerate(by_target)], axis=1)
+            intercept = xp.stack([s.intercept[t] for t, s in enumerate(by_target)])
+            own = first.b
+        # The model keeps its rows, whatever becomes of the caller's.
+        return KernelExpansion(self.kernel, xp.asarray(problem.X, copy=True), coef, intercept + b), own + b
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return {"lam": self.lams}
+
+    def settings(self, one_target: bool) -> dict[str, Any]:
+        several = self.per_target and not one_target and len(self.lams) > 1
+        return {"lam_": self.lams.copy() if several else float(self.lams[0])}
+
+    def single_serves(self, found: Judgement | None) -> bool:
+        """As on one machine (:mod:`unpooled.solvers.paths`): the scores must have risen before single gives out."""
+        trusted = self.lams >= self.resolution
+        if found is None:
+            return bool(np.sum(trusted) > 1)
+        trusted &= np.all(np.isfinite(found.table), axis=1)
+        return bool(np.any(trusted)) and (bool(np.all(trusted)) or risen(found.table, self.lams, found.index, trusted))
+
+    def operations(self, n: int) -> float:
+        """A reduction of n rows and a Cholesky factorisation of 2n, at the speed they reach beside matrix products."""
+        return (8 / 3 + 8 / 3 * 1.5 if ridge_times(self.filter) else 80.0) * n**3 + 400.0 * n**2
+
+    def memory(self, n: int) -> float:
+        return 8.0 * max(2.5 * n**2, 1.1 * (2 * n) ** 2)
+
+
+class RoughExpansion:
+    """Σ_i c_i K(·, x_i) + b with kernel values in single precision; offsets and scales, of x and of y, in double."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: np.ndarray,
+        columns: np.ndarray,
+        intercepts: np.ndarray,
+        origin: np.ndarray | float,
+    ) -> None:
+        tiny = float(np.finfo(np.float64).tiny)
+        self.origin, self.intercepts = origin, intercepts
+        self.size = np.maximum(np.nan_to_num(np.abs(columns), nan=0.0).max(axis=0), tiny)
+        zeros = np.zeros(columns.shape[1], dtype=np.float32)
+        near = (points - origin).astype(np.float32)
+        self.scaled = KernelExpansion(kernel, near, (columns / self.size).astype(np.float32), zeros)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """In double precision, as good as single."""
+        rough = self.scaled.predict((X - self.origin).astype(np.float32))
+        return rough.astype(np.float64) * self.size + self.intercepts
+
+
+@dataclass
+class OpaqueLocal(Local):
+    """Any scikit-learn regressor, fitted to each block as it is. There is nothing to choose but the blocks."""
+
+    estimator: Any
+    one_target: bool
+    kernel: Kernel | None = None
+    weighted: bool = field(init=False)
+
+    semisupervised = False
+
+    def __post_init__(self) -> None:
+        self.weighted = has_fit_parameter(self.estimator, "sample_weight")
+
+    @property
+    def n_candidates(self) -> int:
+        return 1
+
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Columns:
+        return Columns(self._fitted(rows))
+
+    def judge(self, residuals: Floats, weights: Floats) -> Judgement:
+        """The weighted mean square of the only candidate."""
+        return Judgement.of(mean_squares(residuals, weights), np.zeros(residuals.shape[2], dtype=int))
+
+    def chosen(self, index: np.ndarray) -> OpaqueLocal:
+        return self
+
+    def fit(self, rows: Rows, U: Array | None) -> tuple[Any, Array]:
+        estimator = self._fitted(rows)
+        expansion = getattr(estimator, "predictor_", None)
+        b = np.atleast_1d(to_numpy(getattr(estimator, "intercept_", 0.0)))
+        is_ours = isinstance(expansion, KernelExpansion)
+        return (expansion, b) if is_ours else (Columns(estimator), np.zeros(rows.Y.shape[1]))  # type: ignore[union-attr]
+
+    def _fitted(self, rows: Rows) -> Any:
+        if rows.weights is not None and not self.weighted:
+            raise ValueError(f"{type(self.estimator).__name__} takes no sample_weight")
+        given = {} if rows.weights is None else {"sample_weight": rows.weights}
+        y = rows.Y[:, 0] if self.one_target else rows.Y  # type: ignore[index]
+        return clone(self.estimator).fit(rows.X, y, **given)
+
+
+@dataclass
+class Columns:
+    """An estimator whose predictions always have a column a target."""
+
+    estimator: Any
+
+    def predict(self, X: Array) -> Array:
+        values = self.estimator.predict(X)
+        return values[:, None] if values.ndim == 1 else values

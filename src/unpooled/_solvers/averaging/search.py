@@ -1,0 +1,299 @@
+"""What each number of blocks would cost, before anything runs.
+
+What rules (13) and (14) have seen: the score of every number of blocks and every candidate.
+
+Rules (13) and (14) of Guo, Lin and Zhou (2017): λ, and the number of blocks, by halving every block.
+
+D_j = D_j¹ ∪ D_j². The averages f̄ = Σ_j w_j f_{D_j¹,λ} are fitted to the training halves and scored on the validation
+halves,
+
+    (13)  (1/m) Σ_j (1/|D_j²|) Σ_{D_j²} (f̄(x) - y)²   as printed: every site counts alike, or
+    (14)  (1/|D²|) Σ_j Σ_{D_j²} (f̄(x) - y)²            every row counts alike.
+
+The search of rules (13) and (14): numbers of blocks one after the other, every candidate within each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._base import threads
+from ..._base.arrays import Array, Floats, eps, is_numpy, to_numpy
+from ..._base.engine import Engine
+from ..._base.notebooks import Tried
+from ..._base.rows import Block, Rows, Source
+from ..._base.threads import best
+from . import gathering
+from .gathering import Gathering
+from .local import Judgement, Local
+from .partition import Partition
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+MIN_ROWS = 200  # rows of a block below which rule (14) does not look
+
+
+@dataclass
+class Candidate:
+    """m blocks of at most ``rows`` rows: planned memory in bytes, planned seconds, and why it is left out (or "")."""
+
+    n_blocks: int
+    rows: int
+    at_once: int
+    memory: float
+    seconds: float
+    left_out: str = ""
+
+
+def plan(
+    largest: dict[int, int],
+    n_validation: int,
+    local: Local,
+    n_targets: int,
+    workers: int,
+    memory_limit: float,
+    time_limit: float | None,
+) -> list[Candidate]:
+    """Every m with the rows of its largest block, most blocks first; those beyond memory or time are marked.
+
+    The first that fits is never left out for its time.
+    """
+    speed = matrix_product_speed()
+    columns = local.n_candidates * n_targets
+    found = []
+    for m, rows in sorted(largest.items(), reverse=True):
+        half = -(-rows // 2)
+        own = local.memory(half) + 16.0 * n_validation * columns
+        at_once = int(max(1, min(workers, m, memory_limit // own)))
+        # Kernel values on the validation rows: an exponential is worth some 40 operations of a matrix product.
+        predicting = half * n_validation * (2.0 * columns + 40.0)
+        share = max(1, threads.cores() // min(at_once, m))
+        seconds = -(-m // at_once) * (local.operations(half) + predicting) / (speed * (1 + 0.7 * (share - 1)))
+        too_big = own > memory_limit
+        found.append(Candidate(m, rows, at_once, at_once * own, seconds, "memory" if too_big else ""))
+    spent = 0.0
+    for candidate in found:
+        if not candidate.left_out:
+            if time_limit is not None and spent and spent + candidate.seconds > time_limit:
+                candidate.left_out = "time"
+            else:
+                spent += candidate.seconds
+    return found
+
+
+def powers_of_two(n_rows: int) -> list[int]:
+    """m = 1, 2, 4, … while blocks keep MIN_ROWS rows."""
+    sizes = [1]
+    while n_rows // (2 * sizes[-1]) >= MIN_ROWS:
+        sizes.append(2 * sizes[-1])
+    return sizes
+
+
+@cache
+def matrix_product_speed() -> float:
+    """Operations a second of a double-precision matrix product on one thread, measured once in a process."""
+    A = np.ones((400, 400))
+    with threads.one_blas_thread:
+        return 2.0 * 400**3 / best(lambda: A @ A, 3)
+
+
+@dataclass(repr=False)
+class BlockPath(Tried):
+    """Scores on the validation halves.
+
+    Attributes
+    ----------
+    n_blocks : (M,) the numbers of blocks tried
+    candidates : the values tried within each, by name: ``{"lam": (C,)}``
+    criterion : (M, C), or (M, C, T) for several targets: mean squared error, or the robust loss of a robust learner
+    chosen : position of the choice in ``n_blocks``
+    index : for every target the position of its candidate
+    """
+
+    n_blocks: np.ndarray
+    candidates: dict[str, np.ndarray]
+    criterion: Floats
+    chosen: int
+    index: np.ndarray
+
+    def _line(self) -> str:
+        tried = ", ".join(map(str, self.n_blocks.tolist()))
+        each = f" with {self.criterion.shape[1]} candidates each" if self.candidates else ""
+        taken = [
+            f"{name} {', '.join(f'{v:.3g}' for v in np.unique(values[self.index]))}"
+            for name, values in self.candidates.items()
+        ]
+        return f"{tried} blocks tried{each}, taken {', '.join([str(self.n_blocks[self.chosen]), *taken])}"
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """The best candidate of each number of blocks, by the mean over targets."""
+        scores = self.criterion if self.criterion.ndim == 2 else self.criterion.mean(axis=2)
+        best = np.argmin(scores, axis=1)
+        columns = {"blocks": self.n_blocks} | {name: values[best] for name, values in self.candidates.items()}
+        return columns | {"score": scores[np.arange(len(best)), best]}
+
+    def _taken(self) -> tuple[int]:
+        return (int(self.chosen),)
+
+    @property
+    def lam(self) -> Floats:
+        """The grid of λ."""
+        if "lam" not in self.candidates:
+            raise AttributeError(
+                f"there is no lam on this path: its candidates are {', '.join(self.candidates) or 'none'}"
+            )
+        return self.candidates["lam"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain columns, a row for each number of blocks and candidate."""
+        m, c = self.criterion.shape[:2]
+        columns: dict[str, Any] = {"n_blocks": np.repeat(self.n_blocks, c)}
+        columns |= {name: np.tile(values, m) for name, values in self.candidates.items()}
+        flat = self.criterion.reshape((m * c, -1))
+        if self.criterion.ndim == 2:
+            return columns | {"score": flat[:, 0]}
+        return columns | {f"score_{t}": flat[:, t] for t in range(flat.shape[1])}
+
+    def plot(self, ax: Axes | None = None, **line: Any) -> Axes:
+        """The score against λ, a curve for each number of blocks, the choice marked. Needs matplotlib."""
+        from ..._base.drawing import plot_block_path
+
+        if not self.candidates:
+            raise ValueError("there is nothing to draw: the local learner has no candidates")
+        return plot_block_path(self, ax, **line)
+
+
+SINGLE_FROM = 1000  # training rows of a block from which single precision pays
+
+
+@dataclass
+class Validation:
+    """The validation rows V = ∪ D_j² (or a sample of them), and the block that each belongs to."""
+
+    rows: Rows
+    owner: np.ndarray
+
+    def weights(self, sites_alike: bool) -> Floats:
+        """What each row counts in the score, summing to one."""
+        w = np.ones(len(self.rows)) if self.rows.weights is None else self.rows.weights.astype(float)
+        if sites_alike:
+            w = w / np.bincount(self.owner, weights=w)[self.owner]
+        return w / w.sum()
+
+
+def score(
+    engine: Engine,
+    training: list[Block],
+    local: Local,
+    validation: Validation,
+    *,
+    sites_alike: bool = False,
+    at_once: int | None = None,
+    try_single: bool = True,
+    label: str = "",
+    verbose: int = 0,
+) -> Judgement:
+    """Every candidate on every block's training half, and the score of their averages."""
+    V, Y = validation.rows.X, to_numpy(validation.rows.Y)
+    weights = validation.weights(sites_alike)
+
+    def run(single: bool) -> Judgement:
+        total: gathering.Sum = engine.map_reduce(
+            gathering.candidates_on,
+            training,
+            gathering.add,
+            args=(local, V, single),
+            at_once=at_once,
+            label=label,
+            verbose=verbose,
+        )
+        return local.judge(total.mean - Y[:, None, :], weights)
+
+    if try_single and _single_pays(training, V) and local.single_serves(None):
+        found = run(True)
+        if local.single_serves(found):
+            return found
+    return run(False)
+
+
+def _single_pays(training: list[Block], V: Array) -> bool:
+    largest = max(block.n_rows + block.n_unlabeled for block in training)
+    return is_numpy(V) and eps(V) < 1e-10 and largest >= SINGLE_FROM
+
+
+QUICK = 1.0  # planned seconds up to which a number of blocks is tried in any case
+
+
+@dataclass
+class Search:
+    """Partitions by their number of blocks, the rows held out, and what each partition is planned to cost."""
+
+    gather: Gathering
+    unlabeled: Source | None
+    partitions: dict[int, Partition]
+    held: np.ndarray
+    plan: list[Candidate]
+    sites_alike: bool
+    tolerance: float  #: what the last halving must have gained for a slow candidate to be tried; 0 tries all
+    max_validation: int
+    rng: np.random.Generator
+
+    def run(self, local: Local, one_target: bool) -> tuple[Local, int, BlockPath]:
+        """The learner with its choice made, the number of blocks, and every score."""
+        validation_rows = self._validation_rows()
+        V = self.gather.read(validation_rows)
+        source = self.gather.source
+        outcomes: dict[int, Judgement] = {}
+        try_single = True
+        for candidate in self.plan:
+            if candidate.left_out:
+                continue
+            if candidate.seconds > QUICK and self._pays_no_more([outcome.value for outcome in outcomes.values()]):
+                candidate.left_out = "tolerance"
+                continue
+            partition = self.partitions[candidate.n_blocks]
+            outcomes[candidate.n_blocks] = score(
+                self.gather.engine,
+                partition.restricted(~self.held).blocks(source, self.unlabeled),
+                local,
+                Validation(V, partition.block_of(source.n_rows)[validation_rows]),
+                sites_alike=self.sites_alike,
+                at_once=candidate.at_once,
+                try_single=try_single,
+                label=f"choosing, {candidate.n_blocks} blocks",
+                verbose=self.gather.verbose,
+            )
+            # Larger blocks want smaller λ: where single precision was too coarse, it will be again.
+            try_single = local.single_serves(outcomes[candidate.n_blocks])
+        if not outcomes:
+            raise ValueError("no block fits into memory_limit: raise it, or use smaller blocks")
+        best = min(outcomes, key=lambda m: outcomes[m].value)
+        table = np.stack([outcome.table for outcome in outcomes.values()])
+        path = BlockPath(
+            np.asarray(list(outcomes)),
+            local.columns(),
+            table[:, :, 0] if one_target else table,
+            list(outcomes).index(best),
+            outcomes[best].index,
+        )
+        return local.chosen(outcomes[best].index), best, path
+
+    def _validation_rows(self) -> np.ndarray:
+        rows = np.flatnonzero(self.held)
+        if not len(rows):
+            raise ValueError(
+                f"choosing lam or n_blocks needs a block with at least 2 different rows, and X has n_samples = "
+                f"{self.gather.source.n_rows}: give lam as a number, and n_blocks"
+            )
+        few = len(rows) <= self.max_validation
+        return rows if few else np.sort(self.rng.choice(rows, self.max_validation, replace=False))
+
+    def _pays_no_more(self, scores: list[float]) -> bool:
+        """Whether the last halving of the number of blocks has gained too little for the next to be worth its time."""
+        return self.tolerance > 0 and len(scores) > 1 and scores[-1] > (1.0 - self.tolerance) * scores[-2]

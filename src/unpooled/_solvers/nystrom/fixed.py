@@ -1,0 +1,246 @@
+"""Gram matrices of kernel values in fixed point: products of bytes, exact, at twice the speed of double precision.
+
+Processors multiply bytes many times as fast as numbers of double precision (VNNI, AMX), and add them up in integers
+without any rounding. So a value k(r) in [0, 1] is rounded to q/65535, which is two bytes, a label is the eight bytes of
+an integer, and one product ZᵀZ of all bytes holds every sum that is wanted. What rounds is the values and nothing
+after them: the Gram matrix is that of features off by at most 1/131070, it stays positive semi-definite, and a function
+Σ c_j K(·, z_j) fitted to such features is off by Σ c_j e_j(x) elsewhere, which can be looked at (:meth:`off`). A Gram
+matrix summed in single precision has neither property, although its entries are as good.
+
+A digit is a signed byte. The bytes of a two's complement integer are unsigned but for the last; flipping the first bit
+of those takes 128 from each, so an integer is Σ_b 256^b·digit_b plus the mask that flips them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..._base import threads
+from ..._base.arrays import Floats, fill_lower
+from ..._base.rows import Rows
+from ...bases.maps import KernelMap
+from ...kernels.stationary import Stationary
+from .machine import CACHED, OnCores, Placed
+from .on_torch import torch
+from .span import EPS
+
+STEPS = 65535  # of the interval from 0 to 1 that a value is rounded to
+FLIP, FLIP_LABEL = 0x80, 0x0080808080808080  # the first bits of all bytes but the last, of two and of eight
+SHIFT = 32768 + FLIP  # q less what its digits say
+LARGEST = 2.0**62  # what the largest label becomes
+PLACES = 256.0 ** np.arange(8)
+# Rows a thread may add up: 2¹⁷ products of at most 2¹⁴ each would fill an integer of 32 bits, and where rows do not
+# divide evenly a thread gets one more in each of at most 33 turns.
+RUN = (1 << 17) - 64
+BLOCK = 4096  # rows of a product
+LEAF = 300  # columns of a triangle that are not cut further
+STRIPE = 256  # kernel functions whose sums are put together at once
+HARM = 0.01  # of the mean squared error: how far rounding may move a function, squared
+LEAST = 1.9e-7  # λ: below it rounded values would count
+
+
+class _TorchThreads:
+    """Threads of torch are those of each thread, and what the last one set is what a new one gets.
+
+    So threads that work here set one for themselves, and whoever sent them sets again what was before all of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = self._before = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = torch().get_num_threads()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            torch().set_num_threads(self._before)
+
+
+torch_threads = _TorchThreads()
+
+
+@cache
+def is_exact() -> bool:
+    """Whether products of bytes are what they should be.
+
+    Processors that lack the instructions add pairs of products in 16 bits, which is too few for two large ones.
+    """
+    if sys.byteorder != "little" or not hasattr(torch(), "_int_mm"):
+        return False
+    extremes = np.where(np.random.default_rng(0).random((2 * LEAF, LEAF)) < 0.5, -128, 127).astype(np.int8)
+    for A in (extremes, np.full_like(extremes, 127), extremes[:7, :9], extremes[:, 64:128]):
+        Z = torch().from_numpy(A)
+        for columns in (slice(None), slice(0, 5)):
+            expected = A[:, columns].T.astype(float) @ A.astype(float)  # whole numbers, exact as well
+            if not np.array_equal(torch()._int_mm(Z[:, columns].T, Z).numpy(), expected):
+                return False
+    return True
+
+
+def require(kernel: Any, device: Any, lams: Floats | None) -> None:
+    """What precision="fixed" cannot do, in a sentence."""
+    torch("precision='fixed'")
+    if device is not None and device.type != "cpu":
+        raise ValueError(f"precision='fixed' is for a CPU, and device is {device}: take precision='single'")
+    if not is_exact():
+        raise ValueError(
+            "precision='fixed' needs a processor with instructions for products of bytes (VNNI, AMX), and this one "
+            "has none that torch uses: take precision='single'"
+        )
+    if not (isinstance(kernel, Stationary) and kernel.nonnegative):
+        raise ValueError(
+            f"precision='fixed' needs kernel values from 0 to 1, and {type(kernel).__name__} has others: "
+            "take precision='double'"
+        )
+    if lams is not None and np.min(lams) < LEAST * (1 - 1e-9):
+        raise ValueError(
+            f"precision='fixed' is good for lam down to {LEAST:.1e}, and {np.min(lams):.1e} is asked for: "
+            "take precision='single'"
+        )
+
+
+def warn_if_harmed(off: np.ndarray, error: np.ndarray) -> None:
+    """Say so if rounding has moved a function by more than a small share of its mean squared error."""
+    if np.any(off > HARM * error):
+        share = float(np.sqrt(np.max(off / error)))
+        warnings.warn(
+            f"precision='fixed' has moved the function by {share:.2g} times its error, because this kernel "
+            "and λ want large coefficients: take precision='single'",
+            stacklevel=4,
+        )
+
+
+class InFixedPoint(OnCores):
+    """NumPy on all cores, with Gram matrices of rounded kernel values by torch's product of bytes."""
+
+    costs = (3.2e-12, 8e-10, 2.5e-11)
+
+    def __init__(self, map_: KernelMap) -> None:
+        super().__init__(map_, single=True)
+        self.means = np.zeros(map_.size)  # sums that do not round need none taken out
+
+    def rounding(self, n: int) -> float:
+        return EPS  # of the one number that every sum becomes in the end
+
+    @property
+    def gram_matrices(self) -> float:
+        """A sum; for every thread four integers of 32 bits a pair, the largest product of bytes, a block of digits."""
+        return 1.0 + threads.allowed_threads() * (2.5 + BLOCK / (4.0 * self.map.size))
+
+    def place(self, rows: Rows) -> Placed:
+        if rows.weights is not None:
+            raise ValueError("precision='fixed' takes no sample_weight: take precision='single'")
+        return super().place(rows)
+
+    def add_gram(  # type: ignore[override]
+        self, rows: Placed, V: np.ndarray, so_far: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        M, n_threads = self.map.size, threads.allowed_threads()  # and V is [1, Y], for rows have no weights
+        total = np.zeros((M, M)) if so_far is None else so_far
+        cross = np.zeros((M, V.shape[1]))
+        n_runs = -(-len(rows) // (RUN * n_threads))
+        for run in threads.stretches(len(rows), -(-len(rows) // n_runs)):
+            Y = V[run, 1:]
+            n, T = Y.shape
+            largest = np.max(np.abs(Y), axis=0, initial=0.0)
+            labels = np.rint(LARGEST * (Y / np.where(largest > 0, largest, 1.0))).astype(np.int64)
+            digits, crosses = self._digits(rows.X[run], labels, n_threads)
+            with_labels = _joined(_added(crosses))
+            t = with_labels[8 * T]  # Σ t for values (t + SHIFT)/STEPS
+            self._add_products(digits, t, n, total)
+            cross[:, 0] += (t + float(n) * SHIFT) / STEPS
+            of_labels = np.einsum("b,tbm->mt", PLACES, with_labels[: 8 * T].reshape(T, 8, M)) + FLIP_LABEL * t[:, None]
+            of_labels += SHIFT * labels.sum(axis=0, dtype=np.float64)
+            cross[:, 1:] += of_labels / (LARGEST * STEPS) * largest
+        return cross, total
+
+    def gram(self, so_far: np.ndarray) -> np.ndarray:  # type: ignore[override]
+        return fill_lower(so_far)
+
+    def off(self, coef: np.ndarray) -> np.ndarray:
+        """The mean over points of (Σ_j c_j e_j)², for e what rounding takes from the values there: (T,)."""
+        K = self.values_at_points().astype(self.dtype)
+        errors = K.astype(np.float64)
+        errors -= (rounded(K) + 32768.0) / STEPS
+        return np.asarray(np.mean((errors @ coef) ** 2, axis=0))
+
+    def _digits(self, X: np.ndarray, labels: np.ndarray, n_threads: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """DᵀD, its lower triangle, for the digits D of values; [digits of labels, 1, 0]ᵀD. For every thread its own."""
+        M, T = self.map.size, labels.shape[1]
+        label_digits = np.ascontiguousarray(labels ^ FLIP_LABEL).view(np.int8)
+        turns = -(-len(X) // (BLOCK * n_threads))  # as many blocks for each thread
+        blocks = threads.stretches(len(X), -(-len(X) // (turns * n_threads)))
+        n_threads = min(n_threads, len(blocks))
+        grams, crosses = ([np.empty((0, 0), dtype=np.int32)] * n_threads for _ in range(2))
+
+        def work(stripe: slice) -> None:
+            torch().set_num_threads(1)
+            values = np.zeros((blocks[0].stop, M + 4 * T + 1), dtype=np.int16)
+            bytes_ = values.view(np.int8)
+            bytes_[:, 2 * M + 8 * T] = 1
+            gram, cross = (torch().zeros((k, 2 * M), dtype=torch().int32, device="cpu") for k in (2 * M, 8 * T + 2))
+            for block in blocks[stripe]:
+                rows = block.stop - block.start
+                self._fill_digits(values[:rows, :M], X[block])
+                bytes_[:rows, 2 * M : 2 * M + 8 * T] = label_digits[block]
+                D, others = (torch().from_numpy(part) for part in np.split(bytes_[:rows], [2 * M], axis=1))
+                _add_triangle(gram, D, 0, 2 * M)
+                cross += torch()._int_mm(others.T, D)
+            grams[stripe.start], crosses[stripe.start] = gram.numpy(), cross.numpy()
+
+        with torch_threads:
+            threads.for_each(work, [slice(t, None, n_threads) for t in range(n_threads)])
+        return grams, crosses
+
+    def _fill_digits(self, values: np.ndarray, X: np.ndarray) -> None:
+        """The digits of kernel values, a piece that stays in cache at a time."""
+        for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
+            values[piece] = rounded(self.block(X[piece]))
+        values ^= FLIP
+
+    def _add_products(self, digits: list[np.ndarray], t: np.ndarray, n: int, gram: np.ndarray) -> None:
+        """Σ r rᵀ for r = (t + SHIFT)/STEPS is added to the upper triangle: whole numbers until they are divided."""
+        for part in threads.stretches(self.map.size, STRIPE):
+            pairs = _added([own[2 * part.start : 2 * part.stop, : 2 * part.stop] for own in digits])
+            products = _joined(_joined(pairs).T)
+            products += SHIFT * (t[: part.stop, None] + t[part]) + float(n) * SHIFT**2
+            gram[: part.stop, part] += products / STEPS**2
+
+
+def rounded(K: np.ndarray) -> np.ndarray:
+    """q - 32768 for values q/STEPS: whole numbers of 16 bits, in the memory of the values."""
+    K *= K.dtype.type(STEPS)
+    K -= K.dtype.type(32768)
+    return np.rint(K, out=K)
+
+
+def _added(of_threads: list[np.ndarray]) -> np.ndarray:
+    """Sums of all threads, which no longer fit in 32 bits."""
+    return np.asarray(sum(own.astype(np.int64) for own in of_threads))
+
+
+def _joined(pairs: np.ndarray) -> np.ndarray:
+    """Two digits a number, in the last axis, as one."""
+    return pairs[..., 0::2] + 256.0 * pairs[..., 1::2]
+
+
+def _add_triangle(total: Any, Z: Any, first: int, last: int) -> None:
+    """The lower triangle of ZᵀZ between two columns, by squares that halve; both digits of a number stay together."""
+    if last - first <= LEAF:
+        total[first:last, first:last] += torch()._int_mm(Z[:, first:last].T, Z[:, first:last])
+        return
+    middle = first + -(-(last - first) // 128) * 64  # a whole line of memory
+    _add_triangle(total, Z, first, middle)
+    _add_triangle(total, Z, middle, last)
+    total[middle:last, first:middle] += torch()._int_mm(Z[:, middle:last].T, Z[:, first:middle])

@@ -1,0 +1,202 @@
+"""What every λ came to, whichever way it was found.
+
+Every λ from the Gram matrix of one pass: a tridiagonal form on a CPU, a Cholesky factor each on a GPU.
+
+The Gram matrix is that of kernel functions less their means m, G = (1/W) Σ w (r - m)(r - m)ᵀ; what was taken out
+comes back in orthonormal coordinates, as products of two vectors. Rounding leaves G off by a share δ of its trace
+(:meth:`.machine.Machine.rounding`), and the smaller the trace the better: with the means in it would be up to a
+thousand times as large. Brought to orthonormal coordinates that becomes δ·tr(G)/ε, so ε must not be too small; and
+kernel functions of weight ε count at λ once ε is as large as Mλ, so it must not be too large. Half-way between, on a
+logarithmic scale, is ε = √(HARMLESS·M·δ·tr G) whatever λ is, and what is then left of rounding sets the smallest λ
+(:func:`smallest`). That is what is to be expected. Rows may be such that sums round more (copies of a row all round the
+same way), and then the covariance has negative eigenvalues: they say by how much, and smaller λ are not trusted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from ..._base import threads
+from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, is_numpy, namespace, solve_lower, to_numpy
+from .span import Span
+from .sums import Sums
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Coefficients of the kernel functions, and what choosing among them needs."""
+
+    lam: Floats
+    coef: Floats = field(repr=False)  #: (L, M, T)
+    intercept: Floats  #: (L, T)
+    error: Floats  #: (L, T) mean squared residual on the rows
+    df: Floats  #: (L,), the intercept's included
+    rounds: int = 0  #: passes over the rows after the first
+
+    def gcv(self, n: float) -> Floats:
+        """Generalised cross-validation, error/(1 - df/n)²: (L, T)."""
+        left = np.maximum(1.0 - self.df / n, 0.0)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(left > 0, self.error / left**2, np.inf)
+
+
+@dataclass(frozen=True)
+class Centred:
+    """(C + λI) a = d with the means taken out, before it is brought to coordinates of the span."""
+
+    weight: float
+    n_labels: int
+    y: Floats  #: (T + probes,) the means that were taken out; zeros without an intercept
+    yy: Floats  #: (T + probes,) mean squares of what is left
+    r: Array = field(repr=False)  #: (M,) means of the kernel functions
+    ry: Array = field(repr=False)  #: (M, T + probes)
+    center: bool = False
+
+    @classmethod
+    def of(cls, sums: Sums, n_labels: int, center: bool, means: Array | float = 0.0) -> Centred:
+        """From sums over rows, of kernel functions less ``means``; without an intercept nothing is taken out."""
+        xp = namespace(sums.ry)
+        y, yy = float(center) * sums.y / sums.weight, sums.yy / sums.weight
+        left = sums.r / sums.weight
+        of_labels = xp.asarray(y, dtype=sums.ry.dtype, device=sums.ry.device)
+        ry = sums.ry / sums.weight - left[:, None] * of_labels[None, :]
+        return cls(sums.weight, n_labels, y, np.maximum(yy - y * y, 0.0), float(center) * (left + means), ry, center)
+
+    def solved(self, lams: Floats, coef: Array, error: Floats, df: Floats, rounds: int = 0) -> Solved:
+        """The solutions; ``coef`` (L, M, T) of kernel functions. What rounding leaves of an error is none."""
+        host = to_numpy(coef)
+        intercept = self.y[: self.n_labels] - np.einsum("m,lmt->lt", to_numpy(self.r), host)
+        floor = 1e-14 * self.yy[: self.n_labels]
+        return Solved(lams, host, intercept, np.maximum(error, floor), df + float(self.center), rounds)
+
+
+HARMLESS = 0.1  # of Mλ: what ε may come to
+ROOM = 4.0  # between rounding and the smallest λ
+ALIKE = 2.0  # times as small: a λ that is still trusted where rows are spread a little more widely than points
+
+
+def smallest(kappa_sq: float, spread: float, rounding: float) -> float:
+    """The smallest λ that a Gram matrix is good for: ROOM·δ·tr(G)/ε, with tr(G) = M·spread·κ⁴ and δ its rounding."""
+    return ROOM * kappa_sq * math.sqrt(rounding * spread / HARMLESS)
+
+
+def allowed(lams: Floats, gram: Array, kappa_sq: float, rounding: float) -> Floats:
+    """Those λ that rows allow: they may be spread more widely than the points that :func:`smallest` was told of."""
+    spread = _trace(gram) / len(gram) / kappa_sq / kappa_sq
+    return lams[lams >= smallest(kappa_sq, spread, rounding) / ALIKE]
+
+
+def span_for(K: Array, gram: Array, rounding: float) -> Span:
+    """The span with ε as the Gram matrix wants it, which is of weight one; ``K`` is 𝕂_zz, and overwritten."""
+    return Span.of(K, math.sqrt(HARMLESS * K.shape[0] * rounding) * math.sqrt(_trace(gram)))
+
+
+def solve(span: Span, mean: Sums, means: Array, n_labels: int, center: bool, lams: Floats) -> Solved | None:
+    """Those λ that eigenvalues allow, None if there are none.
+
+    ``mean`` has the sums of weight one, of kernel functions less ``means``; its Gram matrix is used up.
+    """
+    xp, gram = namespace(mean.gram), mean.gram
+    C = span.covariance(gram)
+    # (1/W) Σ w r rᵀ = G + (m + q)(m + q)ᵀ - qqᵀ for q = (1/W) Σ w r - m, and centred it is without the first of these;
+    # (1/W) Σ w r y = (1/W) Σ w (r - m) y + m·mean(y), and centred the first less q·mean(y).
+    system = Centred.of(mean, n_labels, center, means)
+    m, q = (span.whitened(vector[:, None])[:, 0] for vector in (means, mean.r))
+    d = span.whitened(system.ry)
+    _add_square(C, -1.0, q)
+    if not center:
+        _add_square(C, 1.0, m + q)
+        d = d + m[:, None] * xp.asarray(mean.y, dtype=d.dtype, device=d.device)[None, :]
+    lams, solutions, df = (_tridiagonal if is_numpy(C) else _cholesky)(C, d, lams)
+    if not len(lams):
+        return None
+    # In orthonormal coordinates (C + λ)a = d, so aᵀCa = dᵀa - λ|a|².
+    inner = np.stack([to_numpy(xp.sum(a * d, axis=0)) for a in solutions])
+    norm = np.stack([to_numpy(xp.sum(a * a, axis=0)) for a in solutions])
+    error = system.yy - inner - lams[:, None] * norm
+    coef = xp.stack([span.raw(a) for a in solutions])
+    return system.solved(lams, coef, error, df)
+
+
+def _trace(gram: Array) -> float:
+    xp = namespace(gram)
+    trace = float(xp.sum(xp.linalg.diagonal(gram)))
+    if not math.isfinite(trace):
+        raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
+    return trace
+
+
+def _add_square(C: Array, sign: float, v: Array) -> None:
+    """C + sign·vvᵀ in place, without another matrix."""
+    for rows in threads.stretches(len(C), 64):
+        C[rows, :] += sign * v[rows, None] * v[None, :]
+
+
+def _tridiagonal(C: np.ndarray, d: np.ndarray, lams: Floats) -> tuple[Floats, list[np.ndarray], Floats]:
+    """C = QTQᵀ with T tridiagonal: (C+λ)⁻¹d = Q(T+λ)⁻¹Qᵀd costs products with Q only, and T has the eigenvalues.
+
+    Half of the operations of an eigendecomposition are for eigenvectors, which nobody asks for.
+    """
+    M = len(C)
+    if M < 3:
+        sigma, V = np.linalg.eigh(C)
+        lams, sigma = _trusted(lams, sigma)
+        return lams, [V @ ((V.T @ d) / (sigma + lam)[:, None]) for lam in lams], _df(sigma, lams)
+    lwork = int(lapack.dsytrd_lwork(M, lower=1)[0])
+    packed, diagonal, off, tau, _ = lapack.dsytrd(C.T, lower=1, lwork=lwork, overwrite_a=1)
+    lams, sigma = _trusted(lams, scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
+    turned = _with_q(packed, tau, d, "T")
+    bands = np.stack([diagonal, np.append(off, 0.0)])
+    found = [
+        scipy.linalg.solveh_banded(bands + np.asarray([[lam], [0.0]]), turned, lower=True, check_finite=False)
+        for lam in lams
+    ]
+    if not found:
+        return lams, [], lams
+    back = _with_q(packed, tau, np.concatenate(found, axis=1), "N")
+    return lams, np.split(back, len(lams), axis=1), _df(sigma, lams)
+
+
+def _trusted(lams: Floats, sigma: Floats) -> tuple[Floats, Floats]:
+    """Those λ that are well above what rounding has made of the smallest eigenvalue, and eigenvalues that are none."""
+    return lams[lams > -ROOM * np.min(sigma)], np.maximum(sigma, 0.0)
+
+
+def _with_q(packed: np.ndarray, tau: np.ndarray, B: np.ndarray, trans: str) -> np.ndarray:
+    """QB or QᵀB; Q leaves the first coordinate alone, and below it is what dsytrd left under the diagonal."""
+    out = np.array(B, order="F")
+    reflectors = np.asfortranarray(packed[1:, :-1])
+    lwork = max(1, 64 * B.shape[1])
+    out[1:], _, _ = lapack.dormqr("L", trans, reflectors, tau, np.asfortranarray(out[1:]), lwork)
+    return out
+
+
+def _df(sigma: Floats, lams: Floats) -> Floats:
+    return np.asarray((sigma[None, :] / (sigma[None, :] + lams[:, None])).sum(axis=1))
+
+
+def _cholesky(C: Array, d: Array, lams: Floats) -> tuple[Floats, list[Array], Floats]:
+    """A factor for every λ, and df = M - λ tr (C+λ)⁻¹ from its inverse."""
+    xp = namespace(C)
+
+    def factor(lam: float) -> Array | None:
+        shifted = xp.asarray(C, copy=True)
+        add_to_diagonal(shifted, lam)
+        return cholesky(shifted)
+
+    lams = np.asarray(lams)
+    while len(lams) and factor(float(np.min(lams)) / ROOM) is None:  # rounding has left a negative eigenvalue
+        lams = lams[lams > np.min(lams)]
+    found, df = [], np.empty(len(lams))
+    eye = xp.eye(C.shape[0], dtype=C.dtype, device=C.device)
+    for i, lam in enumerate(lams):
+        F = factor(float(lam))
+        found.append(solve_lower(F, solve_lower(F, d), transposed=True))
+        inverse = solve_lower(F, eye)
+        df[i] = C.shape[0] - float(lam) * float(xp.sum(inverse * inverse))
+    return lams, found, df

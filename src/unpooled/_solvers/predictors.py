@@ -1,0 +1,203 @@
+"""Fitted functions, free of the way they were found: what predicts, and what is saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._base import threads
+from .._base.arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
+from ..bases.maps import RowMap, finite
+from ..bases.maps import from_parts as map_from_parts
+from ..kernels.base import Kernel
+from ..kernels.specs import from_spec, to_spec
+
+TILE = 1 << 14  # points at a time: a tile of 64 rows is then 8 MiB
+
+
+@dataclass
+class KernelExpansion:
+    """f(x) = Σ_i c_i K(x, x_i) + b, for one or more targets.
+
+    ``coef`` has shape (N, T), ``intercept`` (T,). Rows are predicted a block at a time and points taken a tile at a
+    time, so memory stays at a few tiles however many rows come and however many points there are.
+
+    Attributes
+    ----------
+    kernel : the kernel K, its parameters numbers
+    points : (N, d) the x_i
+    coef : (N, T) the c_i
+    intercept : (T,) b
+    """
+
+    kernel: Kernel
+    points: Array = field(repr=False)
+    coef: Array = field(repr=False)
+    intercept: Array = field(repr=False)
+
+    def __post_init__(self) -> None:
+        # One memory order: products then round alike before and after a trip through a file.
+        for name in ("points", "coef", "intercept"):
+            array = getattr(self, name)
+            if is_numpy(array):
+                setattr(self, name, np.ascontiguousarray(array))
+
+    @property
+    def n_points(self) -> int:
+        return int(self.points.shape[0])
+
+    def predict(self, X: Array) -> Array:
+        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (n, T)
+        """
+        X = as_floating(X)
+        if X.ndim != 2 or (self.points.shape[1] and X.shape[1] != self.points.shape[1]):
+            raise ValueError(f"X must have {self.points.shape[1]} features, got an array of shape {tuple(X.shape)}")
+        points, coef, intercept = (like(a, X) for a in (self.points, self.coef, self.intercept))
+        tiles = threads.stretches(self.n_points, TILE)
+        blocks = threads.row_blocks(X.shape[0], min(max(1, self.n_points), TILE))
+
+        def values(rows: slice) -> Array:
+            first, *others = (self.kernel.block(X[rows, :], points[t, :]) @ coef[t, :] for t in tiles)
+            for other in others:
+                first += other
+            first += intercept
+            return first
+
+        if not is_numpy(X):
+            xp = namespace(X)
+            parts = [values(rows) for rows in blocks]
+            return xp.concat(parts) if parts else xp.zeros((0, coef.shape[1]), dtype=X.dtype, device=X.device)
+        out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = values(rows)
+
+        with threads.suited_to(max(X.shape[0], self.n_points)):
+            threads.for_each(fill, blocks)
+        return out
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The header and the arrays of a file."""
+        arrays = {"points": self.points, "coef": self.coef, "intercept": self.intercept}
+        return {"kernel": to_spec(self.kernel)}, {name: to_numpy(a) for name, a in arrays.items()}
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> KernelExpansion:
+        """The inverse of :meth:`to_parts`; a ValueError says what does not fit together."""
+        missing = {"points", "coef", "intercept"} - arrays.keys()
+        if missing:
+            raise ValueError(f"the file lacks the arrays {', '.join(sorted(missing))}")
+        points, coef, intercept = arrays["points"], arrays["coef"], arrays["intercept"]
+        shapes_agree = (
+            points.ndim == 2
+            and coef.ndim == 2
+            and coef.shape[0] == points.shape[0]
+            and intercept.shape == (coef.shape[1],)
+        )
+        if not shapes_agree:
+            raise ValueError(
+                f"the arrays do not fit together: points {points.shape}, coef {coef.shape}, intercept {intercept.shape}"
+            )
+        if not all(np.issubdtype(a.dtype, np.floating) and np.all(np.isfinite(a)) for a in (points, coef, intercept)):
+            raise ValueError("the arrays must hold finite floating-point numbers")
+        kernel = from_spec(header.get("kernel"))
+        return cls(kernel.resolve(points) if points.shape[1] else kernel, points, coef, intercept)
+
+
+@dataclass
+class BasisPredictor:
+    """f(x) = cᵀr(x) + b with the map r of a basis: kernel functions at its points, or its waves.
+
+    A function aᵀφ + b in the span of φ = Aᵀr has c = A a, so predicting costs no product with A.
+
+    Attributes
+    ----------
+    map : the map r of a basis
+    coef : (m, T)
+    intercept : (T,)
+    """
+
+    map: RowMap
+    coef: np.ndarray = field(repr=False)  #: (m, T)
+    intercept: np.ndarray = field(repr=False)  #: (T,)
+
+    def predict(self, X: Array) -> Array:
+        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        array of shape (n, T)
+        """
+        X = as_floating(X)
+        if X.ndim != 2 or X.shape[1] != self.map.n_features_in:
+            raise ValueError(f"X must have {self.map.n_features_in} features, got an array of shape {tuple(X.shape)}")
+        coef, intercept = like(self.coef, X), like(self.intercept, X)
+        blocks = threads.row_blocks(X.shape[0], self.map.size)
+        if not is_numpy(X):
+            parts = [self.map.block(X[rows, :]) @ coef + intercept for rows in blocks]
+            return namespace(X).concat(parts) if parts else X[:, :0] @ coef[:0, :] + intercept
+        out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = self.map.block(X[rows]) @ coef + intercept
+
+        with threads.suited_to(max(X.shape[0], self.map.size)):
+            threads.for_each(fill, blocks)
+        return out
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The header and the arrays of a file."""
+        header, arrays = self.map.to_parts()
+        return header, arrays | {"predictor.coef": self.coef, "predictor.intercept": self.intercept}
+
+    @classmethod
+    def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BasisPredictor:
+        """The inverse of :meth:`to_parts`; a ValueError says what does not fit together."""
+        map_ = map_from_parts(header, arrays)
+        coef, intercept = finite("predictor.coef", arrays, ndim=2), finite("predictor.intercept", arrays, ndim=1)
+        if coef.shape != (map_.size, len(intercept)):
+            raise ValueError(f"its coefficients have shape {coef.shape}, and its map has {map_.size} functions")
+        return cls(map_, coef, intercept)
+
+
+@dataclass
+class Average:
+    """f̄(x) = Σ_j w_j f_j(x): functions that do not merge into one expansion."""
+
+    functions: list[Any] = field(repr=False)
+    weights: np.ndarray
+
+    def predict(self, X: Array) -> Array:
+        """The values f̄(x_i), shape (n, T)."""
+        total = float(self.weights[0]) * self.functions[0].predict(X)
+        for weight, function in zip(self.weights[1:], self.functions[1:]):
+            total = total + float(weight) * function.predict(X)
+        return total
+
+
+def average(functions: list[Any], weights: np.ndarray, kernel: Kernel | None) -> KernelExpansion | Average:
+    """Σ_j w_j f_j with Σ w_j = 1; expansions in one and the same ``kernel`` become one over all their points."""
+    if kernel is None or not all(isinstance(f, KernelExpansion) for f in functions):
+        return Average(functions, weights)
+    if len(functions) == 1:
+        return functions[0]
+    xp = namespace(functions[0].coef)
+    coef = xp.concat([float(w) * f.coef for w, f in zip(weights, functions)])
+    intercept = float(weights[0]) * functions[0].intercept
+    for w, f in zip(weights[1:], functions[1:]):
+        intercept = intercept + float(w) * f.intercept
+    return KernelExpansion(kernel, xp.concat([f.points for f in functions]), coef, intercept)

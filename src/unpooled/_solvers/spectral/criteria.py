@@ -1,0 +1,167 @@
+"""Choosing λ: a default grid, and leave-one-out, GCV and k-fold scores of a whole path.
+
+All scores are weighted mean squared errors, so smaller is better and the unit is that of y². In coordinates
+v = √(N w)·(y - b) the residual is (I - A g(A))v, and row i has leverage h_i = [A g(A)]_ii (+ w_i for the intercept).
+
+- leave-one-out: Σ w_i (r_i/(1-h_i))². Exact for Tikhonov with N·λ held fixed, intercept and weights included: a row
+  is left out with all its weight. For other filters it is a shortcut, a few per cent off on small samples.
+- GCV: Σ w_i r_i² / (1 - df/N)², df = Σ_i h_i, N the number of rows: weights count in the error, not in N.
+- k folds: rows held out in turn, the squared errors weighted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._base.arrays import Array, Floats, eps, like, namespace, to_numpy
+from ..._linalg.banded import Banded
+from ..._linalg.operator import Decomposition, NotPositiveDefinite, dense, eigh
+from ...filters import Filter
+
+#: (g on the spectrum (L, r), g at 0 (L,)) and the same of the residual 1 - σg
+FilteredSpectrum = tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+
+
+def filter_path(filter: Filter, decomposition: Decomposition, lams: Floats, kappa_sq: float) -> FilteredSpectrum:
+    """(g on the spectrum, g at 0) and (residual on the spectrum, residual at 0) for every λ."""
+    with_zero = np.append(decomposition.sigma, 0.0)
+    g, r = filter.path(with_zero, lams, kappa_sq)
+    return (g[:, :-1], g[:, -1]), (r[:, :-1], r[:, -1])
+
+
+CRITERIA = ("loo", "gcv", "cv")
+
+
+def default_grid(kappa_sq: float, rounding: float) -> Floats:
+    """λ from κ² down, three a decade: to 10⁻⁹ κ² in double precision, to 10⁻⁵ κ² in single."""
+    decades = 9 if rounding < 1e-10 else 5
+    return np.asarray(kappa_sq * np.logspace(0, -decades, 3 * decades + 1))
+
+
+@dataclass
+class Scores:
+    """The criterion for every λ and target, shape (L, T), and the effective degrees of freedom (L,)."""
+
+    criterion: Floats
+    df: Floats
+
+
+def score_path(
+    criterion: str,
+    decomposition: Decomposition,
+    v: Array,
+    filtered: FilteredSpectrum,
+    leverage_of_mean: Array | float,
+) -> Scores:
+    """Leave-one-out or GCV for every λ from one decomposition."""
+    _, (r, r0) = filtered
+    df = degrees_of_freedom(decomposition, filtered, leverage_of_mean)
+    left = decomposition.diagonals(r, r0) - leverage_of_mean if criterion == "loo" else None
+    projected = decomposition.project(v)
+    scores = np.empty((len(r), v.shape[1]))
+    for i in range(len(r)):
+        residual = decomposition.apply(r[i], r0[i], projected)
+        scores[i] = _score(residual, left[i, :] if left is not None else 1.0 - float(df[i]) / v.shape[0])
+    return Scores(scores, df)
+
+
+def degrees_of_freedom(
+    decomposition: Decomposition, filtered: FilteredSpectrum, leverage_of_mean: Array | float
+) -> Floats:
+    """df = Σ σ g(σ), and one for the intercept, for every λ."""
+    (g, _), _ = filtered
+    return np.sum(g * decomposition.sigma, axis=1) + _df_of_mean(leverage_of_mean)
+
+
+def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage_of_mean: Array | float) -> Scores:
+    """The same for Tikhonov from resolvents: the residual is μ(M+μI)⁻¹v with μ = Nλ, and 1 - h_i = μ[(M+μI)⁻¹]_ii.
+
+    Where rounding leaves M + μI indefinite the score is infinite; indefinite beyond rounding is an error.
+    """
+    n, n_targets = v.shape
+    scores, df = np.full((len(lams), n_targets), np.inf), np.full(len(lams), np.nan)
+    kept = {}  # position on the grid -> 1 - h_i before the intercept takes its share
+    for i, mu in enumerate(n * lams):
+        try:
+            kept[i] = mu * banded.inverse_diagonal(float(mu))
+        except NotPositiveDefinite:
+            if mu > 1e3 * eps(v) * banded.norm:
+                raise
+            continue
+        df[i] = n - float(np.sum(kept[i], dtype=float)) + _df_of_mean(leverage_of_mean)
+    per_batch = max(1, 256 // n_targets)
+    scored = list(kept)
+    for batch in (scored[i : i + per_batch] for i in range(0, len(scored), per_batch)):
+        # Two products with Q serve every λ of a batch.
+        mus = np.repeat(n * lams[batch], n_targets)
+        residuals = mus.astype(v.dtype) * banded.solve(mus, np.tile(v, (1, len(batch))))
+        for j, i in enumerate(batch):
+            left = kept[i] - leverage_of_mean if criterion == "loo" else 1.0 - float(df[i]) / n
+            scores[i] = _score(residuals[:, j * n_targets : (j + 1) * n_targets], left)
+    return Scores(scores, df)
+
+
+def _df_of_mean(leverage_of_mean: Array | float) -> float:
+    """The intercept's degree of freedom."""
+    return 0.0 if isinstance(leverage_of_mean, float) else 1.0
+
+
+def _score(residual: Array, left: Array | float) -> Floats:
+    """Mean square of residual/left for every target; infinite where nothing is left.
+
+    A row that the model reproduces whatever its label (left = 1 - h = 0) says nothing.
+    """
+    xp = namespace(residual)
+    smallest = left if isinstance(left, float) else float(xp.min(left))
+    if smallest < 64 * eps(residual):
+        return np.full(residual.shape[1], np.inf)
+    residual = residual / (left if isinstance(left, float) else left[:, None])
+    return to_numpy(xp.mean(residual * residual, axis=0)).astype(float)
+
+
+def fold_scores(
+    K: Array,
+    Y: Array,
+    weights: Array | None,
+    center: bool,
+    filter: Filter,
+    lams: Floats,
+    kappa_sq: float,
+    folds: Iterable[tuple[np.ndarray, np.ndarray]],
+) -> Floats:
+    """k-fold scores (L, T): one decomposition a fold, every λ from it. K is read, not overwritten."""
+    xp = namespace(K)
+    total, mass = np.zeros((len(lams), Y.shape[1])), 0.0
+    for train, test in folds:
+        tr, te = like(train, K, dtype=xp.int64), like(test, K, dtype=xp.int64)
+        K_rows = xp.take(K, tr, axis=0)
+        w = None if weights is None else xp.take(weights, tr, axis=0)
+        M, coordinates = dense(xp.take(K_rows, tr, axis=1), w, center)
+        v, b = coordinates.targets(xp.take(Y, tr, axis=0), K.dtype)
+        decomposition = eigh(M, coordinates.n, kappa_sq)
+        (g, g0), _ = filter_path(filter, decomposition, lams, kappa_sq)
+        projected = decomposition.project(v)
+        K_test = xp.take(K_rows, te, axis=1).T
+        Y_test = xp.take(Y, te, axis=0)
+        w_test = xp.ones_like(Y_test[:, 0]) if weights is None else xp.astype(xp.take(weights, te, axis=0), Y.dtype)
+        for i in range(len(lams)):
+            c = coordinates.coefficients(decomposition.apply(g[i], g0[i], projected))
+            error = xp.astype(K_test @ c, Y.dtype) + coordinates.intercept(c, b) - Y_test
+            total[i] += to_numpy(w_test @ (error * error))
+        mass += float(xp.sum(w_test))
+    return total / mass
+
+
+def best_index(criterion: Floats, lams: Floats, per_target: bool) -> np.ndarray:
+    """For every target the index of its λ: the lowest score, and among equals the largest λ."""
+    scores = criterion if per_target else np.repeat(criterion.mean(axis=1, keepdims=True), criterion.shape[1], axis=1)
+    scores = np.where(np.isnan(scores), np.inf, scores)
+    if np.any(np.all(np.isinf(scores), axis=0)):
+        raise ValueError(
+            "no lam of the grid has a finite score: every one reproduces the labels exactly; give larger values in grid"
+        )
+    descending = np.argsort(-lams, kind="stable")
+    return np.asarray(descending[np.argmin(scores[descending], axis=0)])

@@ -1,7 +1,0 @@
-"""Where rows come from, and how they are cut into blocks."""
-
-from .base import Block, Rows, Source
-from .csv import Csv
-from .parquet import Parquet
-
-__all__ = ["Block", "Csv", "Parquet", "Rows", "Source"]

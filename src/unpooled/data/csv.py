@@ -1,0 +1,313 @@
+"""CSV files, read once and in stretches: small ones stay in memory, large ones in a temporary Parquet file.
+
+CSV has no index, so reading a stretch again would mean reading the file from its start. The columns that are used are
+therefore kept as numbers: in memory up to ``IN_MEMORY`` bytes, beyond that in a file that only this user can read and
+that is removed with the last piece that refers to it, at the latest when Python ends.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import shutil
+import tempfile
+import weakref
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from .._base.rows import InMemory, Rows, Source
+from .._base.text import shown
+from .parquet import RowGroup, _name, _names
+
+STRETCH = 2 * 2**20  #: bytes of CSV that are parsed at once; a row may not be longer
+IN_MEMORY = 64 * 2**20  #: bytes of numbers above which they go to a temporary file
+GROUP = 8 * 2**20  #: bytes of numbers in one of its row groups
+
+_UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, EOFError, OSError, zlib.error)
+
+_MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "-nan", "null", "none"])
+
+
+@dataclass(frozen=True)
+class Csv:
+    """A CSV file with a line of column names, plain or gzipped, for ``fit``.
+
+    ``features`` names the columns of X; None takes every column that is not the target, the weight or the site.
+
+    Parameters
+    ----------
+    path : the file
+    features : names of columns, or None
+    delimiter : one character
+    """
+
+    path: str | Path
+    features: Sequence[str] | None = None
+    delimiter: str = ","
+
+
+@dataclass(frozen=True)
+class Spilled(RowGroup):
+    """A row group of the temporary file, which lives as long as its pieces do; other processes get a plain one."""
+
+    folder: Any = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowGroup, tuple(getattr(self, f.name) for f in fields(RowGroup))
+
+
+class CsvSource(Source):
+    """The rows of one CSV file, in its order, as 64-bit numbers; labels of sites are text."""
+
+    def __init__(self, given: Csv, y: Any, sample_weight: Any, sites: Any) -> None:
+        names = _header(given)
+        targets = _names("y", y, names, "CSV") if y is not None else ()
+        weight = _name("sample_weight", sample_weight, names, "CSV")
+        site = _name("sites", sites, names, "CSV")
+        if given.features is None:
+            if "" in names:
+                raise ValueError(
+                    f"column {names.index('') + 1} of {given.path} has no name (row numbers of a data frame?): "
+                    "name it, or name the columns of X with X=up.blocks.Csv(path, features=[...])"
+                )
+            features = tuple(name for name in names if name not in {*targets, weight, site})
+        else:
+            features = _names("features", given.features, names, "CSV")
+        if not features:
+            raise ValueError(f"{given.path} has no column left for X")
+
+        kept = _Kept(features, targets, weight)
+        labels: list[np.ndarray] = []
+        start = 0
+        used = list(dict.fromkeys([*kept.names, *([site] if site else [])]))
+        for batch in _batches(given, used, len(names) == 1):
+            if not batch.num_rows:
+                continue
+            kept.add({name: _numbers(given, name, batch.column(name), start, name == weight) for name in kept.names})
+            if site is not None:
+                labels.append(_labels(given, site, batch.column(site), start))
+            start += batch.num_rows
+        if not start and targets:
+            raise ValueError(f"{given.path} has no rows")
+        super().__init__(kept.pieces(), len(features), features, np.concatenate(labels) if labels else None)
+        self.streamed = kept.writer is not None
+        self.one_target = isinstance(y, str)
+        self.weighted = weight is not None
+
+
+class _Folder:
+    """A temporary folder that goes when nobody refers to it any more (in this process, not in a fork of it)."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="unpooled-")
+        weakref.finalize(self, _remove, self.name, os.getpid())
+
+
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Kept:
+    """Columns of numbers, in memory while they are few and in a temporary Parquet file once they are many."""
+
+    def __init__(self, features: tuple[str, ...], targets: tuple[str, ...], weight: str | None) -> None:
+        self.features, self.targets, self.weight = features, targets, weight
+        self.names = list(dict.fromkeys([*features, *targets, *([weight] if weight else [])]))
+        self.stretches: list[dict[str, np.ndarray]] = []
+        self.bytes = 0
+        self.writer: Any = None
+
+    def add(self, columns: dict[str, np.ndarray]) -> None:
+        """One more stretch of rows."""
+        self.stretches.append(columns)
+        self.bytes += sum(column.nbytes for column in columns.values())
+        if self.writer is None and self.bytes > IN_MEMORY:
+            self.folder = _Folder()
+            self.path = str(Path(self.folder.name) / "rows.parquet")
+            schema = pa.schema([(name, pa.float64()) for name in self.names])
+            self.writer = pq.ParquetWriter(self.path, schema, compression="none", use_dictionary=False)
+        if self.writer is not None and self.bytes > GROUP:
+            self._spill()
+
+    def pieces(self) -> list[Any]:
+        """What was kept."""
+        if self.writer is None:
+            return [InMemory(self._rows(stretch)) for stretch in self.stretches]
+        self._spill()
+        self.writer.close()
+        with pq.ParquetFile(self.path) as file:
+            counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        return [
+            Spilled(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
+            for group, n in enumerate(counts)
+        ]
+
+    def _spill(self) -> None:
+        if self.stretches:
+            table = pa.concat_tables([pa.table(stretch) for stretch in self.stretches])
+            self.writer.write_table(table, row_group_size=max(1, GROUP // (8 * len(self.names))))
+        self.stretches, self.bytes = [], 0
+
+    def _rows(self, stretch: dict[str, np.ndarray]) -> Rows:
+        X = np.column_stack([stretch[name] for name in self.features])
+        Y = np.column_stack([stretch[name] for name in self.targets]) if self.targets else None
+        return Rows(X, Y, stretch[self.weight] if self.weight else None)
+
+
+class _Bytes(io.RawIOBase):
+    """The bytes of a file, unpacked where it is gzipped; the quotation marks in them are counted."""
+
+    def __init__(self, path: Path) -> None:
+        self.raw = open(path, "rb")  # noqa: SIM115
+        gzipped = self.raw.peek(2)[:2] == b"\x1f\x8b"
+        self.file: Any = gzip.GzipFile(fileobj=self.raw) if gzipped else self.raw
+        self.quotes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self.file.read(size)
+        self.quotes += data.count(b'"')
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self.file.close()
+        self.raw.close()
+        super().close()
+
+
+def _header(given: Csv) -> list[str]:
+    """The names of the columns, each once."""
+    if not isinstance(given.delimiter, str) or len(given.delimiter) != 1 or given.delimiter in '"\r\n':
+        raise ValueError(f"delimiter must be one character, got {shown(given.delimiter)}")
+    path = Path(given.path)
+    if not path.is_file():
+        raise ValueError(f"{path} is a folder: give one CSV file" if path.is_dir() else f"there is no file {path}")
+    try:
+        with _Bytes(path) as file, io.TextIOWrapper(io.BufferedReader(file), "utf-8-sig", newline="") as lines:
+            names = next((row for row in csv.reader(lines, delimiter=given.delimiter) if row), [])
+    except (*_UNREADABLE, csv.Error) as error:
+        raise _unreadable(given, error) from None
+    if not names:
+        raise ValueError(f"{path} is empty: a line of column names and rows are expected")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"{path} has {', '.join(repr(name) for name in twice)} more than once among its column names: "
+            "give every column a name of its own"
+        )
+    if len(names) == 1:
+        for other, called in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+            if other in names[0]:
+                raise ValueError(
+                    f"{path} has one column, {shown(names[0])}, which looks like several separated by {called}: "
+                    f"give X=up.blocks.Csv(path, delimiter={other!r})"
+                )
+    return names
+
+
+def _batches(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
+    """Stretches of rows, the used columns as text. ``single``: an empty line is then a missing value."""
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    parse = pa_csv.ParseOptions(
+        delimiter=given.delimiter,
+        newlines_in_values=True,
+        ignore_empty_lines=not single,
+        invalid_row_handler=refuse,
+    )
+    text = pa_csv.ConvertOptions(include_columns=used, column_types={name: pa.string() for name in used})
+    try:
+        with _Bytes(Path(given.path)) as file:
+            yield from pa_csv.open_csv(file, pa_csv.ReadOptions(use_threads=False, block_size=STRETCH), parse, text)
+            if file.quotes % 2:
+                raise ValueError(f"{given.path} has a quotation mark that is opened and never closed: mend that cell")
+    except _UNREADABLE as error:
+        if "Empty CSV file" in str(error):  # the column names and not even the end of their line
+            return
+        if wrong:
+            raise ValueError(
+                f"line {wrong[0].number} of {given.path} has {wrong[0].actual_columns} values and the line of column "
+                f"names has {wrong[0].expected_columns}: mend that line"
+            ) from None
+        raise _unreadable(given, error) from None
+
+
+def _unreadable(given: Csv, error: Exception) -> ValueError:
+    if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+        return ValueError(f"{given.path} is not text in UTF-8: save it as CSV in UTF-8")
+    return ValueError(f"{given.path} cannot be read as CSV ({' '.join(str(error).split())})")
+
+
+def _numbers(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
+    """A column of text as numbers; true and false are 1 and 0. The first cell that is none is named."""
+    try:
+        values = pc.cast(column, pa.float64())
+    except pa.ArrowInvalid:
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        words = pc.if_else(pc.equal(words, "true"), "1", pc.if_else(pc.equal(words, "false"), "0", words))
+        words = pc.if_else(pc.is_in(words, value_set=_MISSING), "nan", words)
+        try:
+            values = pc.cast(words, pa.float64())
+        except pa.ArrowInvalid:
+            row = _first_bad(words)
+            raise ValueError(
+                f"{_where(given, name, start + row)} holds {shown(column[row].as_py(), 30)} and not a number: mend the "
+                "cell, or leave the column out with X=up.blocks.Csv(path, features=[...])"
+            ) from None
+    numbers = values.to_numpy(zero_copy_only=False)
+    if not np.all(np.isfinite(numbers)):
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise ValueError(
+            f"{_where(given, name, start + row)} has a missing or infinite value: drop or impute such rows first"
+        )
+    if weight and np.any(numbers < 0):
+        raise ValueError(f"{_where(given, name, start + int(np.argmax(numbers < 0)))} holds a negative weight")
+    return numbers
+
+
+def _first_bad(words: Any) -> int:
+    """The first text that is no number, by halving."""
+    low, high = 0, len(words)  # words[:low] are numbers, words[:high] are not all
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            pc.cast(words[low:middle], pa.float64())
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low
+
+
+def _labels(given: Csv, name: str, column: Any, start: int) -> np.ndarray:
+    labels = np.asarray(column.to_pylist(), dtype=object)
+    if "" in labels:
+        row = int(np.argmax(labels == ""))
+        raise ValueError(f"{_where(given, name, start + row)} has no label: give every row its site")
+    return labels
+
+
+def _where(given: Csv, name: str, row: int) -> str:
+    return f"column {name!r} of {given.path} (row {row + 1} after the column names)"

@@ -1,0 +1,130 @@
+"""Dask arrays and data frames: a piece is a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._base.arrays import is_dask
+from .._base.rows import Rows, Source
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition: ``lazy`` computes to its (X, Y, weights)."""
+
+    lazy: Any
+    n_rows: int
+    value: tuple[Any, Any, Any] | None = None
+
+    def read(self, rows: np.ndarray | None = None) -> Rows:
+        value = self.lazy.compute(scheduler="synchronous") if self.value is None else self.value
+        whole = as_rows(*value)
+        if len(whole) != self.n_rows:
+            raise ValueError(f"a partition has {len(whole)} rows, and {self.n_rows} when it was first looked at")
+        return whole if rows is None else whole.take(rows)
+
+    def emptied(self) -> Partition:
+        """Without the graph."""
+        return replace(self, lazy=None)
+
+    def filled(self, value: tuple[Any, Any, Any]) -> Partition:
+        """With the value that the graph gives."""
+        return replace(self, value=value)
+
+
+def as_rows(X: Any, Y: Any, weights: Any) -> Rows:
+    """Arrays of one partition, checked."""
+    X = np.asarray(X)
+    X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+    if Y is not None:
+        Y = np.asarray(Y, dtype=np.float64)
+        Y = Y[:, None] if Y.ndim == 1 else Y
+    weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+    for name, values in (("X", X), ("y", Y), ("sample_weight", weights)):
+        if values is not None and not np.all(np.isfinite(values)):
+            raise ValueError(f"{name} has missing or infinite values: drop or impute such rows first")
+    if weights is not None and np.any(weights < 0):
+        raise ValueError("sample_weight must hold numbers that are not negative")
+    return Rows(X, Y, weights)
+
+
+class DaskSource(Source):
+    """The partitions of a collection; y, weights and sites are columns of a frame, or arrays as long as X."""
+
+    streamed = True
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any, sites: Any) -> None:
+        from dask.delayed import delayed
+
+        names = None
+        if hasattr(X, "partitions") and hasattr(X, "columns"):
+            given = [(argument, v) for argument, v in (("y", y), ("sample_weight", sample_weight), ("sites", sites))]
+            named = {name for argument, v in given for name in _column_names(argument, v, X)}
+            y, sample_weight, sites = (X[v] if _column_names(argument, v, X) else v for argument, v in given)
+            X = X[[c for c in X.columns if c not in named]]
+            strange = [str(c) for c, kind in X.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
+            if strange:
+                raise ValueError(f"X must hold numbers, and the columns {', '.join(strange)} do not: leave them out")
+            names = [str(c) for c in X.columns]
+            X = X.to_dask_array(lengths=True)
+        if X.ndim != 2:
+            raise ValueError(f"X must be two-dimensional, rows by features; got a Dask array of shape {X.shape}")
+        if any(np.isnan(size) for size in X.shape):
+            X = X.compute_chunk_sizes()
+        X = X.rechunk({1: -1})
+        n, rows = X.shape[0], X.chunks[0]
+        (labels_of, n_dims), (weights_of, _) = (
+            _split("y", y, n, rows),
+            _split("sample_weight", sample_weight, n, rows),
+        )
+        blocks = [labels_of, weights_of]
+        self.one_target, self.weighted = n_dims == 1, sample_weight is not None
+        lazy_X = list(X.to_delayed()[:, 0])
+        triple = delayed(_triple, pure=True)
+        pieces = [
+            Partition(triple(x, *(block[i] for block in blocks)), int(k))
+            for i, (x, k) in enumerate(zip(lazy_X, rows))
+            if k
+        ]
+        if not pieces and y is not None:
+            raise ValueError("X has no rows")
+        labels = None if sites is None else sites.compute() if is_dask(sites) else sites
+        super().__init__(pieces, int(X.shape[1]), names, labels)
+
+
+def _triple(X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
+    return X, Y, weights
+
+
+def _column_names(argument: str, value: Any, frame: Any) -> list[str]:
+    """The columns of X that an argument names; none where it is data."""
+    several = isinstance(value, list) and argument == "y"  # a list of sites or weights is data
+    names = [value] if isinstance(value, str) else value if several else []
+    if not names or not all(isinstance(name, str) for name in names):
+        return []
+    for name in names:
+        if name not in frame.columns:
+            raise ValueError(f"{argument} names the column {name!r}, and X has: {', '.join(map(str, frame.columns))}")
+    return names
+
+
+def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> tuple[list[Any], int]:
+    """The parts of y or the weights that go with the partitions of X, and how many dimensions they have."""
+    import dask.array as da
+
+    if value is None:
+        return [None] * len(rows), 0
+    if isinstance(value, str):
+        raise ValueError(f"{name} names a column, and X is a Dask array: give {name} as an array")
+    if is_dask(value) and not isinstance(value, da.Array):
+        value = value.to_dask_array(lengths=True)
+    value = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
+    if any(np.isnan(size) for size in value.shape):
+        value = value.compute_chunk_sizes()
+    if value.shape[0] != n:
+        raise ValueError(f"X has {n} rows and {name} has {value.shape[0]}: they must have the same number")
+    value = value.rechunk({0: rows, **({1: -1} if value.ndim == 2 else {})})
+    return list(value.to_delayed().reshape(len(rows))), int(value.ndim)

@@ -1,0 +1,203 @@
+"""FederatedEngine: the same estimator on the rows of sites. Parts are references to sites; functions never travel.
+
+An engine maps functions over parts. Here a function is looked up among the few that a site has under a name, and what
+is sent is that name with its arguments: any other function is an error, on this side.
+
+FlowerEngine: an estimator in this process, the sums at the sites of a Flower network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..._base.engine import Combine, Engine, Function, Part
+from ..._base.files import PathLike
+from ..._base.rows import Rows, Source
+from ..._base.text import shown
+from ...summaries.candidates import _scored
+from ...summaries.passes import Functions, Target
+from ...summaries.summary import partial
+from ..site.statistics import LeaveOneOut, Statistic, Sums
+from ..study.folder import StudyError, StudyFolder, StudyRecord
+from ..study.study import RESULTS, Study, read_study
+from ..wire.relay import Relay
+from ..wire.transport import Transport
+from .running import Run
+from .session import Progress
+
+
+class FederatedEngine(Engine):
+    """Where an estimator's sums are made: at the sites of a study of the kind "estimator".
+
+    ::
+
+        study = Study("stay", basis, "days", members, quorum=3, timeout=60, kind="estimator", rounds=10)
+        engine = FederatedEngine(study, transport, "stay")
+        model = up.LESSRegressor(basis, rounds=10, engine=engine).fit(engine.rows, "days")
+        record = engine.finish(model)
+
+    Parameters
+    ----------
+    study : Study of the kind "estimator"
+    transport : what carries messages to its sites
+    folder : the study's own; what is complete there already is not asked for again
+    progress : called with a :class:`Status` whenever something has changed, or None
+    """
+
+    def __init__(self, study: Study, transport: Transport, folder: PathLike, progress: Progress | None = None) -> None:
+        if study.kind != "estimator":
+            raise ValueError(f'a FederatedEngine runs studies of the kind "estimator", got {shown(study.kind)}')
+        self._folder = StudyFolder(Path(folder))
+        self.study, self._transport, self._progress = self._folder.begin(study), transport, progress
+        self._run: Run | None = None
+
+    @property
+    def n_workers(self) -> int:
+        """Every site works for itself."""
+        return len(self.study.members)
+
+    @property
+    def rows(self) -> RemoteRows:
+        """What ``fit`` takes for X: all rows of all sites, where they are."""
+        return RemoteRows(self)
+
+    def begin(self) -> None:
+        """A fit begins: it gets the sums that the folder has already, and asks for the others."""
+        self._run = Run(self.study, self._transport, self._folder, self._progress)
+
+    def ask(self, statistic: Statistic) -> Any:
+        """The sum of a statistic over the sites."""
+        if self._run is None:
+            raise StudyError("nothing was begun: fit an estimator to the rows of the engine")
+        try:
+            return self._run.server.ask(statistic)
+        except StudyError as error:
+            self._run.failed(str(error))
+            raise
+
+    def map_reduce(
+        self,
+        fn: Function,
+        parts: Sequence[Part],
+        combine: Combine,
+        *,
+        args: tuple[Any, ...] = (),
+        at_once: int | None = None,
+        label: str = "",
+        verbose: int = 0,
+    ) -> Any:
+        """The sum over the sites of a statistic they know; a ValueError for any other function."""
+        if fn is partial:
+            _, contents, target, *_ = args
+            return self.ask(self._sums(contents, target))
+        if fn is _scored:
+            return self.ask(LeaveOneOut(self.study, args[1]))
+        called = getattr(fn, "__name__", shown(fn))
+        raise ValueError(
+            f"sites answer named statistics only, and {called.strip('_')} is none: give a loss with its scale "
+            "(Huber(1.5)), center=False with such a loss, and use LESSRegressor"
+        )
+
+    def finish(self, model: Any) -> StudyRecord:
+        """Write the fitted model and the record of the study into its folder."""
+        if self._run is None:
+            raise StudyError("nothing was fitted: fit an estimator to the rows of the engine first")
+        return self._run.finished(model, [])
+
+    def _sums(self, contents: Any, target: Target) -> Sums:
+        if type(target) is not Target or target.predictor is not None or not target.with_loss:
+            raise ValueError("sites take residuals of functions in the span of the basis, and of no other model")
+        assert self._run is not None
+        functions = (
+            None if target.coef is None or target.intercept is None else Functions(target.coef, target.intercept)
+        )
+        return Sums(self.study, self._run.server.number, functions, contents.loss, contents.order, target.probes)
+
+
+@dataclass
+class RemotePiece:
+    """The rows of one site, which cannot be read from here."""
+
+    site: str
+    n_rows: int = 0  # unknown
+
+    def read(self, rows: Any = None) -> Rows:
+        """Never."""
+        raise ValueError(f"the rows of {self.site} stay at {self.site}: ask for sums over them")
+
+
+class RemoteRows(Source):
+    """The rows of all sites of an engine; their number is learned from a sum."""
+
+    def __init__(self, engine: FederatedEngine) -> None:
+        study = engine.study
+        names = [str(name) for name in getattr(study.basis, "feature_names_in_", [])] or None
+        super().__init__([RemotePiece(site) for site in study.members], study.basis.n_features_in_, names, None)
+        self._engine, self._n_rows = engine, 0
+        self.target_names, self.n_outputs = study.targets, len(study.targets)
+        self.one_target = len(study.targets) == 1
+
+    def open_labeled(self, owner: Any, y: Any, sample_weight: Any) -> RemoteRows:
+        """These rows for one fit; what is asked for must be what the study is about."""
+        study = self._engine.study
+        targets = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, (list, tuple)) else ()
+        if targets != study.targets:
+            raise ValueError(f"y must be {', '.join(study.targets)}, which the study is about, got {shown(y)}")
+        if sample_weight is not None:
+            raise ValueError("sample_weight must be left out: a site's weights are in its own configuration")
+        if getattr(owner, "digest", None) != study.basis.digest:
+            raise ValueError("kernel must be the basis of the study, which the sites have")
+        self._engine.begin()
+        return RemoteRows(self._engine)
+
+    @property
+    def n_rows(self) -> int:
+        """Over all sites: the sum of labels is asked for, which says so."""
+        if not self._n_rows:
+            self._n_rows = int(self._engine.ask(Sums(self._engine.study)).n_rows)
+        return self._n_rows
+
+
+class FlowerEngine(FederatedEngine):
+    """Fit an estimator to rows that stay at the sites of a Flower network.
+
+    The network runs, and this process runs where its SuperLink does.
+
+    Parameters
+    ----------
+    folder : one that ``unpooled federation init`` wrote, with ``kind = "estimator"`` in its ``study.toml``
+    superlink : the name of the SuperLink in Flower's settings (``FLWR_HOME``), which ``. folder/env.sh`` sets
+    progress : called with a :class:`Status` whenever something has changed, or None
+
+    Examples
+    --------
+    >>> with FlowerEngine("consortium") as engine:  # doctest: +SKIP
+    ...     model = up.LESSRegressor(engine.study.basis, rounds=10, engine=engine).fit(engine.rows, "days")
+    ...     record = engine.finish(model)
+    """
+
+    def __init__(self, folder: PathLike, superlink: str = "study", progress: Progress | None = None) -> None:
+        from ..wire import flower
+
+        place = Path(folder)
+        self._relay = Relay()
+        try:
+            super().__init__(read_study(place), self._relay, place / RESULTS, progress)
+            self.run_id = flower.submitted(place / "app", superlink, {"relay": self._relay.address})
+            self._relay.connect()
+        except BaseException:
+            self._relay.close()
+            raise
+
+    def close(self) -> None:
+        """End the run: Flower calls it completed."""
+        self._relay.close()
+
+    def __enter__(self) -> FlowerEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,294 @@
+"""The texts of a new study folder: the Flower app, the study, the sites, and how it is run.
+
+``study.toml``: a study as the people who run it write it down, beside its basis.
+
+A ready study folder: the Flower app, the study, a TEST network, and a folder for every site.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..._base.files import atomic
+from ...gate import POLICY_NAME, Policy
+from ..secure.keys import Identity
+from ..secure.masks import FEWEST
+from ..site.config import CONFIG_NAME, ConfigError
+from ..wire.certificates import DAYS, HOSTS, write_network, write_node_key
+from ..wire.node import NETWORK_NAME
+from .study import KINDS, STUDY_NAME
+
+APP = """\
+[project]
+name = "{package}"
+version = "1.0.0"
+description = "A study of unpooled: sums travel, rows stay"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.flwr.app]
+publisher = "consortium"
+
+[tool.flwr.app.components]
+serverapp = "{module}.server_app:app"
+clientapp = "{module}.client_app:app"
+
+[tool.flwr.app.config]
+study = {study}
+relay = ""
+"""
+
+SERVER_APP = '''\
+"""The server's side of the study: Flower runs it where the SuperLink is."""
+
+from unpooled.federation.flower import server_app as app
+
+__all__ = ["app"]
+'''
+
+CLIENT_APP = '''\
+"""A site's side: Flower runs it at every SuperNode that is not started by `unpooled federation site`."""
+
+from unpooled.federation.flower import client_app as app
+
+__all__ = ["app"]
+'''
+
+STUDY = """\
+# What is asked of the sites. They are told all of it, and each decides for itself.
+
+name = {name}
+basis = "study.basis"    # the public basis, beside this file: unpooled basis public.csv -o {folder}/study.basis
+targets = {targets}
+members = {members}
+
+# A sum over fewer sites is not used. Secure sums need 3 or more.
+quorum = {quorum}
+# Seconds that a site has for an answer.
+timeout = 300
+# Seconds that the study waits for sites that are not connected yet, or whose people have not said yes.
+patience = 600
+
+# "second-order": ridge regression on the pooled rows. "less": first-order sums, one round. "rounds": first-order sums
+# of residuals, several times. "average": each site's own fit, averaged.
+kind = {kind}
+rounds = {rounds}
+# "auto" chooses λ from the sums; a number sets it. With kind = "average": "rule13".
+lam = {lam}
+# true: the server sees nothing but sums over all sites.
+secure = true
+
+# Noise for differential privacy, for the whole study; every site then needs a ledger.
+# [privacy]
+# epsilon = 1.0
+# delta = 1e-6
+# label_bound = 10.0
+"""
+
+SITE = """\
+# This file belongs to the site. Nothing in it comes from a server, and nothing of it is sent.
+
+name = {name}
+data = "rows.parquet"    # a .parquet or .csv file, or a folder of .parquet files
+key = "site.key"         # its identity: keep it here, and give the others what `unpooled federation key` prints
+
+# What each of the other sites told you on a way you trust: in person, by telephone, on paper.
+[peers]
+{peers}
+"""
+
+NETWORK = """\
+# How this site gets to the server.
+superlink = {superlink}
+certificate = "ca.crt"    # of the authority that signed the server's certificate
+key = "node.key"          # shows the server who this node is; the server has node.key.pub
+port = {port}              # a free port of this machine; Flower's own processes talk on it, here only
+"""
+
+FLOWER = """\
+[superlink]
+default = "study"
+
+[superlink.study]
+address = {superlink}
+root-certificates = {certificate}
+"""
+
+ENVIRONMENT = """\
+# . {folder}/env.sh    before Flower's own commands: its settings for this study, no telemetry, no look for updates.
+export FLWR_HOME={home}
+export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 FLWR_SUPEREXEC_TASK_POLL_INTERVAL=0.2
+"""
+
+HOWTO = """\
+# How to run this study
+
+**The certificates in `network/` are for a TEST on one machine: they say so, and they end after {days} days. For real
+data use certificates of your own, and make every key at the site it belongs to.**
+
+`study.toml` says what is asked; put the basis beside it as `study.basis`. `sites/` has a folder for each site, which in
+earnest belongs on that site's own machine. Put each site's rows there as `rows.parquet` (or change `site.toml`), and
+read its `unpooled-policy.toml`: it says what may leave.
+
+## The server
+
+```sh
+. {folder}/env.sh
+flower-superlink --ssl-ca-certfile {folder}/network/ca.crt --ssl-certfile {folder}/network/server.crt \\
+  --ssl-keyfile {folder}/network/server.key --host {host} --port {port} --database {folder}/flower/state.db \\
+  --enable-supernode-auth --disable-runtime-dependency-installation
+```
+
+Whoever can reach that port can register nodes and submit runs: let only the sites and yourself through the firewall.
+Register each site's node once, under its name, with the public key that it sent:
+
+```sh
+. {folder}/env.sh
+{register}
+```
+
+## The sites
+
+```sh
+unpooled federation site {folder}/sites/{first}
+```
+
+It starts Flower's SuperNode and answers with the code that is installed at the site. Flower's own command works as
+well, but then whatever code the server sends runs at the site:
+
+```sh
+flower-supernode --superlink {superlink} --root-certificates {folder}/sites/{first}/ca.crt \\
+  --auth-supernode-private-key {folder}/sites/{first}/node.key --port {node_port} \\
+  --node-config 'site="{folder}/sites/{first}"'
+```
+
+Where a policy says `approve = "ask"`, `unpooled federation approve {folder}/sites/{first}` shows what is asked, and a
+person says yes or no.
+
+## The study
+
+```sh
+. {folder}/env.sh
+flwr run {folder}/app study --stream
+unpooled federation status {folder}
+unpooled predict {folder}/results/study.model new.csv -o predictions.csv
+```
+
+`flwr run` ends with exit code 0 whatever happens; `unpooled federation status` does not. A study that was interrupted
+goes on after its last complete exchange when it is run again; remove `{folder}/results` to begin anew.
+"""
+
+
+MODULE = "unpooled_study"
+
+
+@dataclass(frozen=True)
+class NewStudy:
+    """What a new folder is to hold."""
+
+    folder: Path
+    sites: Sequence[str]
+    targets: Sequence[str]
+    kind: str = "second-order"
+    rounds: int = 1
+    host: str = "127.0.0.1"
+    port: int = 8000
+
+    def check(self) -> None:
+        """A ConfigError says what is wrong, before anything is written."""
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise ConfigError(f"{self.folder} is not empty: choose another folder, or remove it")
+        if len(self.sites) < FEWEST or len(set(self.sites)) < len(self.sites):
+            raise ConfigError(f"give at least {FEWEST} sites, each once, with --site: a secure sum needs so many")
+        for name in self.sites:
+            if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+                raise ConfigError(
+                    f"a site's folder is called like the site: use letters, digits, - and _, not {name!r}"
+                )
+        if not self.targets:
+            raise ConfigError("name the column to predict with --target")
+        if self.kind not in KINDS:
+            raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if not 1 <= self.port <= 65535 - len(self.sites):
+            raise ConfigError(f"port {self.port} leaves no port above it for each site")
+
+    @property
+    def superlink(self) -> str:
+        """The address of the server."""
+        return f"{self.host}:{self.port}"
+
+    def site(self, name: str) -> Path:
+        """The folder of a site."""
+        return self.folder / "sites" / name
+
+    def write(self) -> dict[str, str]:
+        """All of it; the public keys of the sites by name."""
+        self.check()
+        package = self.folder / "app" / MODULE
+        for place in (package, self.folder / "flower", self.folder / "network", *map(self.site, self.sites)):
+            place.mkdir(parents=True)
+        write_network(self.folder / "network", tuple(dict.fromkeys((*HOSTS, self.host))))
+        self._write_app(package)
+        keys = {name: Identity.create(self.site(name) / "site.key").public for name in self.sites}
+        for number, name in enumerate(self.sites):
+            self._write_site(name, number, keys)
+        self._write_texts()
+        return keys
+
+    def _write_app(self, package: Path) -> None:
+        study = _toml(str(self.folder.absolute()))
+        app = APP.format(package=MODULE.replace("_", "-"), module=MODULE, study=study)
+        _write(package.parent / "pyproject.toml", app)
+        _write(package / "__init__.py", '"""A study of unpooled, as Flower runs it."""\n')
+        _write(package / "server_app.py", SERVER_APP)
+        _write(package / "client_app.py", CLIENT_APP)
+
+    def _write_site(self, name: str, number: int, keys: dict[str, str]) -> None:
+        folder = self.site(name)
+        peers = "\n".join(f"{_toml(other)} = {_toml(key)}" for other, key in keys.items() if other != name)
+        _write(folder / CONFIG_NAME, SITE.format(name=_toml(name), peers=peers))
+        Policy.write_template(folder / POLICY_NAME)
+        write_node_key(folder)
+        (folder / "ca.crt").write_bytes((self.folder / "network" / "ca.crt").read_bytes())
+        network = NETWORK.format(superlink=_toml(self.superlink), port=self.port + 1 + number)
+        _write(folder / NETWORK_NAME, network)
+
+    def _write_texts(self) -> None:
+        absolute, said = self.folder.absolute(), shlex.quote(str(self.folder))
+        study: dict[str, Any] = {
+            "name": self.folder.absolute().name,
+            "targets": list(self.targets),
+            "members": list(self.sites),
+            "quorum": max(FEWEST, len(self.sites) - 1),
+            "kind": self.kind,
+            "rounds": self.rounds,
+            "lam": "rule13" if self.kind == "average" else "auto",
+        }
+        filled = {name: _toml(value) for name, value in study.items()}
+        _write(self.folder / STUDY_NAME, STUDY.format(folder=said, **filled))
+        certificate = _toml(str(absolute / "network" / "ca.crt"))
+        flower = FLOWER.format(superlink=_toml(self.superlink), certificate=certificate)
+        _write(self.folder / "flower" / "config.toml", flower)
+        home = shlex.quote(str(absolute / "flower"))
+        _write(self.folder / "env.sh", ENVIRONMENT.format(folder=said, home=home))
+        keys = [f"{said}/sites/{name}/node.key.pub" for name in self.sites]
+        register = [f"flwr supernode register {key} study --name {name}" for key, name in zip(keys, self.sites)]
+        howto = {"folder": said, "host": self.host, "port": self.port, "superlink": self.superlink, "days": DAYS}
+        howto |= {"register": "\n".join(register), "first": self.sites[0], "node_port": self.port + 1}
+        _write(self.folder / "HOWTO.md", HOWTO.format(**howto))
+
+
+def _toml(value: Any) -> str:
+    """JSON's texts, numbers and lists of them are TOML's."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic(path) as file:
+        file.write(text.encode())

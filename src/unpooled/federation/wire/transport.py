@@ -1,0 +1,218 @@
+"""What travels between a server and its sites: a kind, a JSON header and arrays, in the container of ``files.py``.
+
+In front of the container stand the 32 bytes of its SHA-256. So a message that differs in any bit from the one that was
+sent is refused before anything of it is read; whether it is from whom it says is the business of TLS and of keys.
+
+How messages get to the sites: the seam under which Flower, or anything else that carries bytes, is put.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..._base import files
+
+FORMAT = 1  # of what the headers say, apart from the container's
+_HASH = 32
+
+
+class MessageError(ValueError):
+    """A message that was damaged on its way, or is none."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What travels between the server and a site.
+
+    Attributes
+    ----------
+    kind : what is asked or answered
+    header : what JSON can hold
+    arrays : numbers, or the bytes of files, by name
+    """
+
+    kind: str
+    header: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def to_bytes(self) -> bytes:
+        """The message as it travels."""
+        content = files.to_bytes("message", {"message": FORMAT, "says": self.kind, "content": self.header}, self.arrays)
+        return hashlib.sha256(content).digest() + content
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Message:
+        """The inverse; a MessageError says in a sentence what is wrong."""
+        if not isinstance(data, bytes) or len(data) <= _HASH:
+            raise MessageError("the message is too short to be one: it was cut off")
+        content = data[_HASH:]
+        if hashlib.sha256(content).digest() != data[:_HASH]:
+            raise MessageError("the message was damaged on its way: it does not match its SHA-256")
+        try:
+            header, arrays = files.from_bytes(content, "the message")
+        except files.FileError as error:
+            raise MessageError(str(error)) from None
+        kind, inner = header.get("says"), header.get("content")
+        if header.get("kind") != "message" or not isinstance(kind, str) or not isinstance(inner, dict):
+            raise MessageError("the message is a file of unpooled, but no message")
+        if header.get("message") != FORMAT:
+            raise MessageError(
+                f"the message has format {header.get('message')!r} and this unpooled reads {FORMAT}: use one version of"
+                " unpooled everywhere"
+            )
+        return cls(kind, inner, arrays)
+
+    def file(self, name: str) -> bytes:
+        """The bytes of a file that the message carries."""
+        array = self.arrays.get(name)
+        if array is None or array.dtype != np.uint8 or array.ndim != 1:
+            raise MessageError(f"the message {self.kind!r} lacks the file {name!r}")
+        return array.tobytes()
+
+
+def as_array(content: bytes) -> np.ndarray:
+    """The bytes of a file as an array, for a message to carry."""
+    return np.frombuffer(content, dtype=np.uint8)
+
+
+def as_file(content: bytes, read: Callable[[Path], Any]) -> Any:
+    """What ``read`` makes of a file with this content."""
+    with tempfile.TemporaryDirectory(prefix="unpooled-") as folder:
+        place = Path(folder) / "content"
+        place.write_bytes(content)
+        return read(place)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A site that gave no usable answer.
+
+    Attributes
+    ----------
+    reason : why, in a few words
+    """
+
+    reason: str
+
+
+class Transport(Protocol):
+    """Carries a message to each of several sites, and brings the answers back."""
+
+    def sites(self) -> list[str]:
+        """The names of the sites that can be reached now."""
+
+    def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
+        """An answer or a Failure for every site that a message is for, after at most ``timeout`` seconds.
+
+        Parameters
+        ----------
+        messages : by the names of the sites
+        timeout : in seconds
+
+        Returns
+        -------
+        dict
+            A :class:`Message` or a :class:`Failure` a site.
+        """
+
+
+class Answering(Protocol):
+    """A site, as far as a transport knows it."""
+
+    @property
+    def name(self) -> str:
+        """By which the others know it."""
+
+    def answer(self, message: Message) -> Message:
+        """The answer; never an exception."""
+
+
+class Lost(Exception):
+    """A message that gets lost on its way; raised by the hook of :class:`InProcess`."""
+
+
+Hook = Callable[[str, str, bytes], bytes]
+
+
+class InProcess:
+    """Sites that live in this process, for tests, examples and rehearsals; messages go through bytes both ways.
+
+    Parameters
+    ----------
+    sites : Site objects
+    hook : function or None
+        ``hook(site, way, content)`` sees all bytes, ``way`` is "request" or "reply". It may return others, wait, or
+        raise :class:`Lost`: a site that is killed, late, or at the end of a bad line.
+    """
+
+    def __init__(self, sites: Iterable[Answering], hook: Hook | None = None) -> None:
+        self._sites = {site.name: site for site in sites}
+        self.hook = hook
+
+    def sites(self) -> list[str]:
+        """All of them."""
+        return sorted(self._sites)
+
+    def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
+        """Every site in a thread of its own, which is left behind where it is late."""
+        found: dict[str, Message | Failure] = {}
+        lock = threading.Lock()
+        open_ = True
+
+        def ask(name: str, message: Message) -> None:
+            answer = self._ask(name, message)
+            with lock:
+                if open_:
+                    found[name] = answer
+
+        threads = [
+            threading.Thread(target=ask, args=(name, message), daemon=True) for name, message in messages.items()
+        ]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + timeout
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        with lock:
+            open_ = False
+            late = Failure(f"no answer within {timeout:g} s")
+            return {name: found.get(name, late) for name in messages}
+
+    def _ask(self, name: str, message: Message) -> Message | Failure:
+        if name not in self._sites:
+            return Failure("there is no such site")
+        try:
+            request = self._through(name, "request", message.to_bytes())
+            # What arrives damaged at a site is answered like any other message: with a refusal.
+            reply = receive(self._sites[name], request)
+            return Message.from_bytes(self._through(name, "reply", reply))
+        except Lost as lost:
+            return Failure(str(lost) or "the site did not answer")
+        except MessageError as error:
+            return Failure(str(error))
+
+    def _through(self, name: str, way: str, content: bytes) -> bytes:
+        return content if self.hook is None else self.hook(name, way, content)
+
+
+def receive(site: Answering, content: bytes) -> bytes:
+    """The bytes that a site answers to bytes; every transport ends in this."""
+    try:
+        message = Message.from_bytes(content)
+    except MessageError as error:
+        return refusal(str(error)).to_bytes()
+    return site.answer(message).to_bytes()
+
+
+def refusal(reason: str, **header: object) -> Message:
+    """A site's no, with a sentence that says why."""
+    return Message("refusal", {"reason": reason, **header})

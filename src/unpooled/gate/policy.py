@@ -1,0 +1,316 @@
+"""A policy as a TOML file with every rule explained to the people who own the data.
+
+The site's policy: what may leave it, in a TOML file that the site owns. What is in doubt stays.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from .._base.text import shown
+from .release import Release
+
+
+def template(rules: Mapping[str, Any]) -> str:
+    """The text of the file, with the given values."""
+    return _TEXT.format(**{name: _toml(value) for name, value in rules.items()})
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+_TEXT = """\
+# What may leave this site. This file is yours: it is read here whenever a summary is made, and it is never sent.
+# A summary holds sums over all your records and no record. These rules keep it from saying much about any one of them.
+# A file that breaks a rule is not written, and the log says why. A rule that is missing here is as below.
+
+# "always": what keeps all the rules may leave. "ask": a person must say yes each time as well. "never": nothing leaves.
+approve = {approve}
+
+# The fewest records that may be added up.
+minimum_rows = {minimum_rows}
+
+# Order 1 sends one sum for each feature: how the outcome goes with that feature. Order 2 also sends one for each pair
+# of features: it gives the better model, and says more about the records. [1] allows order 1 only.
+orders = {orders}
+
+# In a residual round you are sent a model, and you answer with sums of its errors on your records. May there be any?
+residual_rounds = {residual_rounds}
+
+# Order 2 only: the most features for each record. With nearly as many features as records the sums can be turned back
+# into the records. 0.2 means five records or more for each feature.
+max_features_per_row = {max_features_per_row}
+
+# The most numbers that may leave for each record, at any order. Where more numbers leave than the records are made of,
+# they could be solved for the records.
+max_numbers_per_row = {max_numbers_per_row}
+
+# The largest share that one record may have in the total of the outcome (its size, without the sign). Were one bill
+# half of all bills, the sum would show that bill. 0.2 means a fifth; an outcome of yes (1) and no (0) then needs at
+# least five times yes. In a residual round it is the share in the errors. In a file with noise for differential privacy
+# it is not looked at: the noise hides every record, and that a file is refused must not tell what the noise hides.
+max_label_share = {max_label_share}
+
+# If a file of 100 records left yesterday and one of 101 leaves today, their difference is one record. Files that can
+# be compared so must have the same number of records, or differ by at least this many. 1 switches the rule off.
+# It knows how many records there are, not which: it does not notice that one was exchanged for another.
+minimum_difference = {minimum_difference}
+
+# The columns that may be predicted, such as ["length_of_stay"]. Empty: any.
+targets = {targets}
+
+# The digests of the bases that may be used, as "unpooled inspect" shows them. Empty: any.
+bases = {bases}
+
+# "required": only files with noise added for differential privacy may leave. The other rules hold for those as well.
+privacy = {privacy}
+
+# The largest ε that one file with noise may have: the smaller, the more noise. inf allows any. What all files together
+# may cost is the business of a ledger: see "unpooled ledger create".
+max_epsilon = {max_epsilon}
+
+# The same for δ, the probability that the promise fails: it should be far below one in the number of records.
+max_delta = {max_delta}
+"""
+
+
+POLICY_NAME = "unpooled-policy.toml"
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be read, or that says something it cannot mean."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What may leave a site. The template says in words what each rule does.
+
+    Parameters
+    ----------
+    approve : "always", "ask" or "never"
+    minimum_rows : the fewest records that may be added up
+    orders : of summaries that may leave
+    residual_rounds : whether sums of a model's errors may
+    max_features_per_row, max_numbers_per_row : for each record; the first for order 2 only
+    max_label_share : of one record in the total of the outcome
+    minimum_difference : in records, between files that can be compared
+    targets : columns that may be predicted; empty is any
+    bases : digests of bases that may be used; empty is any
+    privacy : "optional" or "required"
+    max_epsilon, max_delta : of one file with noise
+    """
+
+    approve: str = "always"
+    minimum_rows: int = 20
+    orders: tuple[int, ...] = (1, 2)
+    residual_rounds: bool = True
+    max_features_per_row: float = 0.2
+    max_numbers_per_row: float = 10.0
+    max_label_share: float = 0.2
+    minimum_difference: int = 10
+    targets: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
+    privacy: str = "optional"
+    max_epsilon: float = math.inf
+    max_delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, list):
+                object.__setattr__(self, field.name, tuple(value))
+            elif type(value) is int and field.type == "float":
+                object.__setattr__(self, field.name, float(value))
+            wrong = _must_be(field.name, getattr(self, field.name))
+            if wrong:
+                raise PolicyError(f"{field.name} must be {wrong}, got {shown(value)}")
+
+    @classmethod
+    def default(cls) -> Policy:
+        """The policy of a site that has written none."""
+        return cls()
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Policy:
+        """The policy in a file; rules that are not in it are the defaults. A PolicyError says what is wrong with it."""
+        name = os.fspath(path)
+        try:
+            content = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+        except OSError as error:
+            raise PolicyError(
+                f"the policy {name} cannot be read ({error.strerror}): nothing leaves without it"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            raise PolicyError(
+                f"the policy {name} is not TOML ({' '.join(str(error).split())}): mend that line"
+            ) from None
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(content) - set(known))
+        if unknown:
+            raise PolicyError(
+                f"the policy {name} has {', '.join(unknown)}, which no rule is called: the rules are {', '.join(known)}"
+            )
+        try:
+            return cls(**content)
+        except PolicyError as error:
+            raise PolicyError(f"the policy {name} has a rule that cannot be kept: {error}") from None
+
+    @staticmethod
+    def write_template(path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """The default policy with every rule explained, for the site to edit."""
+        name = os.fspath(path)
+        try:
+            with open(path, "w" if overwrite else "x", encoding="utf-8", newline="\n") as file:
+                file.write(template({field.name: getattr(Policy(), field.name) for field in fields(Policy)}))
+        except FileExistsError:
+            raise PolicyError(f"{name} exists already: edit it, or ask for it to be overwritten") from None
+        except OSError as error:
+            raise PolicyError(f"{name} cannot be written ({error.strerror}): choose another place") from None
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person must say yes to a release that keeps all the rules."""
+        return self.approve == "ask"
+
+    def refusals(self, release: Release, earlier: Sequence[Release] = ()) -> list[str]:
+        """Why a release may not leave, a sentence each; empty where it may. ``earlier``: what has left before."""
+        doubts = list(release.doubts())
+        if doubts:  # the rules below compare these facts
+            return [f"{doubt}, and what is in doubt stays here" for doubt in doubts]
+        found = []
+        if self.approve == "never":
+            found.append('the policy says approve = "never": nothing leaves this site')
+        n = release.n_rows
+        if n < self.minimum_rows:
+            found.append(f"there are {_count(n, 'row')}, and at least {self.minimum_rows} must be added up")
+        if release.kind != "scores":
+            found += self._about_orders(release)
+        if n and release.numbers / n > self.max_numbers_per_row:
+            found.append(
+                f"{_count(release.numbers, 'number')} would leave for {_count(n, 'row')}, and at most "
+                f"{self.max_numbers_per_row:g} a row may: so many sums of so few records can be solved for the "
+                "records; use a basis with fewer features"
+            )
+        if release.largest_label_share > self.max_label_share:
+            found.append(
+                f"one record has {100 * release.largest_label_share:.3g}% of the total of the labels, and at most "
+                f"{100 * self.max_label_share:.3g}% is allowed: the sum would show that record"
+            )
+        found += self._about_lists(release)
+        found += self.about_privacy(release.private)
+        for other in earlier:
+            apart = abs(other.n_rows - n)
+            if 0 < apart < self.minimum_difference and _comparable(release, other):
+                found.append(
+                    f"a file of {_count(other.n_rows, 'row')} left before with the same basis, and this one has {n}: "
+                    f"the difference would show {_count(apart, 'record')}, and it must be none or at least "
+                    f"{self.minimum_difference}; send the same rows as before, or wait for more"
+                )
+                break
+        return found
+
+    def about_privacy(self, private: Mapping[str, Any] | None) -> list[str]:
+        """Why noise of this guarantee, or none, is not enough; known before anything is spent or summed."""
+        if private is None:
+            said = 'no noise was added, and the policy says privacy = "required": ask for differential privacy'
+            return [said] if self.privacy == "required" else []
+        found = []
+        for name, letter, most, any_ in (
+            ("epsilon", "ε", self.max_epsilon, math.inf),
+            ("delta", "δ", self.max_delta, 1.0),
+        ):
+            value = private.get(name)
+            if most < any_ and not (isinstance(value, float) and value <= most):
+                found.append(f"its {letter} is {shown(value)}, and at most {most:g} is allowed: ask for more noise")
+        return found
+
+    def _about_orders(self, release: Release) -> list[str]:
+        n, M = release.n_rows, release.n_features
+        found = []
+        if release.order not in self.orders:
+            allowed = " and ".join(map(str, self.orders))
+            what = "a function fitted here counts as" if release.kind == "functions" else "the summary is of"
+            found.append(f"{what} order {release.order}, and the policy allows order {allowed}")
+        if release.is_residual and not self.residual_rounds:
+            found.append("this is a residual round, and the policy does not allow them")
+        if release.order >= 2 and n and M / n > self.max_features_per_row:
+            most = math.floor(self.max_features_per_row * n)
+            found.append(
+                f"the summary is of order {release.order} with {_count(M, 'feature')} for {_count(n, 'row')}, and "
+                f"{self.max_features_per_row:g} a row are allowed: a second-order summary of few rows can be turned "
+                f"back into the rows; use a basis with at most {_count(most, 'feature')}, or order 1"
+            )
+        return found
+
+    def _about_lists(self, release: Release) -> list[str]:
+        found = []
+        if self.targets:
+            if not release.targets:
+                found.append("the target has no name, and the policy lists the targets that are allowed")
+            for name in release.targets:
+                if name not in self.targets:
+                    found.append(f"{name!r} may not be a target here; the policy allows {', '.join(self.targets)}")
+        if self.bases and release.basis not in self.bases:
+            found.append(f"the basis {release.basis} is not one of those that the policy lists")
+        return found
+
+
+def find_policy(near: str | os.PathLike[str]) -> Path | None:
+    """The policy beside the data (a file or a folder), else the one in the working directory, else None.
+
+    Parameters
+    ----------
+    near : the data's file or folder
+    """
+    near = Path(near)
+    for folder in (near if near.is_dir() else near.parent, Path()):
+        path = folder / POLICY_NAME
+        if os.path.lexists(path):  # even a broken link: reading it fails, and nothing leaves
+            return path
+    return None
+
+
+def _comparable(a: Release, b: Release) -> bool:
+    """Whether sums in two releases can be subtracted: the same labels, or at order 2 the same features alone."""
+    if a.basis != b.basis:
+        return False
+    same_labels = not a.targets or not b.targets or bool(set(a.targets) & set(b.targets))
+    return same_labels or (a.kind == b.kind == "summary" and min(a.order, b.order) >= 2)
+
+
+def _count(n: int, thing: str) -> str:
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
+def _must_be(name: str, value: Any) -> str | None:
+    """What a rule must be, where it is not."""
+    if name in _CHOICES:
+        choices = _CHOICES[name]
+        return None if value in choices else " or ".join(f'"{choice}"' for choice in choices)
+    if name in ("minimum_rows", "minimum_difference"):
+        return None if type(value) is int and value >= 1 else "a whole number from 1"
+    if name == "orders":
+        good = isinstance(value, tuple) and value and all(type(order) is int and order in (1, 2) for order in value)
+        return None if good else "a list of 1, 2 or both"
+    if name == "residual_rounds":
+        return None if type(value) is bool else "true or false"
+    if name in ("targets", "bases"):
+        good = isinstance(value, tuple) and all(isinstance(item, str) and item for item in value)
+        return None if good else "a list of names"
+    top = 1.0 if name in ("max_label_share", "max_delta") else math.inf
+    good = type(value) is float and 0 < value <= top and (math.isfinite(value) or name == "max_epsilon")
+    return None if good else "a number above 0" + (" and at most 1" if top == 1.0 else "")
+
+
+_CHOICES = {"approve": ("always", "ask", "never"), "privacy": ("optional", "required")}

@@ -1,0 +1,122 @@
+"""Coordinates in which rounds are asked: z = (1, Vᵀ(φ(x) - m)), uncorrelated on the public sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from ..._base import threads
+from ..._base.arrays import Array, is_numpy, like
+from ...bases.base import Basis
+
+ROWS = 500  # public rows whose lengths stand for all
+DOUBT, CAREFUL = 0.02, 3.0  # of rows that were made up
+FRESH = 50.0  # a public row stands for fresh ones, on which a coordinate may be larger by no more than √FRESH
+
+
+@dataclass
+class Frame:
+    """The features of a basis, rotated and shifted. It maps rows as a basis does; all of it is public.
+
+    Attributes
+    ----------
+    basis : the features φ
+    rotation, shift : V, and Vᵀm: coordinates are Vᵀφ - shift
+    moments : (M+1,), q_i: about E z_i² at a fresh row, the constant's first
+    rows : (rows, M+1), z of some rows, as large as they would be at fresh ones
+    mismatch : variance of an entry of the difference between the records' second moments and the public ones, in units
+        of these; zero where nothing is known of it
+    doubt : variance that a gradient has in each coordinate, over q_i and the squared distance from the target, because
+        moments are not those of the records; none for public rows, which rounds do well with
+    careful : how many times larger the records' moments are taken to be at first
+    """
+
+    basis: Basis
+    rotation: np.ndarray
+    shift: np.ndarray
+    moments: np.ndarray
+    rows: np.ndarray
+    mismatch: float = 0.0
+    doubt: float = 0.0
+    careful: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.coefficients_ = self.basis.coefficients_ @ self.rotation
+        self.squares = self.rows**2
+        self.n_features_ = int(self.rotation.shape[1])
+        self.digest = self.basis.digest
+        self.rows_at_once = self.basis.rows_at_once
+        self.in_safe_precision = self.basis.in_safe_precision
+        self.padded_block = self.basis.padded_block
+
+    def features(self, X: Array) -> Array:
+        """Vᵀφ of rows that have been checked."""
+        if not is_numpy(X):
+            return self.basis.features(X) @ like(self.rotation, X)
+        X = self.in_safe_precision(X)
+        A, step = like(self.coefficients_, X), self.rows_at_once
+        out = np.empty((len(X), self.n_features_), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = self.padded_block(X[rows], A)
+
+        with threads.one_blas_thread:
+            threads.for_each(fill, [slice(i, i + step) for i in range(0, len(X), step)])
+        return out
+
+    def coordinates(self, rotated: np.ndarray) -> np.ndarray:
+        """z from Vᵀφ."""
+        z = np.empty((len(rotated), self.n_features_ + 1))
+        z[:, 0] = 1.0
+        np.subtract(rotated, self.shift, out=z[:, 1:])
+        return z
+
+    def coefficients(self, a: np.ndarray) -> tuple[np.ndarray, float]:
+        """aᵀz as coefficients of φ and an intercept."""
+        return self.rotation @ a[1:], float(a[0] - self.shift @ a[1:])
+
+
+def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
+    """The frame of a basis; ``phi`` are features of some of its public rows if they are at hand.
+
+    The coordinates are fitted to the public rows, and their smallest second moments λ_i are smaller there than at
+    others. The basis knows by how much, as a function of λ: its ``spread_`` over its ``eigenvalues_``.
+    """
+    lam, V = _decomposed(np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_))
+    eps = float(np.finfo(float).eps)
+    small = eps * max(float(lam[0]), eps * float(basis.eigenvalues_[0]), 1e-280)  # all of a single row's is rounding
+    known = np.log(np.maximum(basis.eigenvalues_, small))[::-1]
+    excess = np.log(np.maximum(basis.spread_, small))[::-1] - known
+    q = np.maximum(lam, small)
+    q = q * np.exp(np.maximum(np.interp(np.log(q), known, excess), 0.0))
+    # Centring leaves one direction next to nothing on these rows; at others it is like the last of the rest.
+    q = np.maximum(np.maximum.accumulate(q[::-1])[::-1], max(float(basis.spread_[-1]), small))
+    if phi is None:
+        rows = _made_up(q)
+    else:
+        rows = (phi[:ROWS] - basis.mean_) @ V * np.sqrt(np.minimum(q / np.maximum(lam, small), FRESH))
+    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, rows), mismatch=1.0 / basis.n_public_)
+
+
+def made_up_frame(basis: Basis, phi: np.ndarray) -> Frame:
+    """The frame of rows that were made up column by column, and are trusted less."""
+    return replace(public_frame(basis, phi), mismatch=0.0, doubt=DOUBT, careful=CAREFUL)
+
+
+def _decomposed(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues, descending, and eigenvectors."""
+    lam, V = scipy.linalg.eigh(covariance, check_finite=False, driver="evd")
+    return lam[::-1], np.ascontiguousarray(V[:, ::-1])
+
+
+def _made_up(q: np.ndarray) -> np.ndarray:
+    """Rows with second moments q that spread as such rows do: what is read off them need not be exact."""
+    rng = np.random.default_rng(0)
+    sizes = np.sqrt(rng.chisquare(4.0, size=(ROWS, len(q))) / 4.0 * q)
+    return np.asarray(sizes * rng.choice([-1.0, 1.0], size=sizes.shape))
+
+
+def _with_constant(q: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([[1.0], q]), np.column_stack([np.ones(len(rows)), rows])

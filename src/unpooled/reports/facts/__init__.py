@@ -1,1 +1,0 @@
-"""What a report says, as numbers: nothing here knows of HTML or of drawing."""

@@ -1,0 +1,175 @@
+"""Problems of which everything is known: kernels on [0, 1] with their eigenfunctions, targets of known regularity.
+
+x is uniform on [0, 1]. With eigenvalues λ_k and eigenfunctions e_k of L_K, a target of regularity r is
+
+    f = L_K^r h = Σ_k λ_k^r h_k e_k,    h_k = ± k^{-1/2-ε}
+
+with ε = 0.05: h only just lies in L², so f is at the boundary of its class. Errors are integrals over [0, 1] on a fine
+grid, and no sample of test rows enters them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .._base.arrays import Array, namespace
+from ..filters import Filter, as_filter
+from ..kernels import Brownian, Kernel
+
+MODES = 1000  # eigenfunctions that a target is made of
+GRID = 1024  # points of the midpoint rule
+EDGE = 0.05  # ε
+SIGNS = 20170512  # seed of the signs of h, the same for all targets
+
+
+class Sobolev(Kernel):
+    """K(x, z) = 1 + 2 Σ_k k^{-2p} cos 2πk(x-z), p = 1 or 2: periodic functions with p derivatives in L².
+
+    The sum is (-1)^{p-1} (2π)^{2p} B_{2p}(t)/(2p)! with Bernoulli's polynomial and t the fractional part of x - z.
+    Eigenvalues for uniform x are 1, and k^{-2p} twice for each k ≥ 1, so β = 1/(2p).
+    """
+
+    def __init__(self, order: int = 1) -> None:
+        self.order = order
+
+    def block(self, X: Array, Z: Array) -> Array:
+        xp = namespace(X, Z)
+        t = X - Z.T
+        t = t - xp.floor(t)
+        if self.order == 1:
+            return 1.0 + 2 * math.pi**2 * (t * (t - 1) + 1 / 6)
+        return 1.0 - (2 * math.pi) ** 4 / 24 * ((t * (t - 1)) ** 2 - 1 / 30)
+
+    def diag(self, X: Array) -> Array:
+        return namespace(X).full(X.shape[0], self.kappa() ** 2, dtype=X.dtype)
+
+    def kappa(self, X: Array | None = None) -> float:
+        """√(1 + 2ζ(2p))."""
+        return math.sqrt(1 + (math.pi**2 / 3 if self.order == 1 else math.pi**4 / 45))
+
+
+@dataclass(frozen=True)
+class Known:
+    """A kernel, its capacity exponent β, its eigenvalues in falling order, and its eigenfunctions as columns."""
+
+    name: str
+    kernel: Any
+    beta: float
+    kappa_sq: float
+    eigenvalues: np.ndarray
+    eigenfunctions: Callable[[np.ndarray], np.ndarray]
+
+    def target(self, r: float) -> Target:
+        """A target of regularity r at the boundary of its class, of norm 1 in L²."""
+        k = np.arange(1, len(self.eigenvalues) + 1)
+        signs = np.where(np.random.default_rng(SIGNS).random(len(k)) < 0.5, -1.0, 1.0)
+        coefficients = signs * self.eigenvalues**r * k ** (-0.5 - EDGE)
+        return Target(self, r, coefficients / np.linalg.norm(coefficients))
+
+    def waves(self, r: float, first: int, count: int) -> Target:
+        """A target of so many eigenfunctions from the ``first`` on (0 is the smoothest), in every class."""
+        coefficients = np.zeros(len(self.eigenvalues))
+        coefficients[first : first + count] = (-1.0) ** np.arange(count) / math.sqrt(count)
+        return Target(self, r, coefficients)
+
+
+@dataclass(frozen=True)
+class Target:
+    """f = Σ c_k e_k."""
+
+    known: Known
+    r: float
+    coefficients: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return self.known.eigenfunctions(x) @ self.coefficients
+
+    @cached_property
+    def on_grid(self) -> np.ndarray:
+        """f on the grid."""
+        return self(grid())
+
+    def draw(self, rng: np.random.Generator, n: int, noise: float, draws: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """n rows, and their labels ``draws`` times: uniform noise of that standard deviation, bounded, as papers ask.
+
+        Label vectors that share their rows cost a fit little, and their mean error is a far better estimate of what
+        is expected; rows drawn anew remain the repetitions.
+        """
+        x = rng.random(n)
+        return x[:, None], self(x)[:, None] + noise * math.sqrt(3) * rng.uniform(-1, 1, (n, draws))
+
+    def squared_error(self, predicted: np.ndarray) -> Any:
+        """∫ (f̂ - f)², of predictions on the grid (last axis); a mean over label vectors where there are several."""
+        predicted = np.asarray(predicted)
+        if predicted.ndim == 1:
+            return float(np.mean((predicted - self.on_grid) ** 2))
+        return np.mean((predicted - self.on_grid[:, None]) ** 2, axis=(-2, -1))
+
+    def error_of(self, model: Any) -> float:
+        """The same of a fitted model."""
+        return float(self.squared_error(model.predict(grid()[:, None])))
+
+    def best_lam(self, filter: Any, n: int, noise: float) -> float:
+        """The λ with the smallest risk of the population, Σ (1 - λ_k g)² c_k² + (noise²/n) Σ (λ_k g)².
+
+        It is what a fit to n rows would have if L_D were L_K; a schedule starts there, at its smallest n.
+        """
+        rule: Filter = as_filter(filter)
+        sigma, kappa_sq = self.known.eigenvalues, self.known.kappa_sq
+        lams = kappa_sq * np.geomspace(1e-6, 1.0, 121)
+        g, left = rule.path(sigma, lams, kappa_sq)
+        risk = left**2 @ self.coefficients**2 + noise**2 / n * np.sum((sigma * g) ** 2, axis=1)
+        return float(lams[np.argmin(risk)])
+
+
+@lru_cache
+def grid() -> np.ndarray:
+    """The midpoints of [0, 1]."""
+    return (np.arange(GRID) + 0.5) / GRID
+
+
+@lru_cache
+def brownian() -> Known:
+    """K = 1 + min(x, z): e = cos ω(1-x) up to a factor, ω tan ω = 1, λ = ω^{-2}; β = 1/2, κ² = 2.
+
+    λe(x) = ∫ K(x, z)e(z)dz gives λe'' = -e, e'(1) = 0 and e(0) = e'(0).
+    """
+    turns = [brentq(lambda w: w * math.sin(w) - math.cos(w), k * math.pi, (k + 0.5) * math.pi) for k in range(MODES)]
+    omega = np.asarray(turns)
+    norms = np.sqrt(0.5 + np.sin(2 * omega) / (4 * omega))
+
+    def eigenfunctions(x: np.ndarray) -> np.ndarray:
+        return np.cos(np.outer(1 - x, omega)) / norms
+
+    return Known("Brownian", Brownian(), 0.5, 2.0, omega**-2, eigenfunctions)
+
+
+@lru_cache
+def sobolev(order: int) -> Known:
+    """The kernel :class:`Sobolev`: 1, √2 cos 2πkx, √2 sin 2πkx."""
+    kernel = Sobolev(order)
+    k = np.arange(1, MODES // 2 + 1)
+
+    def eigenfunctions(x: np.ndarray) -> np.ndarray:
+        angles = 2 * math.pi * np.outer(x, k)
+        columns = np.empty((len(x), 2 * len(k) + 1))
+        columns[:, 0], columns[:, 1::2], columns[:, 2::2] = 1.0, np.cos(angles), np.sin(angles)
+        columns[:, 1:] *= math.sqrt(2)
+        return columns
+
+    eigenvalues = np.concatenate([[1.0], np.repeat(k.astype(float) ** (-2 * order), 2)])
+    return Known(f"Sobolev {order}", kernel, 1 / (2 * order), kernel.kappa() ** 2, eigenvalues, eigenfunctions)
+
+
+PROBLEMS: dict[str, Callable[[], Known]] = {
+    "Brownian": brownian,
+    "Sobolev 1": lambda: sobolev(1),
+    "Sobolev 2": lambda: sobolev(2),
+}

@@ -1,0 +1,166 @@
+"""One pass over rows, a block at a time: their features, and what stands in the place of their labels."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._base import files, threads
+from .._base.arrays import Array, is_numpy, like, namespace, to_numpy
+from .._base.rows import ArraySource, Block, InMemory, Rows, Slice, Source, row_hash
+from .._base.savable import digest_of
+from ..bases.base import Basis
+from ..losses import Loss
+
+KEPT = 1 << 26  # features kept in memory between passes, 512 MiB of them
+STRETCH = 32  # blocks of rows that one part of the work has: enough to share the work out, and to vanish in it
+
+
+@dataclass(frozen=True)
+class Target:
+    """What stands in the place of y: ψ(y - f(x)), with ρ beside it; y itself without a model and with squared loss."""
+
+    loss: Loss
+    coef: np.ndarray | None = None  #: of f in the basis, where f is of this basis
+    intercept: np.ndarray | None = None
+    predictor: Any = None  #: f, where it is not
+    probes: int = 0  #: so many more labels, of random signs
+    with_loss: bool = True  #: whether Σρ is summed
+
+    def looking(self) -> contextlib.AbstractContextManager[None]:
+        """What is around every look at rows, on the thread and in the process that looks."""
+        return contextlib.nullcontext()
+
+    def pushed(self, u: np.ndarray, residual: bool) -> np.ndarray:
+        """ψ(u), or u itself where it is a label."""
+        return self.loss.derivative(u) if residual else u
+
+    def features(self, phi: np.ndarray) -> np.ndarray:
+        """The features as they are summed."""
+        return phi
+
+    def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        """y - f(x); of several functions a label, one after the other."""
+        if self.probes:
+            Y = np.column_stack([Y, signs(phi, weights, self.probes)])
+        if self.coef is not None:
+            Y = np.tile(Y, (1, self.coef.shape[1] // Y.shape[1]))
+            return np.asarray(Y - phi @ self.coef - self.intercept)
+        if self.predictor is None:
+            return Y
+        predicted = to_numpy(self.predictor.predict(namespace(X).astype(X, namespace(X).float64)))
+        if predicted.shape != Y.shape:
+            raise ValueError(f"residuals_of predicts {predicted.shape[1]} label(s), and y has {Y.shape[1]}")
+        return np.asarray(Y - predicted)
+
+
+def signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
+    """Random signs z for every row, over √w: labels from whose fit the degrees of freedom can be told.
+
+    With E zzᵀ = I the fit H z of such labels has E zᵀH z = tr H (Hutchinson). Rows draw their signs by what is in them,
+    so that they do not depend on the site, the order or the number of rows; copies of a row in one block are counted,
+    for signs of their own.
+    """
+    few = phi[:, :4]
+    constants = np.random.default_rng(0).integers(0, 2**63, size=(few.shape[1] + 1,), dtype=np.uint64)
+    hashes = row_hash(few, constants[:-1])
+    order = np.argsort(hashes, kind="stable")
+    new = np.concatenate([[True], np.diff(hashes[order]) != 0])
+    place = np.arange(len(order))
+    copies = np.empty(len(order))
+    copies[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    drawn = hashes ^ row_hash(copies[:, None], constants[-1:])
+    bits = drawn[:, None] >> np.arange(63, 63 - count, -1, dtype=np.uint64)
+    z = np.where(bits & np.uint64(1), 1.0, -1.0)
+    return z if weights is None else z / np.sqrt(weights)[:, None]
+
+
+def mapped(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
+    """The rows of a block with their features in double precision, as many at a time as the basis maps at once."""
+    step = basis.rows_at_once
+    for stretch in block.labeled:
+        for rows in stretch.chunks(STRETCH * step):
+            rows = rows.positive()
+            for i in range(0, len(rows), step):
+                few = rows.part(slice(i, i + step))
+                yield few, features(basis, few.X)
+
+
+def features(basis: Any, X: Array) -> np.ndarray:
+    """φ in double precision, as a NumPy array."""
+    if not is_numpy(X) or isinstance(basis, Mapped):
+        return to_numpy(basis.features(X)).astype(np.float64, copy=False)
+    X = basis.in_safe_precision(X)
+    with threads.one_blas_thread:  # more would cut the block elsewhere, and round otherwise
+        return basis.padded_block(X, like(basis.coefficients_, X)).astype(np.float64, copy=False)
+
+
+def stretches(source: Source, basis: Any) -> list[Block]:
+    """The rows of a source as parts: stretches of arrays, pieces of what is read."""
+    parts, size = [], STRETCH * basis.rows_at_once
+    for number, piece in enumerate(source.pieces):
+        if not isinstance(piece, InMemory):
+            parts.append(Block(f"piece {number}", [Slice(piece)], []))
+            continue
+        for start in range(0, piece.n_rows, size):
+            end = min(start + size, piece.n_rows)
+            parts.append(Block(f"rows {start} to {end}", [Slice(InMemory(piece.data.part(slice(start, end))))], []))
+    return parts
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Functions in the span of a basis, several a label: candidates that are worked on side by side."""
+
+    coef: np.ndarray  #: (M, L·T)
+    intercept: np.ndarray  #: (L·T,)
+
+    @property
+    def digest(self) -> str:
+        """What tells them from others."""
+        return files.digest({}, {"coef": self.coef, "intercept": self.intercept})
+
+
+class Mapped:
+    """A basis for rows that are features already, so that several passes map them once."""
+
+    def __init__(self, basis: Basis) -> None:
+        self.digest, self.n_features_, self.rows_at_once = basis.digest, basis.n_features_, basis.rows_at_once
+
+    def features(self, X: np.ndarray) -> np.ndarray:
+        """The rows themselves."""
+        return X
+
+
+def mapped_once(source: Source, basis: Any) -> tuple[Source, Any]:
+    """A source and basis that give the same features, kept in memory where they are few enough."""
+    rows = getattr(source, "rows", None)
+    if rows is None or len(rows) * basis.n_features_ > KEPT:
+        return source, basis
+    found = ArraySource(Rows(np.asarray(to_numpy(basis.features(rows.X)), dtype=np.float64), rows.Y, rows.weights))
+    found.n_outputs, found.one_target, found.target_names = source.n_outputs, source.one_target, source.target_names
+    return found, Mapped(basis)
+
+
+def _target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
+    """The digest of a model, and its residuals as a target."""
+    if model is None:
+        return None, Target(loss)
+    if isinstance(model, Functions):
+        return model.digest, Target(loss, model.coef, model.intercept)
+    digest = digest_of(model)
+    coefficients = getattr(model, "coefficients_in", lambda _: None)(basis)
+    if coefficients is not None:
+        return digest, Target(loss, *coefficients)
+    names, own = (list(getattr(owner, "feature_names_in_", [])) for owner in (basis, model))
+    if model.n_features_in_ != basis.n_features_in_ or (names and own and names != own):
+        columns = [
+            ", ".join(map(str, found)) or f"{owner.n_features_in_} columns"
+            for found, owner in ((own, model), (names, basis))
+        ]
+        raise ValueError(f"residuals_of is a model of {columns[0]}, and the basis is of {columns[1]}")
+    return digest, Target(loss, predictor=model.predictor_)
