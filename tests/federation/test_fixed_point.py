@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from unpooled._base.compensated import Sum
 from unpooled.federation.secure.fixed_point import FixedPoint, across, add, subtract, total
-from unpooled.summaries.compensated import Sum
 
 BITS = st.integers(40, 120)
 WHOLE = st.integers(-(2**127), 2**127 - 1)

@@ -14,10 +14,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
 from tests import reference
+from unpooled._base.compensated import Sum
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Linear, Matern
 from unpooled.losses import Correntropy, Huber
-from unpooled.summaries.compensated import Sum
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
 few = settings(max_examples=7, deadline=None, derandomize=True)

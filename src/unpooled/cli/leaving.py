@@ -15,8 +15,7 @@ import typer
 from .._base.text import size
 from ..bases import Basis
 from ..gate import Gate, Log, Policy, Refused, Release, facts, find_policy
-from ..gate.gate import content_of
-from ..gate.log import LOG_NAME
+from ..gate.gate import LOG_NAME, content_of
 from ..privacy import Private, Reservation
 from ..privacy.release import asked
 from ..summaries import Summary

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..gate import Log
-from ..gate.log import LOG_NAME
+from ..gate.gate import LOG_NAME
 from .app import app, command
 from .codes import DATA, LOG, Problem
 from .out import Out

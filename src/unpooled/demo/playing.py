@@ -20,7 +20,7 @@ from ..datasets import SiteDataset
 from ..estimators import AveragedRegressor, SpectralRegressor, SummaryRegressor
 from ..kernels import Gaussian
 from ..summaries import Summary
-from ..summaries.words import numbers
+from ..summaries.contents import numbers
 from .consortium import FEATURES, FEATURES_SECOND, ROUNDS, Consortium, Hospital, predictions
 from .study import HOSPITALS, REFUSED, STAYS, SUMS, Method, Study, studies
 

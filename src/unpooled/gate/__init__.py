@@ -1,8 +1,7 @@
 """The site's own gate: a policy that says what may leave, and a log of what left and what was refused."""
 
 from .._base.chain import Entry, Verification
-from .gate import Gate, Refused
-from .log import Log, LogError, left, refused
+from .gate import Gate, Log, LogError, Refused, left, refused
 from .policy import POLICY_NAME, Policy, PolicyError, find_policy
 from .release import LabelShare, Release, label_share
 

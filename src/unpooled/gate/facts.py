@@ -20,9 +20,8 @@ from ..privacy import Reservation
 from ..privacy.guarantee import Guarantee
 from ..privacy.release import Asked
 from ..summaries import Candidates, Scores, Summary
-from ..summaries.contents import loss_of
+from ..summaries.contents import loss_of, numbers
 from ..summaries.passes import Target, _target, mapped, stretches
-from ..summaries.words import numbers
 from .policy import Policy
 from .release import LabelShare, Release
 

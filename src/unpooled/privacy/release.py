@@ -16,11 +16,11 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._base.checks import budget, check_columns, check_X, count, positive
+from .._base.compensated import Sum
 from .._base.quiet import quietly
 from .._base.rows import Source
 from .._base.text import shown
 from ..data.sources import is_parquet, is_stream, named_columns, open_labeled
-from ..summaries.compensated import Sum
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
 from ..summaries.passes import Target, _target
 from ..summaries.summary import Summary, check_order, of_target

@@ -18,9 +18,8 @@ from .._base.checks import check_fitted
 from .._base.text import shown
 from ..estimators import SummaryRegressor
 from ..estimators.summary_private import means_of
-from ..summaries.contents import to_arrays
+from ..summaries.contents import numbers, to_arrays
 from ..summaries.summary import Summary
-from ..summaries.words import numbers
 
 
 @dataclass(frozen=True)

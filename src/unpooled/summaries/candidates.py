@@ -21,13 +21,13 @@ import numpy as np
 
 from .._base import files
 from .._base.arrays import to_numpy
+from .._base.compensated import Sum
 from .._base.rows import Block, Source
 from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis
 from ..bases.maps import finite
 from ..data.sources import open_labeled
 from ..engines import as_engine
-from .compensated import Sum
 from .contents import from_arrays, is_digest, to_arrays
 from .passes import mapped, stretches
 

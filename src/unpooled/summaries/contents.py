@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._base.compensated import Sum
 from .._base.text import shown
 from ..losses import as_loss, from_spec, to_spec
 from ..privacy.noised import Noised
-from .compensated import Sum
+
+if TYPE_CHECKING:
+    from .summary import Summary
+
+
+def size(summary: Summary, field: str) -> int:
+    """How many numbers a field has."""
+    return int(summary.sums[field].high.size)
+
+
+def numbers(summary: Summary) -> int:
+    """How many numbers are in a summary."""
+    return 1 + sum(size(summary, field) for field in summary.sums)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from scipy.linalg import blas
 
 from .._base import files
 from .._base.arrays import Array, to_numpy
+from .._base.compensated import Sum
 from .._base.rows import Block, Source
 from .._base.text import shown
 from ..bases.base import Basis
@@ -22,7 +23,6 @@ from ..bases.files import find
 from ..data.sources import open_labeled
 from ..engines import as_engine
 from ..privacy.noised import Noised
-from .compensated import Sum
 from .contents import (
     Contents,
     NoiseRequest,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .contents import numbers, size
+
 if TYPE_CHECKING:
     from .summary import Summary
 
@@ -61,13 +63,3 @@ def fields(summary: Summary) -> dict[str, str]:
         "gram": "the sum over the rows of φ_i(x)·φ_k(x), for every pair",
     }
     return {name: meaning[name] for name in summary.sums}
-
-
-def size(summary: Summary, field: str) -> int:
-    """How many numbers a field has."""
-    return int(summary.sums[field].high.size)
-
-
-def numbers(summary: Summary) -> int:
-    """How many numbers are in a summary."""
-    return 1 + sum(size(summary, field) for field in summary.sums)

@@ -14,10 +14,10 @@ from sklearn.kernel_ridge import KernelRidge
 
 import unpooled as up
 from tests import reference
+from unpooled._base.compensated import Sum
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.filters import IteratedTikhonov
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from unpooled.summaries.compensated import Sum
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
 few = settings(max_examples=8, deadline=None, derandomize=True)

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.compensated import two_sum
 from ..._base.text import shown
-from ...summaries.compensated import two_sum
 
 FEWEST_BITS = 40  #: of fraction: what every study has at least
 MOST_BITS = 120

@@ -26,7 +26,7 @@ from ..study.study import RESULTS, Study, read_study
 from ..wire.relay import Relay
 from ..wire.transport import Transport
 from .running import Run
-from .session import Progress
+from .server import Progress
 
 
 class FederatedEngine(Engine):

@@ -30,8 +30,7 @@ from ..site.statistics import LeaveOneOut, Statistic, Sums
 from ..study.folder import StudyError, StudyFolder, StudyRecord, missing_in, spent_in
 from ..study.study import Study
 from ..wire.transport import Transport
-from .server import Server
-from .session import Progress
+from .server import Progress, Server
 
 Ask = Callable[[Statistic], Any]
 

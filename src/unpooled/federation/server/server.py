@@ -1,4 +1,6 @@
-"""The server's side: it asks sites for a statistic, finds out who failed, and gets one sum; plain or secure.
+"""The sites of a study that are still in it: they join, are sent messages, and are left out where they fail.
+
+The server's side: it asks sites for a statistic, finds out who failed, and gets one sum; plain or secure.
 
 An attempt is over when every site has answered or time is up. Whoever did not answer as asked is named and left out
 for the rest of the study; the others go on if they are enough, with fresh masks where sums are secure.
@@ -6,19 +8,194 @@ for the rest of the study; the others go on if they are enough, with fresh masks
 
 from __future__ import annotations
 
+import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from ...gate.gate import content_of
 from ..secure.fixed_point import FixedPoint
 from ..secure.keys import NotTrusted
 from ..secure.masks import unmasked
+from ..secure.single_use import Attempt, Offer
 from ..site.questions import question
 from ..site.statistics import Statistic
 from ..site.totals import length
-from ..study.folder import Exchange, StudyError
-from ..wire.transport import Failure, Message, as_file
-from .session import Session, Trouble, refused, sentence
+from ..study.folder import Exchange, Failed, StudyError, StudyFolder
+from ..study.status import Status, save_status
+from ..study.study import Study
+from ..wire.transport import Failure, Message, Transport, as_array, as_file
+
+Progress = Callable[[Status], None]
+
+
+@dataclass
+class Trouble:
+    """What is wrong with an answer: who is left out for it, and whether joining again would help."""
+
+    reason: str
+    blamed: str
+    unknown: bool = False
+    waits: bool = False  #: for the approval of its people
+
+
+@dataclass
+class Session:
+    """One run of a study; no two runs name an attempt alike."""
+
+    study: Study
+    transport: Transport
+    folder: StudyFolder
+    progress: Progress | None = None
+    alive: list[str] = field(default_factory=list)  #: the sites that are still in it
+    failures: list[Failed] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.alive = list(self.study.members)
+        self.offers: dict[str, Offer] = {}  #: the key of each site for the next attempt, where sums are secure
+        self.attempt = 0  #: the number of the next
+        self.steady = 0  #: how many sites must stay, where the study says so
+        self._run, self._joined, self._took = secrets.token_hex(4), False, 0.0
+        study = self.study
+        self.status = Status(study.name, study.digest, study.kind, "joining", study.exchanges, started=time.time())
+
+    def join(self, exchange: Exchange) -> None:
+        """Bring the study to all sites that are in it, and wait for those whose people have to be asked."""
+        if self._joined:
+            return
+        waiting, until, tries = dict.fromkeys(self.alive, True), time.monotonic() + self.study.patience, 0
+        while True:
+            self.attempt, tries = self.attempt + 1, tries + 1  # the keys that are offered now are for this one
+            troubles = self._joining(waiting, exchange)
+            # A site that has the study already, and waits for its people, need not be sent the basis again.
+            waiting = {site: not trouble.waits for site, trouble in troubles.items() if trouble.unknown}
+            self.status.sites |= dict.fromkeys(waiting, "is waited for")
+            self._leave_out({site: trouble for site, trouble in troubles.items() if not trouble.unknown}, exchange)
+            if not waiting or time.monotonic() >= until:
+                break
+            self.tell("joining")
+            time.sleep(min(self.study.poll, max(0.0, until - time.monotonic())))
+        self._leave_out({site: troubles[site] for site in waiting}, exchange)
+        if tries > 1 and self.study.secure:  # all need keys for one and the same attempt
+            self.attempt += 1
+            self._leave_out(self._joining(dict.fromkeys(self.alive, False), exchange), exchange)
+        self._check_quorum(exchange)
+        self._joined = True
+
+    def _joining(self, sites: Mapping[str, bool], exchange: Exchange) -> dict[str, Trouble]:
+        """Ask sites to join, with the basis or without; what came of it where they did not (``unknown``: yet)."""
+        study = self.study
+        known = Message("join", {"digest": study.digest, "next": self.name(self.attempt)})
+        content = {"basis": as_array(content_of(study.basis.save))}
+        whole = Message("join", known.header | {"study": study.definition()}, content)
+        found = {}
+        messages = {site: whole if with_basis else known for site, with_basis in sites.items()}
+        for site, reply in self.exchange(messages, exchange).items():
+            if isinstance(reply, Failure):
+                found[site] = Trouble(reply.reason, site, unknown=True)
+            elif reply.kind == "waiting":
+                found[site] = Trouble("it waits for the approval of its people", site, unknown=True, waits=True)
+            elif reply.kind != "joined" or reply.header.get("study") != study.digest:
+                found[site] = refused(reply, site)
+            elif study.secure and (wrong := self.keep_offer(site, reply, self.attempt)):
+                found[site] = Trouble(wrong, site)
+            else:
+                self.status.sites[site] = "has joined"
+        return found
+
+    def keep_offer(self, site: str, reply: Message, attempt: int) -> str:
+        """Keep a site's key for the next attempt; what is wrong with it, where something is."""
+        try:
+            offer = Offer.from_dict(reply.header.get("offer"))
+            if offer.site != site or offer.attempt != Attempt(self.study.digest, **self.name(attempt)):
+                raise NotTrusted("it is of another site or attempt")
+        except (NotTrusted, ValueError) as error:
+            return f"it offers no key for the next attempt: {sentence(error)}"
+        self.offers[site] = offer
+        return ""
+
+    def after(self, troubles: Mapping[str, Trouble], exchange: Exchange, answered: list[str], again: bool) -> None:
+        """After an attempt: who did not know the study joins again, once; all others in trouble are left out."""
+        exchange.attempts.append(answered)
+        forgot = [site for site, trouble in troubles.items() if trouble.unknown]
+        final = {site: trouble for site, trouble in troubles.items() if not (trouble.unknown and again)}
+        if forgot and again:
+            final |= self._joining(dict.fromkeys(forgot, True), exchange)
+        self._leave_out(final, exchange)
+        self._check_quorum(exchange)
+        self.tell("asking", exchange=exchange)
+
+    def _leave_out(self, troubles: Mapping[str, Trouble], exchange: Exchange) -> None:
+        for trouble in troubles.values():
+            if trouble.blamed in self.alive:
+                self.alive.remove(trouble.blamed)
+                seconds = round(self._took, 3)
+                exchange.failures.append(
+                    Failed(trouble.blamed, exchange.number, len(exchange.attempts), seconds, trouble.reason)
+                )
+                self.status.sites[trouble.blamed] = f"left out: {trouble.reason}"
+
+    def _check_quorum(self, exchange: Exchange) -> None:
+        least = max(self.study.quorum, self.steady)
+        if len(self.alive) < least:
+            reasons = "; ".join(f"{one.site}: {one.reason}" for one in [*self.failures, *exchange.failures])
+            raise StudyError(
+                f"{len(self.alive)} of {len(self.study.members)} sites are left, and the "
+                f"{'study is to keep' if self.steady else 'quorum is'} {least}: {reasons}"
+            )
+
+    def exchange(self, messages: Mapping[str, Message], exchange: Exchange) -> dict[str, Message | Failure]:
+        """Send and receive, in the order of the names; what went over the line is counted."""
+        if not messages:
+            return {}
+        began = time.monotonic()
+        sizes = {id(message): len(message.to_bytes()) for message in messages.values()}
+        replies = self.transport.exchange(messages, self.study.timeout)
+        self._took = time.monotonic() - began
+        exchange.sent += sum(sizes[id(message)] for message in messages.values())
+        silent = Failure("the transport brought no answer")
+        found = {site: replies.get(site, silent) for site in sorted(messages)}
+        exchange.received += sum(len(reply.to_bytes()) for reply in found.values() if isinstance(reply, Message))
+        return found
+
+    def name(self, attempt: int) -> dict[str, Any]:
+        """An attempt as messages name it; no two runs share a name."""
+        return {"round": attempt, "name": f"{self._run}-{attempt}"}
+
+    def tell(self, state: str, exchange: Exchange | None = None, done: int | None = None) -> None:
+        status = self.status
+        status.state = state
+        if exchange is not None:
+            status.attempt = len(exchange.attempts)
+            if done is not None:
+                status.done, status.working = done, status.working + exchange.seconds
+                status.sent, status.received = status.sent + exchange.sent, status.received + exchange.received
+                status.sites |= dict.fromkeys(exchange.members, f"in exchange {done}")
+        self.report()
+
+    def report(self) -> None:
+        """Keep the status on disk, and show it."""
+        save_status(self.folder.path, self.status)
+        if self.progress is not None:
+            self.progress(self.status)
+
+
+def refused(reply: Message, site: str) -> Trouble:
+    """A refusal may blame another site, whose key is not the one that was pinned."""
+    reason, about = reply.header.get("reason"), reply.header.get("about")
+    said = (
+        f"it refuses: {' '.join(str(reason).split())[:500]}" if reply.kind == "refusal" else "its answer is no answer"
+    )
+    if isinstance(about, str) and about != site:
+        return Trouble(f"{site} does not trust its key: {' '.join(str(reason).split())[:500]}", about)
+    return Trouble(said, site, unknown=reply.header.get("unknown") is True)
+
+
+def sentence(error: BaseException) -> str:
+    """An error on one line."""
+    return " ".join(str(error).split())[:500]
+
 
 TRIES = 2  # at a sum whose masks do not cancel though every member has answered
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._base.text import shown
 from ...gate import POLICY_NAME, Policy
-from ...gate.log import LOG_NAME
+from ...gate.gate import LOG_NAME
 from ..secure.keys import Identity, public_bytes
 from ..secure.masks import FEWEST
 from ..secure.single_use import check_name

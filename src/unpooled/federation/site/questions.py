@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._base.compensated import Sum
 from ..._base.rows import Block, Source
 from ...bases.maps import finite
 from ...engines import as_engine
 from ...estimators import SummaryRegressor
 from ...gate import LabelShare, Release, facts
 from ...summaries import Candidates
-from ...summaries.compensated import Sum
 from ...summaries.passes import Functions, Target, mapped, stretches
 from ...summaries.summary import of_source
 from ..study.study import Study

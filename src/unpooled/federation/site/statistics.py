@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._base import files
+from ..._base.compensated import Sum
 from ..._base.text import shown
 from ...bases.maps import finite
 from ...gate import Release, facts
@@ -23,7 +24,6 @@ from ...privacy import Noised, Reservation
 from ...privacy.release import Asked, asked
 from ...summaries import Candidates, Scores, Summary
 from ...summaries.candidates import scores_of_source
-from ...summaries.compensated import Sum
 from ...summaries.contents import Contents, check_sums, loss_of, shapes
 from ...summaries.passes import Functions, Target, _target
 from ...summaries.summary import of_target

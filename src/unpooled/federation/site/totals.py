@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..._base import files
+from ..._base.compensated import Sum
 from ...privacy.sensitivity import Released
-from ...summaries.compensated import Sum
 from ...summaries.contents import from_arrays, is_digest, to_arrays
 
 Shapes = dict[str, tuple[int, ...]]

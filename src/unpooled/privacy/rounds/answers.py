@@ -14,9 +14,9 @@ import numpy as np
 
 from ..._base import threads
 from ..._base.arrays import to_numpy
+from ..._base.compensated import Sum
 from ..._base.quiet import quietly
 from ..._base.rows import Block, Rows, Source
-from ...summaries.compensated import Sum
 from ...summaries.passes import mapped, stretches
 from ..composition import Gaussian
 from ..guarantee import Spent
