@@ -81,8 +81,8 @@ def table(n: int, seed: int = 0) -> pa.Table:
     return pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
 
 
-def exchange(folder: Path, basis: Any) -> Callable[[], Any]:
-    """One secure sum at second order over three sites in this process, from the question to the model."""
+def consortium(folder: Path) -> federation.InProcess:
+    """Three sites in this process, each with rows and a key."""
     identities, sites = {}, []
     for name in SITES:
         (folder / name).mkdir()
@@ -93,19 +93,28 @@ def exchange(folder: Path, basis: Any) -> Callable[[], Any]:
         peers = {other: identity.public for other, identity in identities.items() if other != name}
         config = federation.SiteConfig(name, place, place / "rows.parquet", identity=identities[name], peers=peers)
         sites.append(federation.Site(config))
-    count = iter(range(100))
+    return federation.InProcess(sites)
 
-    def run() -> None:
-        study = federation.Study(
-            "hops", basis, "y", kind="second-order", lam=1e-3, secure=True, quorum=3, timeout=60.0, members=SITES
-        )
-        federation.run_study(study, federation.InProcess(sites), folder / f"study-{next(count)}")
 
-    return run
+def exchange(folder: Path, basis: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """One secure sum at second order over three sites: the exchange alone, and a study up to its model."""
+    transport, count = consortium(folder), iter(range(100))
+    asked = {"secure": True, "quorum": 3, "timeout": 60.0, "members": SITES}
+
+    def alone() -> None:
+        study = federation.Study("exchange", basis, "y", kind="estimator", order=2, **asked)
+        engine = federation.FederatedEngine(study, transport, folder / f"exchange-{next(count)}")
+        up.Summary.of(basis, engine.rows, "y", order=2, engine=engine)
+
+    def whole() -> None:
+        study = federation.Study("study", basis, "y", kind="second-order", lam=1e-3, **asked)
+        federation.run_study(study, transport, folder / f"study-{next(count)}")
+
+    return alone, whole
 
 
 def ways(folder: Path) -> dict[str, tuple[Callable[[], Any], int]]:
-    """The six ways and the model of a summary: each a call, and how many files it may run through."""
+    """The six ways, a summary's model and a whole study: each a call, and how many files it may run through."""
     X, y = rows(400)
     pq.write_table(table(400), folder / "rows.parquet")
     basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), n_features=15).fit(X[:100])
@@ -114,6 +123,7 @@ def ways(folder: Path) -> dict[str, tuple[Callable[[], Any], int]]:
     model = up.SummaryRegressor().fit_summary(summary)
     private = up.PrivateRegressor(epsilon=1.0, delta=1e-6, label_bound=3.0)
     big = up.NystromRegressor(up.kernels.Gaussian(1.0), n_features=50)
+    alone, whole = exchange(folder, named)
     return {
         "fit": (lambda: up.SpectralRegressor(up.kernels.Gaussian(1.0)).fit(X, y), 7),
         "big fit from a file": (lambda: big.fit(str(folder / "rows.parquet"), "y"), 11),
@@ -121,7 +131,8 @@ def ways(folder: Path) -> dict[str, tuple[Callable[[], Any], int]]:
         "model of a summary": (lambda: up.SummaryRegressor().fit_summary(summary), 9),
         "private fit": (lambda: private.fit(*rows(2000), public=X[:200]), 25),
         "report": (lambda: up.report(model), 28),
-        "federated exchange": (exchange(folder, named), 28),
+        "federated exchange": (alone, 36),
+        "federated study": (whole, 38),
     }
 
 

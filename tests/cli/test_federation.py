@@ -22,7 +22,7 @@ from unpooled.cli import codes, federation
 from unpooled.cli.out import Out
 from unpooled.federation import Identity, InProcess, Lost, Site, Status, StudyError, run_study
 from unpooled.federation.secure.keys import public_bytes
-from unpooled.federation.study.status import save_status
+from unpooled.federation.study.folder import save_status
 from unpooled.federation.study.study import read_study
 from unpooled.federation.wire.node import Network
 

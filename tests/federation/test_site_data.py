@@ -7,7 +7,7 @@ import pytest
 import unpooled as up
 from tests.cases.federation import Consortium
 from unpooled.federation import Message, run_study
-from unpooled.federation.site.data import _boot
+from unpooled.federation.site.config import _boot
 
 pytestmark = pytest.mark.skipif(not _boot(), reason="nothing is kept on disk here")
 

@@ -3,12 +3,11 @@
 from .secure.keys import Identity, NotTrusted
 from .server.engine import FederatedEngine, FlowerEngine
 from .server.running import run_study
-from .site.config import ConfigError, SiteConfig
+from .site.config import SiteConfig
 from .site.requests import Request, RequestError, Requests
 from .site.site import Site
-from .study.folder import Exchange, Failed, StudyError, StudyRecord
-from .study.status import Status, status_of
-from .study.study import Study, StudyPrivacy
+from .study.folder import Exchange, Failed, Status, StudyError, StudyRecord, status_of
+from .study.study import ConfigError, Study, StudyPrivacy
 from .wire.transport import Failure, InProcess, Lost, Message, MessageError, Transport
 
 __all__ = [

@@ -22,8 +22,7 @@ from ..secure.single_use import Attempt, Offer
 from ..site.questions import question
 from ..site.statistics import Statistic
 from ..site.totals import length
-from ..study.folder import Exchange, Failed, StudyError, StudyFolder
-from ..study.status import Status, save_status
+from ..study.folder import Exchange, Failed, Status, StudyError, StudyFolder, save_status
 from ..study.study import Study
 from ..wire.transport import Failure, Message, Transport, as_array, as_file
 

@@ -1,25 +1,36 @@
-"""The configuration of a site: a TOML file that the site owns. Nothing in it comes from a server."""
+"""A site's own settings, and its rows as a study names them."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..._base.rows import ArraySource, Rows, Source
 from ..._base.text import shown
+from ..._solvers.averaging.gathering import Gathering
+from ..._solvers.averaging.partition import held_out
+from ...data import tables
+from ...data.sources import open_labeled
+from ...engines import as_engine
 from ...gate import POLICY_NAME, Policy
 from ...gate.gate import LOG_NAME
+from ...summaries.passes import KEPT, Mapped, mapped_once
 from ..secure.keys import Identity, public_bytes
 from ..secure.masks import FEWEST
 from ..secure.single_use import check_name
+from ..study.study import ConfigError, Study
 
 CONFIG_NAME = "site.toml"
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be read, or that says something it cannot mean."""
 
 
 @dataclass(frozen=True)
@@ -110,3 +121,104 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"the configuration {path} cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the configuration {path} is not TOML: {shown(str(error))}") from None
+
+
+Opened = tuple[Source, Any]
+
+
+@dataclass
+class SiteData:
+    """A file or folder of rows, with the site's policy and ledger beside it; ``cache`` is for features of rows."""
+
+    path: Path
+    policy: Policy
+    ledger: Path | None = None
+    weight: str | None = None
+    cache: Path | None = None
+    _kept: dict[str, Opened] = field(default_factory=dict, repr=False)
+
+    def named(self, study: Study) -> tuple[Any, Any]:
+        """The rows, unread, and the names of their labels; an error where columns are missing."""
+        asked = {"the study": list(study.targets)} | ({"the site": [self.weight]} if self.weight else {})
+        rows = tables.rows_for(self.path, tables.columns_of(study.basis), asked)
+        return rows, study.targets[0] if len(study.targets) == 1 else list(study.targets)
+
+    def opened(self, study: Study) -> Opened:
+        """The rows, and the basis or one that knows their features already."""
+        return self._once(study, "all", lambda: self._mapped(study, None))
+
+    def half(self, study: Study, held: bool) -> Opened:
+        """Every second row in the order of a hash of its content, for validation, or the others."""
+        return self._once(study, "held" if held else "trained", lambda: self._mapped(study, held))
+
+    def forget(self) -> None:
+        """A study is over, or another has begun."""
+        self._kept.clear()
+        for path in self._on_disk():
+            path.unlink(missing_ok=True)
+
+    def _on_disk(self) -> list[Path]:
+        return [] if self.cache is None else list(self.cache.glob("*.npy"))
+
+    def _once(self, study: Study, what: str, make: Callable[[], Opened]) -> Opened:
+        key = f"{study.digest}-{what}-{self._stamp()}"
+        if key not in self._kept:
+            known = [*self._kept, *(path.name for path in self._on_disk())]
+            if not all(name.startswith(study.digest) for name in known):
+                self.forget()  # one study at a time
+            self._kept[key] = self._from_disk(study, key) or self._to_disk(study, key, make())
+        return self._kept[key]
+
+    def _stamp(self) -> str:
+        """Changes with the files of the rows, and with a restart of the machine, which may cut off a file."""
+        paths = sorted(self.path.rglob("*.parquet")) if self.path.is_dir() else [self.path]
+        about = [(str(path), *((s := path.stat()).st_size, s.st_mtime_ns)) for path in paths if path.exists()]
+        return hashlib.sha256(json.dumps([about, self.weight, _boot()]).encode()).hexdigest()[:16]
+
+    def _mapped(self, study: Study, held: bool | None) -> Opened:
+        rows, y = self.named(study)
+        source = open_labeled(study.basis, rows, y, self.weight)
+        if held is None and source.n_rows * study.basis.n_features_ > KEPT:
+            return source, study.basis
+        gather = Gathering(source, as_engine(None), 0)
+        wanted = np.arange(source.n_rows)
+        if held is not None:
+            mask = held_out(np.zeros(source.n_rows, dtype=np.int64), gather.keys(np.random.default_rng(0)))
+            wanted = np.flatnonzero(mask == held)
+        return mapped_once(_labeled(gather.read(wanted), study), study.basis)
+
+    def _to_disk(self, study: Study, key: str, opened: Opened) -> Opened:
+        source, features = opened
+        if self.cache is not None and _boot() and study.exchanges > 1 and isinstance(features, Mapped):
+            rows = source.rows  # type: ignore[attr-defined]
+            parts = [rows.X, rows.Y] + ([] if rows.weights is None else [rows.weights])
+            self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=self.cache, delete=False) as file:
+                np.save(file, np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in parts]))
+            os.replace(file.name, self.cache / f"{key}.npy")  # nobody waits for the disk: see the stamp
+        return opened
+
+    def _from_disk(self, study: Study, key: str) -> Opened | None:
+        path = None if self.cache is None else self.cache / f"{key}.npy"
+        if path is None or not path.exists():
+            return None
+        flat = np.load(path, mmap_mode="r")
+        M, T = study.basis.n_features_, len(study.targets)
+        n = len(flat) // (M + T + (self.weight is not None))
+        X, Y, weights = flat[: n * M].reshape(n, M), flat[n * M : n * (M + T)].reshape(n, T), flat[n * (M + T) :]
+        return _labeled(Rows(X, Y, weights if len(weights) else None), study), Mapped(study.basis)
+
+
+@cache
+def _boot() -> str:
+    """Which start of the machine this is; empty where the system does not say, and then nothing is kept on disk."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        return ""
+
+
+def _labeled(rows: Rows, study: Study) -> ArraySource:
+    found = ArraySource(rows)
+    found.n_outputs, found.one_target, found.target_names = len(study.targets), len(study.targets) == 1, study.targets
+    return found

@@ -30,7 +30,7 @@ from ...summaries.passes import Functions, Target, mapped, stretches
 from ...summaries.summary import of_source
 from ..study.study import Study
 from ..wire.transport import Message, MessageError
-from .data import SiteData
+from .config import SiteData
 from .statistics import LeaveOneOut, Made, Parts, Statistic, Sums, sums_of
 from .totals import Shapes, Totals, length
 

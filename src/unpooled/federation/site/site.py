@@ -24,10 +24,9 @@ from ..secure.fixed_point import FixedPoint
 from ..secure.keys import NotTrusted
 from ..secure.masks import Member
 from ..secure.single_use import Attempt, Offer
-from ..study.study import Study
+from ..study.study import ConfigError, Study
 from ..wire.transport import Message, MessageError, as_array, as_file, refusal
-from .config import ConfigError, SiteConfig
-from .data import SiteData
+from .config import SiteConfig, SiteData
 from .questions import planned, statistic_of
 from .requests import Request, RequestError, Requests
 from .statistics import Made, Statistic

@@ -28,7 +28,7 @@ from ...summaries.contents import Contents, check_sums, loss_of, shapes
 from ...summaries.passes import Functions, Target, _target
 from ...summaries.summary import of_target
 from ..study.study import Study
-from .data import SiteData
+from .config import SiteData
 from .totals import Shapes, flattened, from_whole, restored, whole
 
 Parts = tuple[dict[str, Any], dict[str, np.ndarray]]

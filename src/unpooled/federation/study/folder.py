@@ -1,21 +1,16 @@
-"""The folder of a study at the server: what was asked, what is complete, and what has come out of it.
-
-An exchange is complete once its entry is there, which is written after the sum it names. So whatever happens to the
-server, a study that is run again begins after the last complete exchange, with the same numbers.
-
-The record of a study: who was asked, who is in the sums, who failed and why, what it cost, what came out.
-"""
+"""The folder of a study: its exchanges, the record of what became of it, and how it stands for people who look."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..._base import files
-from ..._base.files import atomic
+from ..._base.files import PathLike, atomic
 from ..._base.text import shown
 from ...privacy import Gaussian, composition, mu_for
 from .study import Study
@@ -270,3 +265,87 @@ def spent_in(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, A
 
 def _failures(content: Any) -> list[Failed]:
     return [Failed(**one) for one in content]
+
+
+STATE = "state.json"
+
+
+@dataclass
+class Status:
+    """A study at one moment.
+
+    Attributes
+    ----------
+    study, digest, kind : which study it is
+    state : "joining", "asking", "done", "partial" or "failed"
+    exchanges : how many there will be at most
+    done : how many are complete
+    attempt : at the current one
+    sites : what is known of each
+    sent, received : bytes
+    started, updated : seconds since 1970
+    working : seconds spent on the exchanges that are complete
+    problem : why there is no model, where there is none
+    """
+
+    study: str
+    digest: str
+    kind: str
+    state: str
+    exchanges: int
+    done: int = 0
+    attempt: int = 0
+    sites: dict[str, str] = field(default_factory=dict)
+    sent: int = 0
+    received: int = 0
+    started: float = 0.0
+    updated: float = 0.0
+    working: float = 0.0
+    problem: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Since it was started."""
+        return max(0.0, self.updated - self.started)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """By the mean of the exchanges so far; None before the first, 0 at the end."""
+        if self.state not in ("joining", "asking"):
+            return 0.0
+        return None if not self.done else self.working / self.done * max(0, self.exchanges - self.done)
+
+    def __str__(self) -> str:
+        sites = ", ".join(f"{name} {state}" for name, state in self.sites.items())
+        left = "" if self.seconds_left is None else f", about {self.seconds_left:.0f} s left"
+        said = f"{self.study} ({self.digest[:12]}): {self.state}, exchange {self.done} of {self.exchanges}"
+        said += f"; {self.received} bytes received, {self.sent} sent, {self.seconds:.0f} s{left}; {sites}"
+        return said + (f"; {self.problem}" if self.problem else "")
+
+
+def save_status(folder: Path, status: Status) -> None:
+    """Keep it where :func:`status_of` finds it."""
+    status.updated = time.time()
+    write_json(folder / STATE, asdict(status))
+
+
+def status_of(folder: PathLike) -> Status:
+    """How far the study in a folder is; a StudyError where there is none.
+
+    Parameters
+    ----------
+    folder : of the study, at the server
+
+    Returns
+    -------
+    Status
+    """
+    path = Path(folder)
+    content: dict[str, Any] | None = read_json(path / STATE)
+    if content is None:
+        known = StudyFolder(path).definition()
+        raise StudyError(f"there is no study in {path}" if known is None else f"the study in {path} was never run")
+    try:
+        return Status(**content)
+    except TypeError:
+        raise StudyError(f"{path / STATE} is not of this version of unpooled") from None

@@ -19,10 +19,10 @@ from ..._base.files import atomic
 from ...gate import POLICY_NAME, Policy
 from ..secure.keys import Identity
 from ..secure.masks import FEWEST
-from ..site.config import CONFIG_NAME, ConfigError
+from ..site.config import CONFIG_NAME
 from ..wire.certificates import DAYS, HOSTS, write_network, write_node_key
 from ..wire.node import NETWORK_NAME
-from .study import KINDS, STUDY_NAME
+from .study import KINDS, STUDY_NAME, ConfigError
 
 APP = """\
 [project]

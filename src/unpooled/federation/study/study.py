@@ -25,7 +25,11 @@ from ...summaries.contents import loss_of, spec_of
 from ..secure.fixed_point import FixedPoint
 from ..secure.masks import FEWEST
 from ..secure.single_use import check_name
-from ..site.config import ConfigError
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be read, or that says something it cannot mean."""
+
 
 STUDY_NAME = "study.toml"
 RESULTS = "results"  #: the folder beside it that the study's own files come to be in

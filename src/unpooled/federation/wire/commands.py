@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from ..site.config import ConfigError
+from ..study.study import ConfigError
 
 # Nothing is reported to anybody, and a message is taken up within a fifth of a second, not one.
 QUIET = {

@@ -23,8 +23,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from ..server.running import run_study
 from ..site.site import Site
-from ..study.folder import StudyError
-from ..study.status import Status
+from ..study.folder import Status, StudyError
 from ..study.study import RESULTS, read_study
 from .commands import QUIET, command
 from .relay import relayed

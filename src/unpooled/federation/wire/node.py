@@ -24,7 +24,8 @@ from pathlib import Path
 from types import FrameType
 
 from ..._base.text import shown
-from ..site.config import ConfigError, SiteConfig
+from ..site.config import SiteConfig
+from ..study.study import ConfigError
 from .commands import QUIET, command
 
 NETWORK_NAME = "network.toml"
