@@ -131,8 +131,8 @@ def ways(folder: Path) -> dict[str, tuple[Callable[[], Any], int]]:
         "model of a summary": (lambda: up.SummaryRegressor().fit_summary(summary), 9),
         "private fit": (lambda: private.fit(*rows(2000), public=X[:200]), 25),
         "report": (lambda: up.report(model), 28),
-        "federated exchange": (alone, 36),
-        "federated study": (whole, 38),
+        "federated exchange": (alone, 28),
+        "federated study": (whole, 36),
     }
 
 

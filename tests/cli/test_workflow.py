@@ -16,7 +16,7 @@ import pytest
 import unpooled as up
 from tests.cases.cli import COLUMNS, answer_of, call, table_of, write
 from unpooled._base.compensated import Sum
-from unpooled.federation.site.totals import Totals
+from unpooled.federation.site.statistics import Totals
 
 SITES = ["north", "south"]
 

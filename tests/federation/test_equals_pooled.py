@@ -12,9 +12,8 @@ import unpooled as up
 from tests.cases.federation import Consortium
 from unpooled.estimators.basis_average import BasisAverage
 from unpooled.federation import Study, run_study
-from unpooled.federation.secure.fixed_point import FixedPoint, total
+from unpooled.federation.secure.fixed_point import FixedPoint, flattened, restored, total
 from unpooled.federation.site.statistics import Sums
-from unpooled.federation.site.totals import flattened, restored
 from unpooled.losses import Correntropy, Huber
 
 GRID = 2.0**-40  # the coarsest that a study may have; the default is 2⁻⁶⁴

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.federation.secure_cases import consortium, names_of, secure_total
-from unpooled.federation.secure.fixed_point import FEWEST_BITS, FixedPoint, total
+from unpooled.federation.secure.fixed_point import FEWEST_BITS, LARGEST, FixedPoint, from_whole, total, whole
 from unpooled.federation.site.statistics import Sums
-from unpooled.federation.site.totals import LARGEST, from_whole, whole
 from unpooled.federation.study.study import Study, StudyPrivacy
 from unpooled.privacy import Released
 

@@ -9,9 +9,8 @@ from scipy import stats
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.federation import run_study
-from unpooled.federation.secure.fixed_point import FixedPoint
+from unpooled.federation.secure.fixed_point import FixedPoint, flattened
 from unpooled.federation.site.statistics import Sums
-from unpooled.federation.site.totals import flattened
 
 CHOICES = {"kind": "rounds", "rounds": 3, "lam": 1e-3, "secure": True, "timeout": 30.0, "id": "one and the same"}
 

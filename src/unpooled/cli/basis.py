@@ -14,7 +14,7 @@ from .. import kernels
 from .._base.rows import concatenate
 from .._base.text import size
 from ..bases import EmpiricalFeatures, RandomFeatures
-from ..data import tables
+from ..data import sources
 from ..data.sources import open_unlabeled
 from .app import app, command
 from .codes import DATA, USAGE, Problem
@@ -81,7 +81,7 @@ def basis(
 def public_table(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
     """The inputs as a table with names."""
     used = input_columns(data, columns, drop)
-    source = open_unlabeled(tables.table(data, used), None, None)
+    source = open_unlabeled(sources.table(data, used), None, None)
     if not source.n_rows:
         raise Problem(f"{data} has no rows", DATA)
     X = np.asarray(concatenate([piece.read() for piece in source.pieces]).X)
@@ -92,17 +92,17 @@ def input_columns(
     data: Path, columns: list[str] | None, drop: list[str] | None, labels: Sequence[str] = ()
 ) -> list[str]:
     """The names of the inputs: those that are asked for, or all but those that are dropped and the labels."""
-    given = tables.table(data)
-    found = tables.columns(given)
+    given = sources.table(data)
+    found = sources.columns(given)
     dropped = names(drop, list(found))
-    tables.check_columns(data, dict.fromkeys(found), dropped, "--drop")
+    sources.check_columns(data, dict.fromkeys(found), dropped, "--drop")
     asked = names(columns, list(found))
-    tables.check_columns(data, found, asked, "--columns")
+    sources.check_columns(data, found, asked, "--columns")
     used = [name for name in asked or found if name not in {*dropped, *labels}]
     if not used:
         raise Problem(f"no column of {data} is left", DATA)
-    words = tables.text_columns(given)
-    unusable = [name for name in used if name in words or not tables.is_number(found[name])]
+    words = sources.text_columns(given)
+    unusable = [name for name in used if name in words or not sources.is_number(found[name])]
     if unusable:
         raise Problem(
             f"{data} has columns that do not hold numbers: {', '.join(unusable)}; turn them into numbers, or leave "

@@ -84,16 +84,16 @@ def _refuse(only_with: str = "rows that are fitted as they are, without PUBLIC",
 
 def _table(path: Path, label: list[str] | None, drop: list[str] | None) -> tuple[Any, Any]:
     """The table without dropped columns, and its labels by name."""
-    from ..data import tables
+    from ..data import sources
     from .basis import input_columns
 
-    found = tables.columns(tables.table(path))
+    found = sources.columns(sources.table(path))
     labels = names(label, list(found))
     if not labels:
         raise Problem("give the column to predict as --label", USAGE)
-    tables.check_columns(path, found, labels, "--label")
+    sources.check_columns(path, found, labels, "--label")
     used = input_columns(path, None, drop, labels)
-    return tables.table(path, used), labels[0] if len(labels) == 1 else labels
+    return sources.table(path, used), labels[0] if len(labels) == 1 else labels
 
 
 def _private(

@@ -11,7 +11,7 @@ import typer
 
 from .. import models
 from .._base.text import size
-from ..data import tables
+from ..data import sources, tables
 from ..engines.progress import Progress
 from ..estimators.span import values_by_name
 from .app import app, command
@@ -36,15 +36,15 @@ def predict(
     check_output(output, [model, data])
     check_table(output)
     fitted = models.load(model)
-    columns = tables.columns_of(fitted)
-    given = tables.table(data, columns or None)
-    found = tables.columns(given)
+    columns = sources.columns_of(fitted)
+    given = sources.table(data, columns or None)
+    found = sources.columns(given)
     kept = names(keep, list(found))
-    tables.check_columns(data, found, columns, "the model")
-    tables.check_columns(data, dict.fromkeys(found), kept, "--keep")
+    sources.check_columns(data, found, columns, "the model")
+    sources.check_columns(data, dict.fromkeys(found), kept, "--keep")
     if not columns:
         columns = _unnamed(fitted, model, found, data, kept)
-        given = tables.table(data, columns)
+        given = sources.table(data, columns)
     predicted = _names(fitted)
     clash = [name for name in predicted if name in kept]
     if clash:
@@ -78,7 +78,7 @@ def _unnamed(model: Any, path: Path, found: dict[str, Any], data: Path, kept: li
             "leave only the inputs in it",
             FILE if len(columns) < model.n_features_in_ else DATA,
         )
-    tables.check_columns(data, found, columns, "the model")
+    sources.check_columns(data, found, columns, "the model")
     return columns
 
 

@@ -11,7 +11,7 @@ import typer
 
 from .. import bases, models
 from .._base.text import size
-from ..data import tables
+from ..data import sources, tables
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem
 from .nearby import check_output
@@ -97,11 +97,11 @@ def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str |
     """Labels and predictions of a table, read a stretch at a time; of the inputs only a few rows stay."""
     from ..reports.errors import KEPT, Labelled
 
-    features = tables.columns_of(model)
+    features = sources.columns_of(model)
     beside = [target] + ([site] if site is not None else [])
-    found = tables.columns(tables.table(data))
-    tables.check_columns(data, found, [*features, target], "the report")
-    tables.check_columns(data, dict.fromkeys(found), beside, "--site")
+    found = sources.columns(sources.table(data))
+    sources.check_columns(data, found, [*features, target], "the report")
+    sources.check_columns(data, dict.fromkeys(found), beside, "--site")
     inputs = features or [name for name in found if name not in beside]
     if len(inputs) != model.n_features_in_:
         raise Problem(
@@ -113,7 +113,7 @@ def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str |
     labels, predicted, sites = [], [], []
     kept = (np.empty(0), np.empty((0, len(inputs))), np.empty(0))
     with out.working(f"reading {data}"):
-        for X, others in tables.stretches(tables.table(data, inputs), beside):
+        for X, others in tables.stretches(sources.table(data, inputs), beside):
             if not len(X):
                 continue
             y = _numbers(data, target, others.column(target))

@@ -9,7 +9,7 @@ import typer
 
 from .. import bases, models
 from ..bases import Basis
-from ..data import tables
+from ..data import sources
 from ..data.sources import open_labeled
 from ..gate import facts
 from ..losses import as_loss
@@ -80,7 +80,7 @@ def summarize(
     if model is not None:
         _check_model(model, residuals_of, shared, basis, targets, order)
     asked = {"--target": targets} | ({"--weight": [weight]} if weight else {})
-    rows = tables.rows_for(data, tables.columns_of(shared), asked)
+    rows = sources.rows_for(data, sources.columns_of(shared), asked)
     y = targets[0] if len(targets) == 1 else targets
     reservation, share = None, 0.0
     if privacy is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..data import tables
+from ..data import sources
 from ..data.sources import open_labeled
 from ..gate import facts
 from ..summaries import Candidates
@@ -49,8 +49,8 @@ def validate(
         raise Problem(f"{candidates} predict {', '.join(asked.targets)}, and --target is {', '.join(targets)}", FILE)
     if asked.coef.shape[1] != shared.n_features_:
         raise Problem(f"{candidates} have {asked.coef.shape[1]} features, and the basis {shared.n_features_}", FILE)
-    rows = tables.rows_for(
-        data, tables.columns_of(shared), {"--target": targets} | ({"--weight": [weight]} if weight else {})
+    rows = sources.rows_for(
+        data, sources.columns_of(shared), {"--target": targets} | ({"--weight": [weight]} if weight else {})
     )
     with out.working(f"reading {data}"):
         source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, weight)

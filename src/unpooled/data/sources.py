@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 
 from .._base.arrays import is_dask, to_numpy
 from .._base.checks import check_weights, check_X, check_Y
+from .._base.files import PathLike
 from .._base.rows import ArraySource, Rows, Source
 from .._base.text import shown
+from . import csv, parquet
 from .csv import Csv, CsvSource
 from .dask import DaskSource
 from .parquet import Parquet, ParquetSource
+
+SHOWN = 30  # columns that an error lists
+LOOK = 100  # rows of a CSV file that show whether a column is text
 
 
 @dataclass
@@ -258,3 +265,96 @@ def _is_missing(label: Any) -> bool:
         return label is None or bool(label != label)
     except TypeError:  # NA has no truth value
         return True
+
+
+def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Csv:
+    """A file by its name: .csv and .csv.gz are CSV, with commas, semicolons or tabs, everything else Parquet."""
+    path = Path(path)
+    if not str(path).lower().endswith((".csv", ".csv.gz")):
+        return Parquet(path, features)
+    return Csv(path, features, _delimiter(path))
+
+
+def columns(given: Parquet | Csv) -> dict[str, Any]:
+    """The names of the columns, and their types where the file says them; an index of a data frame is not one."""
+    if isinstance(given, Csv):
+        return dict.fromkeys(csv._header(given))
+    schema = parquet._schema(parquet._files(given.path)[0])
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name: schema.field(name).type for name in schema.names if name not in index}
+
+
+def rows_for(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
+    """The data with these columns as X. ``others``: what asks for further columns, and their names."""
+    given = table(path, list(features) or None)
+    found = columns(given)
+    for asker, wanted in [("the basis", features), *others.items()]:
+        check_columns(path, found, wanted, asker)
+    return given
+
+
+def check_columns(path: Path, found: dict[str, Any], wanted: Iterable[str], asker: str) -> None:
+    """All columns that are asked for are there, and hold numbers."""
+    wanted = list(wanted)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        listed = ", ".join(list(found)[:SHOWN]) + (", …" if len(found) > SHOWN else "")
+        raise ValueError(
+            f"{path} lacks what {asker} asks for: {', '.join(_with_guess(name, found) for name in missing)}; "
+            f"its columns are {listed}"
+        )
+    for name in wanted:
+        if not is_number(found[name]):
+            raise ValueError(
+                f"column {name!r} of {path}, which {asker} asks for, holds {found[name]} and not numbers: "
+                "turn it into numbers first"
+            )
+
+
+def _with_guess(name: str, found: Iterable[str]) -> str:
+    folded = {column.casefold().strip(): column for column in found}
+    close = difflib.get_close_matches(name.casefold().strip(), folded, n=1)
+    return f"{name!r}" + (f" (did you mean {folded[close[0]]!r}?)" if close else "")
+
+
+def columns_of(owner: Any) -> list[str]:
+    """The names of the inputs that a basis or a model knows."""
+    return [str(name) for name in getattr(owner, "feature_names_in_", [])]
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of that type can be used; what a CSV file holds is seen when it is read."""
+    return kind is None or pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def text_columns(given: Parquet | Csv) -> list[str]:
+    """The columns of a CSV file that have no number in its first rows."""
+    if not isinstance(given, Csv):
+        return []
+    names = csv._header(given)
+    batch = next(iter(csv._batches(given, names, len(names) == 1)), None)
+    if batch is None or not batch.num_rows:
+        return []
+    cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}
+    return [name for name, values in cells.items() if not any(_looks_like_number(value) for value in values)]
+
+
+def _looks_like_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell.strip().lower() in ("true", "false", "")
+    return True
+
+
+def _delimiter(path: Path) -> str:
+    """Where the first line has no comma: a semicolon or a tab, if it has one."""
+    try:
+        with csv._Bytes(path) as file:
+            line = file.read(1 << 16).splitlines()[:1]
+    except OSError:
+        return ","  # reading it will say why
+    for delimiter in (",", ";", "\t"):
+        if line and delimiter.encode() in line[0]:
+            return delimiter
+    return ","

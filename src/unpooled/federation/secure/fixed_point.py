@@ -11,15 +11,22 @@ reach 2⁶² ≈ 4.6·10¹⁸.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import frexp
 from typing import Any
 
 import numpy as np
 
-from ..._base.compensated import two_sum
+from ..._base.compensated import Sum, two_sum
 from ..._base.text import shown
+from ...privacy.sensitivity import Released
+
+LARGEST = 2.0**51  # whole numbers up to this come back exactly from k·g/w in double precision
+
+
+Shapes = dict[str, tuple[int, ...]]
+
 
 FEWEST_BITS = 40  #: of fraction: what every study has at least
 MOST_BITS = 120
@@ -200,3 +207,47 @@ def _rounded(words: np.ndarray) -> np.ndarray:
     halves = [column.astype(np.float64) for column in (magnitude[:, 0], magnitude[:, 1])]
     found = halves[0] + np.ldexp(halves[1], 64)
     return np.where(negative, -found, found)
+
+
+def flattened(n_rows: int, sums: dict[str, Sum], fields: Shapes) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers as pairs high + low; a ValueError where the sums are not of these fields."""
+    if {name: value.high.shape for name, value in sums.items()} != fields:
+        raise ValueError("the sums that were made are not those that the statistic says")
+    high = [np.asarray([float(n_rows)]), *(sums[name].high.ravel() for name in fields)]
+    low = [np.zeros(1), *(sums[name].low.ravel() for name in fields)]
+    return np.concatenate(high), np.concatenate(low)
+
+
+def length(fields: Shapes) -> int:
+    """How many numbers the vector has."""
+    return 1 + sum(int(np.prod(shape)) for shape in fields.values())
+
+
+def restored(high: np.ndarray, low: np.ndarray, fields: Shapes) -> tuple[int, dict[str, Sum]]:
+    """The number of rows and the sums."""
+    if len(high) != length(fields):
+        raise ValueError(f"the vector has {len(high)} numbers, and the statistic {length(fields)}")
+    n_rows, start, sums = int(high[0]), 1, {}
+    if high[0] != n_rows or low[0] or n_rows < 1:
+        raise ValueError("the number of rows in the sum is not a positive whole number")
+    for name, shape in fields.items():
+        end = start + int(np.prod(shape))
+        sums[name] = Sum(high[start:end].reshape(shape), low[start:end].reshape(shape))
+        start = end
+    return n_rows, sums
+
+
+def whole(sums: Mapping[str, np.ndarray], released: Released, grid: float) -> np.ndarray:
+    """The whole numbers k behind the noised sums of one site, as one vector."""
+    found = np.rint(released.pack(dict(sums)) / grid)
+    if not np.all(np.abs(found) < LARGEST):
+        raise ValueError("the sums are too large for the grid of their noise: bring the labels to another unit")
+    again = released.unpack(found * grid)
+    if any(not np.array_equal(again[name], np.ravel(sums[name])) for name in again):
+        raise ValueError("the sums are not multiples of the grid of their noise, so no share of it protects them")
+    return found
+
+
+def from_whole(total: np.ndarray, released: Released, grid: float) -> dict[str, np.ndarray]:
+    """The noised sums over all sites, by name, from Σk."""
+    return released.unpack(np.asarray(total, dtype=np.float64) * grid)

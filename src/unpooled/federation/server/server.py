@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...gate.gate import content_of
-from ..secure.fixed_point import FixedPoint
+from ..secure.fixed_point import FixedPoint, length
 from ..secure.keys import NotTrusted
 from ..secure.masks import unmasked
 from ..secure.single_use import Attempt, Offer
 from ..site.questions import question
 from ..site.statistics import Statistic
-from ..site.totals import length
 from ..study.folder import Exchange, Failed, Status, StudyError, StudyFolder, save_status
 from ..study.study import Study
 from ..wire.transport import Failure, Message, Transport, as_array, as_file

@@ -19,7 +19,7 @@ from ..._base.rows import ArraySource, Rows, Source
 from ..._base.text import shown
 from ..._solvers.averaging.gathering import Gathering
 from ..._solvers.averaging.partition import held_out
-from ...data import tables
+from ...data import sources
 from ...data.sources import open_labeled
 from ...engines import as_engine
 from ...gate import POLICY_NAME, Policy
@@ -140,7 +140,7 @@ class SiteData:
     def named(self, study: Study) -> tuple[Any, Any]:
         """The rows, unread, and the names of their labels; an error where columns are missing."""
         asked = {"the study": list(study.targets)} | ({"the site": [self.weight]} if self.weight else {})
-        rows = tables.rows_for(self.path, tables.columns_of(study.basis), asked)
+        rows = sources.rows_for(self.path, sources.columns_of(study.basis), asked)
         return rows, study.targets[0] if len(study.targets) == 1 else list(study.targets)
 
     def opened(self, study: Study) -> Opened:

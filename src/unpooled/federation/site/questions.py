@@ -28,11 +28,11 @@ from ...gate import LabelShare, Release, facts
 from ...summaries import Candidates
 from ...summaries.passes import Functions, Target, mapped, stretches
 from ...summaries.summary import of_source
+from ..secure.fixed_point import Shapes, length
 from ..study.study import Study
 from ..wire.transport import Message, MessageError
 from .config import SiteData
-from .statistics import LeaveOneOut, Made, Parts, Statistic, Sums, sums_of
-from .totals import Shapes, Totals, length
+from .statistics import LeaveOneOut, Made, Parts, Statistic, Sums, Totals, sums_of
 
 
 class Averaged(Statistic):

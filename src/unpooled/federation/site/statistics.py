@@ -7,7 +7,7 @@ the server gets from the sum (``result``). A study says which belong to it; the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,12 +24,12 @@ from ...privacy import Noised, Reservation
 from ...privacy.release import Asked, asked
 from ...summaries import Candidates, Scores, Summary
 from ...summaries.candidates import scores_of_source
-from ...summaries.contents import Contents, check_sums, loss_of, shapes
+from ...summaries.contents import Contents, check_sums, from_arrays, is_digest, loss_of, shapes, to_arrays
 from ...summaries.passes import Functions, Target, _target
 from ...summaries.summary import of_target
+from ..secure.fixed_point import Shapes, flattened, from_whole, restored, whole
 from ..study.study import Study
 from .config import SiteData
-from .totals import Shapes, flattened, from_whole, restored, whole
 
 Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -292,3 +292,36 @@ def sums_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray])
 
 
 _COUNTS = ("number", "order", "probes")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over the rows of one site or several, of the same statistic."""
+
+    statistic: str  #: its digest
+    n_rows: int
+    sums: dict[str, Sum] = field(repr=False)
+
+    def __add__(self, other: object) -> Totals:
+        if not isinstance(other, Totals):
+            return NotImplemented
+        if self.statistic != other.statistic:
+            names = f"{self.statistic[:12]} and the other of {other.statistic[:12]}"
+            raise ValueError(f"these totals do not add up: one is of the statistic {names}")
+        sums = {name: value + other.sums[name] for name, value in self.sums.items()}
+        return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
+
+    def save(self, path: files.PathLike) -> None:
+        """Write them to one file."""
+        files.write(path, "totals", {"statistic": self.statistic, "n_rows": self.n_rows}, to_arrays(self.sums))
+
+    @classmethod
+    def load(cls, path: files.PathLike, fields: Shapes) -> Totals:
+        """The totals in a file, which must have these fields."""
+        header, arrays = files.read(path, "totals")
+        try:
+            if not is_digest(header.get("statistic")) or type(header.get("n_rows")) is not int or header["n_rows"] < 1:
+                raise ValueError("its header does not say what it is of")
+            return cls(header["statistic"], header["n_rows"], from_arrays(arrays, fields))
+        except ValueError as error:
+            raise files.FileError(f"{path} does not hold complete totals: {error}") from None
