@@ -12,6 +12,8 @@ where a way is longer than its limit.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -113,8 +115,29 @@ def exchange(folder: Path, basis: Any) -> tuple[Callable[[], Any], Callable[[], 
     return alone, whole
 
 
+def leaving(folder: Path, basis: Any) -> Callable[[], Any]:
+    """A first-order summary made by ``unpooled summarize`` and let go by the default policy of its site."""
+    from unpooled.cli import app
+
+    place = folder / "site"
+    place.mkdir()
+    basis.save(place / "study.basis")
+    pq.write_table(table(400), place / "rows.parquet")
+    (place / "policy.toml").write_text("")
+    count = iter(range(100))
+
+    def run() -> None:
+        files = [str(place / name) for name in ("study.basis", "rows.parquet", f"{next(count)}.summary")]
+        with contextlib.redirect_stdout(io.StringIO()):
+            app(["summarize", *files[:2], "--target", "y", "-o", files[2]], standalone_mode=False)
+        if not Path(files[2]).exists():
+            raise RuntimeError("the site's policy kept the summary: the way was not walked to its end")
+
+    return run
+
+
 def ways(folder: Path) -> dict[str, tuple[Callable[[], Any], int]]:
-    """The six ways, a summary's model and a whole study: each a call, and how many files it may run through."""
+    """Each way as a call, and how many files it may run through."""
     X, y = rows(400)
     pq.write_table(table(400), folder / "rows.parquet")
     basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), n_features=15).fit(X[:100])
@@ -131,6 +154,7 @@ def ways(folder: Path) -> dict[str, tuple[Callable[[], Any], int]]:
         "model of a summary": (lambda: up.SummaryRegressor().fit_summary(summary), 9),
         "private fit": (lambda: private.fit(*rows(2000), public=X[:200]), 25),
         "report": (lambda: up.report(model), 28),
+        "summary leaving a site": (leaving(folder, named), 20),
         "federated exchange": (alone, 28),
         "federated study": (whole, 36),
     }
