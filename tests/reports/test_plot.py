@@ -139,7 +139,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
 def test_plot_and_report_are_loaded_when_asked_for():
     import subprocess
 
-    script = "import sys, unpooled as up; early = 'unpooled.plot' in sys.modules; up.plot, up.report; "
+    script = "import sys, unpooled as up; early = 'unpooled.reports.plots' in sys.modules; up.plot, up.report; "
     script += "print(early, 'plot' in dir(up))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.split() == ["False", "True"], done.stderr

@@ -32,7 +32,7 @@ def test_a_changed_protocol_or_version_is_run_again_and_the_other_result_stays(t
     results_of(tmp_path, toy(ran=ran, quick={"seed": 2, "size": 3}))
     list(running.run([toy(ran=ran)], tmp_path, quick=False, progress=False))
     assert len(ran) == 3
-    monkeypatch.setattr("unpooled.__version__", "0+other")
+    monkeypatch.setattr("unpooled.reproduce.experiment.__version__", "0+other")
     results_of(tmp_path, toy(ran=ran))
     assert len(ran) == 4
     monkeypatch.undo()

@@ -242,7 +242,7 @@ def test_sentences():
 def test_a_processor_without_the_instructions_is_refused():
     """There oneDNN adds pairs of products in 16 bits, and what comes out is wrong without a word."""
     script = (
-        "import numpy as np, unpooled as up; from unpooled.nystrom import fixed\n"
+        "import numpy as np, unpooled as up; from unpooled._solvers.nystrom import fixed\n"
         "assert not fixed.is_exact()\n"
         "try: up.NystromRegressor(precision='fixed').fit(np.eye(3), np.ones(3))\n"
         "except ValueError as error: assert 'needs a processor' in str(error)\n"

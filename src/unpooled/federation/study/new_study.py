@@ -47,7 +47,7 @@ relay = ""
 SERVER_APP = '''\
 """The server's side of the study: Flower runs it where the SuperLink is."""
 
-from unpooled.federation.flower import server_app as app
+from unpooled.federation.wire.flower import server_app as app
 
 __all__ = ["app"]
 '''
@@ -55,7 +55,7 @@ __all__ = ["app"]
 CLIENT_APP = '''\
 """A site's side: Flower runs it at every SuperNode that is not started by `unpooled federation site`."""
 
-from unpooled.federation.flower import client_app as app
+from unpooled.federation.wire.flower import client_app as app
 
 __all__ = ["app"]
 '''
