@@ -1,13 +1,16 @@
-"""Spectral filters (paper 001, Definition 1 and Examples 1 to 4).
+"""Spectral filters (Guo, Lin and Zhou 2017, Definition 1 and Examples 1 to 4).
 
-A filter g_λ replaces 1/σ on the spectrum of L_D: f = g_λ(L_D) (1/N) Σ y_i K_{x_i}. It knows σ, λ and κ², and nothing
-of kernels or data. With κ² = sup K(x, x) every filter obeys
+A filter g_λ replaces 1/σ on the spectrum of L_D: f = g_λ(L_D) (1/N) Σ y_i K_{x_i}. It knows σ, λ and κ², and nothing of
+kernels or data. With κ² = sup K(x, x) every filter obeys
 
     |g_λ(σ)| ≤ b/λ,   |σ g_λ(σ)| ≤ b                                     (4)
     |1 - σ g_λ(σ)| σ^q ≤ γ_q λ^q   for 0 < q ≤ qualification             (5)
 
-on 0 < σ ≤ κ², 0 < λ ≤ κ², and is homogeneous: g(sσ, sλ, sκ²) = g(σ, λ, κ²)/s, so scaling the kernel with λ
-changes nothing. Spectra are short vectors, so filters are NumPy functions in double precision, whatever the data are.
+on 0 < σ ≤ κ², 0 < λ ≤ κ², and is homogeneous: g(sσ, sλ, sκ²) = g(σ, λ, κ²)/s, so scaling the kernel with λ changes
+nothing.
+
+Filters are NumPy functions in double precision, whatever the data are. A spectrum is a short vector, and it comes to
+the host once, whichever device the matrix lies on.
 """
 
 from __future__ import annotations

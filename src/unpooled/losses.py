@@ -1,7 +1,7 @@
-"""Losses of a residual u = f(x) - y, scaled so that each is u²/2 near zero (paper 003 and its peers).
+"""Losses of a residual u = f(x) - y, scaled so that each is u²/2 near zero (Xie, Hu, Wang and Wang 2022, and others).
 
-A loss gives its value, its derivative ψ, and sup|ψ|: how far one label can push. Pure functions of arrays of any
-array-API library; ``scale`` may be an array that broadcasts against u, so that many scales are tried in one pass.
+A loss gives its value, its derivative ψ, and sup|ψ|: how far one label can push. These are pure functions of arrays of
+any array-API library. ``scale`` may be an array that broadcasts against u, so that many scales are tried in one pass.
 """
 
 from __future__ import annotations

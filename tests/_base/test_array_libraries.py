@@ -1,11 +1,14 @@
 """The same numbers on NumPy arrays, torch tensors and arrays of the strict array API, each staying what it was."""
 
+from functools import partial
+
 import array_api_strict
 import numpy as np
 import pytest
 import torch
 from sklearn.gaussian_process import kernels as gp
 
+from tests.made_up import points
 from unpooled import KernelExpansion
 from unpooled._base import threads
 from unpooled._base.arrays import (
@@ -57,9 +60,7 @@ every_library = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRA
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: repr(kernel)[:60])
 
-
-def rows(n, dtype=np.float64, seed=0):
-    return np.random.default_rng(seed).uniform(0, 2, (n, 1)).astype(dtype)
+rows = partial(points, d=1, between=(0.0, 2.0))
 
 
 def assert_same(actual, expected, reference):
@@ -78,7 +79,7 @@ def assert_same(actual, expected, reference):
 @every_dtype
 @every_kernel
 def test_a_kernel_gives_the_same_numbers_in_the_library_and_dtype_of_its_rows(kernel, library, dtype):
-    X, Z = rows(7, dtype), rows(4, dtype, seed=1)
+    X, Z = rows(n=7, dtype=dtype), rows(1, n=4, dtype=dtype)
     mine_X, mine_Z = library(X), library(Z)
     expected, mine = kernel.resolve(X), kernel.resolve(mine_X)
     assert_same(mine(mine_X, mine_Z), expected(X, Z), mine_X)
@@ -95,18 +96,18 @@ def test_a_kernel_gives_the_same_numbers_in_the_library_and_dtype_of_its_rows(ke
 @every_library
 @every_kernel
 def test_rows_are_left_as_they_were(kernel, library):
-    X = library(rows(5).copy())
+    X = library(rows(n=5).copy())
     kernel = kernel.resolve(X)
     kernel(X)
     kernel(X, X)
     kernel.diag(X)
-    np.testing.assert_array_equal(to_numpy(X), rows(5))
+    np.testing.assert_array_equal(to_numpy(X), rows(n=5))
 
 
 @every_library
 @every_dtype
 def test_a_median_is_the_same_plain_number_everywhere(library, dtype):
-    X, weights = rows(9, dtype), np.arange(1.0, 10.0)
+    X, weights = rows(n=9, dtype=dtype), np.arange(1.0, 10.0)
     for w in (None, library(weights)):
         median = Gaussian("median").resolve(library(X), w).length_scale
         assert type(median) is float
@@ -115,7 +116,7 @@ def test_a_median_is_the_same_plain_number_everywhere(library, dtype):
 
 @every_library
 def test_a_length_scale_may_be_an_array_of_any_library(library):
-    X, scale = np.hstack([rows(6), rows(6, seed=1)]), np.array([0.5, 2.0])
+    X, scale = np.hstack([rows(n=6), rows(1, n=6)]), np.array([0.5, 2.0])
     assert_same(Gaussian(library(scale))(library(X)), Gaussian(scale)(X), library(X))
     np.testing.assert_allclose(Gaussian(library(scale))(X), Gaussian(scale)(X))
 
@@ -123,7 +124,7 @@ def test_a_length_scale_may_be_an_array_of_any_library(library):
 @every_library
 @every_dtype
 def test_a_precomputed_kernel_is_the_matrix_given(library, dtype):
-    X = rows(6, dtype)
+    X = rows(n=6, dtype=dtype)
     K = library(X @ X.T)
     assert_same(Precomputed()(K), X @ X.T, K)
     assert_same(Precomputed().diag(K), np.diagonal(X @ X.T), K)
@@ -133,7 +134,7 @@ def test_a_precomputed_kernel_is_the_matrix_given(library, dtype):
 @every_dtype
 def test_values_stay_on_the_device_of_the_rows(kernel, dtype):
     device = array_api_strict.Device("device1")
-    X = array_api_strict.asarray(rows(6, dtype), device=device)
+    X = array_api_strict.asarray(rows(n=6, dtype=dtype), device=device)
     kernel = kernel.resolve(X)
     assert kernel(X).device == kernel.block(X, X[:2, :]).device == kernel.diag(X).device == device
 
@@ -161,7 +162,7 @@ def test_the_diagonal_of_a_kernel_that_knows_numpy_only_says_so_too(kernel):
 @pytest.mark.parametrize("block_elements", [threads.BLOCK_ELEMENTS, 16])
 def test_an_expansion_predicts_the_same_numbers(kernel, library, dtype, block_elements, monkeypatch):
     monkeypatch.setattr(threads, "BLOCK_ELEMENTS", block_elements)  # 16: three rows a block
-    points, X = rows(5), rows(11, dtype, seed=1)
+    points, X = rows(n=5), rows(1, n=11, dtype=dtype)
     kernel = kernel.resolve(points)
     coef, intercept = np.random.default_rng(2).standard_normal((5, 2)), np.array([3.0, -1.0])
     expansion = KernelExpansion(kernel, points, coef, intercept)
@@ -174,30 +175,30 @@ def test_an_expansion_predicts_the_same_numbers(kernel, library, dtype, block_el
 @every_library
 @pytest.mark.parametrize("home", LIBRARIES.values(), ids=[f"model in {name}" for name in LIBRARIES])
 def test_a_model_of_one_library_predicts_for_rows_of_another(home, library):
-    points, coef, intercept, X = rows(5), rows(5, seed=2), np.ones(1), rows(4, seed=1)
+    points, coef, intercept, X = rows(n=5), rows(2, n=5), np.ones(1), rows(1, n=4)
     expansion = KernelExpansion(Gaussian(), home(points), home(coef), home(intercept))
     assert_same(expansion.predict(library(X)), Gaussian()(X, points) @ coef + 1, library(X))
 
 
 @every_library
 def test_no_rows_have_no_predictions(library):
-    expansion = KernelExpansion(Gaussian(), rows(5), rows(5, seed=2), np.ones(1))
-    values = expansion.predict(library(rows(0, np.float32)))
+    expansion = KernelExpansion(Gaussian(), rows(n=5), rows(2, n=5), np.ones(1))
+    values = expansion.predict(library(rows(n=0, dtype=np.float32)))
     assert values.shape == (0, 1)
-    assert values.dtype == library(rows(1, np.float32)).dtype
+    assert values.dtype == library(rows(n=1, dtype=np.float32)).dtype
 
 
 @pytest.mark.parametrize("n", [0, 4])
 def test_predictions_stay_on_the_device_of_the_rows(n):
     device = array_api_strict.Device("device1")
-    expansion = KernelExpansion(Gaussian(), rows(5), rows(5, seed=2), np.ones(1))
-    assert expansion.predict(array_api_strict.asarray(rows(n), device=device)).device == device
+    expansion = KernelExpansion(Gaussian(), rows(n=5), rows(2, n=5), np.ones(1))
+    assert expansion.predict(array_api_strict.asarray(rows(n=n), device=device)).device == device
 
 
 @every_library
 def test_whole_numbers_are_read_as_floats(library):
     X = np.array([[0], [1], [2]])
-    expansion = KernelExpansion(Gaussian(), rows(5), rows(5, seed=2), np.full(1, 0.5))
+    expansion = KernelExpansion(Gaussian(), rows(n=5), rows(2, n=5), np.full(1, 0.5))
     np.testing.assert_allclose(to_numpy(expansion.predict(library(X))), expansion.predict(X.astype(float)))
 
 

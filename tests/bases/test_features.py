@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import unpooled as up
 from tests import reference
+from tests.made_up import points
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 
@@ -40,12 +41,8 @@ EITHER = {
 either = pytest.mark.parametrize("kind", EITHER)
 
 
-def rows(seed, n, d=2):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
 def sample(seed, n, duplicates):
-    U = rows(seed, n)
+    U = points(seed, n)
     return np.repeat(U, 3, axis=0) if duplicates else U
 
 
@@ -55,7 +52,7 @@ def sample(seed, n, duplicates):
 def test_the_features_of_a_point_are_no_longer_than_its_kernel_function(name, seed, n, duplicates):
     kernel, function = KERNELS[name]
     basis = EmpiricalFeatures(kernel).fit(sample(seed, n, duplicates))
-    X = 2.0 * rows(seed + 1, 8)
+    X = 2.0 * points(seed + 1, 8)
     squares = np.sum(basis.transform(X) ** 2, axis=1)
     K = np.diag(function(X, X))
     assert np.all(squares <= K * (1 + 1e-7))
@@ -82,10 +79,10 @@ def test_eigenvalues_are_those_of_the_kernel_matrix_and_the_public_covariance_is
 @given(seed=seeds, n=st.integers(2, 25))
 def test_features_are_orthonormal_in_the_space_of_the_kernel_and_the_papers_own_up_to_sign(name, seed, n):
     kernel, function = KERNELS[name]
-    U, X = rows(seed, n), rows(seed + 1, 9)
+    U, X = points(seed, n), points(seed + 1, 9)
     basis = EmpiricalFeatures(kernel).fit(U)
-    points, A = basis.map_.points, basis.coefficients_
-    assert_allclose(A.T @ function(points, points) @ A, np.eye(basis.n_features_), atol=1e-8)
+    anchors, A = basis.map_.points, basis.coefficients_
+    assert_allclose(A.T @ function(anchors, anchors) @ A, np.eye(basis.n_features_), atol=1e-8)
     spectrum, phi = reference.empirical_features(function(U, U), function(X, U))
     gaps = np.abs(np.subtract.outer(spectrum, spectrum))[~np.eye(len(spectrum), dtype=bool)]
     if len(gaps) == 0 or gaps.min() > 1e-3 * spectrum[0]:  # else eigenvectors may be anything in their plane
@@ -96,14 +93,14 @@ def test_features_are_orthonormal_in_the_space_of_the_kernel_and_the_papers_own_
 @pytest.mark.parametrize(
     ("kernel", "U", "rank"),
     [
-        (Linear(), rows(0, 50, 3), 3),
+        (Linear(), points(0, 50, 3), 3),
         (Linear(), np.zeros((5, 3)), 1),
-        (Polynomial(2), rows(0, 50, 2), 6),
-        (Laplacian(1.0), np.repeat(rows(0, 7), 9, axis=0), 7),
+        (Polynomial(2), points(0, 50, 2), 6),
+        (Laplacian(1.0), np.repeat(points(0, 7), 9, axis=0), 7),
         (Laplacian(1.0), np.ones((30, 2)), 1),
         (Gaussian("median"), np.ones((30, 2)), 1),
         (Gaussian("median"), np.ones((1, 2)), 1),
-        (Gaussian(1e6), rows(0, 60, 1), None),
+        (Gaussian(1e6), points(0, 60, 1), None),
     ],
     ids=["linear", "zero", "polynomial", "duplicates", "one point", "one point, median", "one row", "nearly constant"],
 )
@@ -112,13 +109,13 @@ def test_a_sample_of_little_rank_has_few_features_and_nothing_is_divided_by_zero
     basis = EmpiricalFeatures(kernel, standardize=standardize).fit(U)
     if not standardize:
         assert basis.n_features_ == rank if rank else basis.n_features_ < 10
-    assert np.all(np.isfinite(basis.transform(rows(3, 20, U.shape[1]))))
+    assert np.all(np.isfinite(basis.transform(points(3, 20, U.shape[1]))))
     model = up.LESSRegressor(kernel, lam=1e-8, standardize=standardize, center=True).fit(U, U[:, 0])
-    assert np.all(np.isfinite(model.predict(rows(3, 20, U.shape[1]))))
+    assert np.all(np.isfinite(model.predict(points(3, 20, U.shape[1]))))
 
 
 def test_auto_keeps_every_feature_that_counts_and_a_number_keeps_the_largest():
-    U = rows(0, 40)
+    U = points(0, 40)
     every, some = EmpiricalFeatures(Laplacian(1.0)).fit(U), EmpiricalFeatures(Laplacian(1.0), n_features=7).fit(U)
     assert every.n_features_ == 40
     assert_allclose(some.eigenvalues_, every.eigenvalues_[:7], rtol=1e-12)
@@ -127,7 +124,7 @@ def test_auto_keeps_every_feature_that_counts_and_a_number_keeps_the_largest():
 
 
 def test_twenty_thousand_public_rows_are_spanned_by_a_few_of_them_and_all_count_in_the_spectrum():
-    U = rows(0, 20_000)
+    U = points(0, 20_000)
     basis = EmpiricalFeatures(Gaussian(1.0), max_points=100).fit(U)
     assert basis.map_.size <= 100
     assert basis.n_public_ == 20_000
@@ -142,7 +139,7 @@ def test_twenty_thousand_public_rows_are_spanned_by_a_few_of_them_and_all_count_
 
 @pytest.mark.parametrize("standardize", [False, True])
 def test_public_weights_are_repeated_rows(standardize):
-    U, w = rows(0, 12), np.arange(12) % 4
+    U, w = points(0, 12), np.arange(12) % 4
     for kernel in (Matern("median"), Gaussian(0.5)):
         weighted = EmpiricalFeatures(kernel, standardize=standardize).fit(U, sample_weight=w)
         repeated = EmpiricalFeatures(kernel, standardize=standardize).fit(np.repeat(U, w, axis=0))
@@ -154,8 +151,8 @@ def test_public_weights_are_repeated_rows(standardize):
 @pytest.mark.parametrize("kernel", [Gaussian(0.8), Laplacian(1.0), Matern(1.0, 2.5), 3.0 * Gaussian(1.0) + Matern(0.5)])
 @pytest.mark.parametrize("M", [1, 501, 500])
 def test_random_features_approximate_the_kernel_and_never_exceed_its_norm(kernel, M):
-    X = rows(1, 30)
-    basis = RandomFeatures(kernel, n_features=M, seed=5).fit(rows(0, 50))
+    X = points(1, 30)
+    basis = RandomFeatures(kernel, n_features=M, seed=5).fit(points(0, 50))
     phi = basis.transform(X)
     assert phi.shape == (30, M)
     assert np.all(np.sum(phi**2, axis=1) <= basis.kappa_sq_ * (1 + 1e-9))
@@ -166,7 +163,7 @@ def test_random_features_approximate_the_kernel_and_never_exceed_its_norm(kernel
 
 
 def test_random_features_have_the_public_covariance_diagonal_even_where_there_are_more_of_them_than_rows():
-    U = rows(0, 15)
+    U = points(0, 15)
     basis = RandomFeatures(Gaussian(1.0), n_features=40).fit(U)
     phi = basis.transform(U)
     assert_allclose(phi.T @ phi / 15, np.diag(basis.eigenvalues_), atol=1e-12)
@@ -180,9 +177,9 @@ def test_random_features_have_the_public_covariance_diagonal_even_where_there_ar
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplacian(1.0), Matern(1.0, 2.5)], ids=repr)
 def test_a_rows_features_are_the_same_bits_whatever_rows_come_with_it(kind, dtype, kernel):
-    basis = EITHER[kind](kernel, n_features=8).fit(rows(0, 30))
+    basis = EITHER[kind](kernel, n_features=8).fit(points(0, 30))
     assert basis.single_is_safe_
-    X = rows(1, 700).astype(dtype)
+    X = points(1, 700).astype(dtype)
     whole = basis.transform(X)
     assert whole.dtype == dtype
     assert_array_equal(
@@ -205,7 +202,7 @@ DIFFERENT = {
 
 
 def test_the_digest_changes_with_everything_that_changes_the_features():
-    U = rows(0, 20)
+    U = points(0, 20)
     base = EmpiricalFeatures(Gaussian(1.0)).fit(U).digest
     found = {name: clone(basis).fit(U).digest for name, basis in DIFFERENT.items()}
     found["a public row"] = EmpiricalFeatures(Gaussian(1.0)).fit(U + np.eye(20, 2) * 1e-12).digest
@@ -217,7 +214,7 @@ def test_the_digest_changes_with_everything_that_changes_the_features():
 
 @either
 def test_the_digest_changes_with_nothing_else(kind, tmp_path):
-    U = rows(0, 20).astype(np.float32)
+    U = points(0, 20).astype(np.float32)
     make = EITHER[kind]
     basis = make(Gaussian(1.0)).fit(U)
     basis.save(tmp_path / "a.basis")
@@ -245,7 +242,7 @@ def test_the_digest_changes_with_nothing_else(kind, tmp_path):
 @either
 @pytest.mark.parametrize("standardize", [False, True])
 def test_a_file_holds_the_basis_exactly(kind, standardize, tmp_path):
-    U = pd.DataFrame(rows(0, 30), columns=["age", "weight"])
+    U = pd.DataFrame(points(0, 30), columns=["age", "weight"])
     basis = EITHER[kind](Matern([1.0, 2.0], 2.5), standardize=standardize, n_features=11).fit(U)
     basis.save(tmp_path / "study.basis")
     read = up.bases.load(tmp_path / "study.basis")
@@ -262,7 +259,7 @@ def test_a_file_holds_the_basis_exactly(kind, standardize, tmp_path):
 
 @either
 def test_standardising_brings_every_site_to_the_scale_of_the_public_sample(kind):
-    U, X = rows(0, 40), rows(1, 9)
+    U, X = points(0, 40), points(1, 9)
     shift, scale = np.array([1e3, -7.0]), np.array([1e-3, 50.0])
     plain = EITHER[kind](Gaussian(1.0)).fit((U - U.mean(axis=0)) / U.std(axis=0))
     scaled = EITHER[kind](Gaussian(1.0), standardize=True).fit(shift + U * scale)
@@ -275,7 +272,7 @@ def test_standardising_brings_every_site_to_the_scale_of_the_public_sample(kind)
 @either
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_frames_go_in_and_out_and_names_are_checked(kind, frame):
-    U = frame({"a": rows(0, 20)[:, 0], "b": rows(0, 20)[:, 1]})
+    U = frame({"a": points(0, 20)[:, 0], "b": points(0, 20)[:, 1]})
     basis = EITHER[kind](Gaussian(1.0), n_features=4).fit(U)
     assert list(basis.feature_names_in_) == ["a", "b"]
     out = basis.set_output(transform="pandas").transform(U)
@@ -287,8 +284,8 @@ def test_frames_go_in_and_out_and_names_are_checked(kind, frame):
 
 @either
 def test_tensors_stay_tensors_and_give_the_same_numbers(kind):
-    basis = EITHER[kind](Gaussian(1.0), n_features=6).fit(rows(0, 30))
-    X = rows(1, 11)
+    basis = EITHER[kind](Gaussian(1.0), n_features=6).fit(points(0, 30))
+    X = points(1, 11)
     out = basis.transform(torch.asarray(X))
     assert isinstance(out, torch.Tensor)
     assert_allclose(out.numpy(), basis.transform(X), atol=1e-12)
@@ -296,8 +293,8 @@ def test_tensors_stay_tensors_and_give_the_same_numbers(kind):
 
 
 def test_features_that_single_precision_would_drown_are_mapped_in_double():
-    basis = EmpiricalFeatures(Gaussian(2.0)).fit(rows(0, 60))
-    X = rows(1, 20).astype(np.float32)
+    basis = EmpiricalFeatures(Gaussian(2.0)).fit(points(0, 60))
+    X = points(1, 20).astype(np.float32)
     assert not basis.single_is_safe_
     assert_array_equal(basis.transform(X), basis.transform(X.astype(float)))
 
@@ -313,7 +310,9 @@ def test_every_check_of_scikit_learn_holds(estimator, check):
 
 def test_a_description_says_what_the_basis_is():
     text = (
-        EmpiricalFeatures(Gaussian(1.0), standardize=True).fit(pd.DataFrame(rows(0, 20), columns=["a", "b"])).describe()
+        EmpiricalFeatures(Gaussian(1.0), standardize=True)
+        .fit(pd.DataFrame(points(0, 20), columns=["a", "b"]))
+        .describe()
     )
     for words in ("20 public rows", "Gaussian", "a, b", "mean and spread of the public sample"):
         assert words in text

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 from typer.testing import CliRunner
 
 from unpooled.cli import app
-
-COLUMNS = ["age", "dose", "pressure"]
-
-
-def table_of(n, seed, start=0):
-    """Rows with a number each, three inputs, a label, a weight and the name of a site."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3)) * [10.0, 1.0, 15.0] + [50.0, 2.0, 120.0]
-    y = 5 + np.sin(X[:, 0] / 10) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n)
-    columns = {name: X[:, j] for j, name in enumerate(COLUMNS)}
-    labels = {"stay": y, "w": rng.uniform(0.5, 2.0, n), "site": [f"site {seed}"] * n}
-    return pa.table({"id": [f"{start + i:04d}" for i in range(n)], **columns, **labels})
 
 
 def write(table, folder, name):

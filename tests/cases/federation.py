@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import unpooled as up
+from tests.made_up import CUBE, columns, points, regression, sine
 from unpooled.federation import Identity, InProcess, Lost, Message, Site, SiteConfig, Study
 from unpooled.gate import POLICY_NAME
 from unpooled.privacy import Ledger
@@ -24,7 +25,7 @@ class Consortium:
         rng = np.random.default_rng(seed)
         self.folder, self.names = folder, tuple(names)
         self.folder.mkdir(parents=True, exist_ok=True)
-        public = np.random.default_rng(99).uniform(-1, 1, size=(60, 2))
+        public = points(99, 60, between=CUBE)
         kernel = up.kernels.Gaussian(0.7)
         self.basis = up.bases.EmpiricalFeatures(kernel, n_features=12).fit(
             pa.table({"a": public[:, 0], "b": public[:, 1]})
@@ -35,9 +36,8 @@ class Consortium:
             place = folder / name
             place.mkdir()
             n = n_rows + 10 * i
-            X = rng.uniform(-1, 1, size=(n, 2))
-            y = scale * (np.sin(3 * X[:, 0]) + (1 + 0.2 * i) * X[:, 1] + 0.2 * rng.normal(size=n))
-            self.rows[name] = pa.table({"a": X[:, 0], "b": X[:, 1], "y": y})
+            X, y = regression(rng, n, between=CUBE, function=sine(3, slope=1 + 0.2 * i), noise=0.2)
+            self.rows[name] = pa.table(columns(X, scale * y))
             pq.write_table(self.rows[name], place / "rows.parquet")
             if secure_keys:
                 identities[name] = Identity.create(place / "site.key")

@@ -85,10 +85,6 @@ GAUSSIAN_PROCESS = {
 }
 
 
-def points(seed, n, d, dtype=np.float64):
-    return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
-
-
 def cases(table):
     return pytest.mark.parametrize("case", table.values(), ids=table.keys())
 

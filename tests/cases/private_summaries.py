@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 import unpooled as up
+from tests.made_up import CUBE, regression, sine
 from unpooled.data.sources import open_labeled
 from unpooled.privacy.release import asked
 
 FALSE_ALARM = 1e-8  # of one statistical test: all of them together stay below 1e-6
 
-
-def rows(n, seed=0, noise=0.1):
-    """Inputs in a cube, and a smooth function of them."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, 2))
-    return X, np.sin(3 * X[:, 0]) + X[:, 1] + noise * rng.normal(size=n)
+# inputs in a square, and a smooth function of them
+rows = partial(regression, between=CUBE, function=sine(3, slope=1.0))
 
 
 def basis(n_features=20, n_public=150):
     """Features of a Gaussian kernel, κ = 1."""
-    return up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), n_features).fit(rows(n_public, seed=99)[0])
+    return up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), n_features).fit(rows(99, n=n_public)[0])
 
 
 def before_noise(B, X, y, privacy, order=1, residuals_of=None, loss="squared"):

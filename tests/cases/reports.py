@@ -7,11 +7,10 @@ from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
-import pandas as pd
 
 import unpooled as up
+from tests.made_up import named_rows
 
-NAMES = ["age", "dose", "pressure"]
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
 BAD = [
     "</script><script>window.injected=1</script>",
@@ -20,18 +19,10 @@ BAD = [
 ]
 
 
-def rows(n, seed, names=NAMES):
-    """Inputs with names, and labels with a name."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, 3))
-    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(n)
-    return pd.DataFrame(X, columns=names), pd.Series(y, name="stay")
-
-
 @cache
 def basis():
     """Of public rows."""
-    return up.bases.EmpiricalFeatures(n_features=25, standardize=True).fit(rows(120, 1)[0])
+    return up.bases.EmpiricalFeatures(n_features=25, standardize=True).fit(named_rows(1, 120)[0])
 
 
 @cache
@@ -40,7 +31,7 @@ def summaries(order=2, private=False):
     asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0) if private else None
     sizes = {"north": 120, "south": 150, "west": 90}
     return {
-        name: up.Summary.of(basis(), *rows(n, seed), order=order, privacy=asked)
+        name: up.Summary.of(basis(), *named_rows(seed, n), order=order, privacy=asked)
         for seed, (name, n) in enumerate(sizes.items(), start=10)
     }
 
@@ -48,8 +39,9 @@ def summaries(order=2, private=False):
 @cache
 def models():
     """Of every kind that is shipped."""
-    X, y = rows(300, 2)
-    public = rows(120, 1)[0]
+    X, y = named_rows(2, 300)
+    many = named_rows(3, 1500)
+    public = named_rows(1, 120)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the floor
         return {
@@ -62,19 +54,30 @@ def models():
             "of private sums": up.SummaryRegressor(center=True).fit_summary(sum(summaries(2, True).values())),
             "less": up.LESSRegressor(center=True).fit(X, y, public=public),
             "robust rounds": up.LESSRegressor(center=True, rounds=3, loss="huber").fit(X, y, public=public),
-            "private": up.PrivateRegressor(1.0, 1e-6, label_bound=3.0).fit(*rows(1500, 3), public=public),
-            "private descent": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=3.0).fit(*rows(1500, 3), public=public),
+            "private": up.PrivateRegressor(1.0, 1e-6, label_bound=3.0).fit(*many, public=public),
+            "private descent": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=3.0).fit(*many, public=public),
         }
 
 
 @cache
 def page(kind, data=False):
     """The report of one of them, with labeled rows or without; of a study with its summaries."""
-    X, y = rows(90, 4)
+    X, y = named_rows(4, 90)
     given = {"X": X, "y": y, "sites": np.resize(["north", "south", "west"], 90)} if data else {}
     if kind in ("second order", "first order", "of private sums"):
         given["summaries"] = summaries(1 if kind == "first order" else 2, kind == "of private sums")
     return up.report(models()[kind], **given)
+
+
+def bad_study():
+    """The report of a study in which every name is an attempt to break out of the page."""
+    X, y = named_rows(5, 80, BAD)
+    y.name = BAD[0]
+    public = named_rows(6, 60, BAD)[0]
+    shared = up.bases.EmpiricalFeatures(n_features=10).fit(public)
+    parts = {name: up.Summary.of(shared, X[i::3], y[i::3], order=2) for i, name in enumerate(BAD)}
+    model = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()))
+    return up.report(model, X=X, y=y, sites=np.resize(BAD, 80), summaries=parts, title=BAD[1], file=BAD[2])
 
 
 class Page(HTMLParser):

@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import unpooled as up
+from tests.made_up import CUBE, columns, regression, sine
 from unpooled.federation.study.new_study import NewStudy
 
 COLUMNS = ("a", "b")
 
 
 def rows_of(n, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, 2))
-    return pa.table({"a": X[:, 0], "b": X[:, 1], "y": np.sin(3 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n)})
+    return pa.table(columns(*regression(seed, n, between=CUBE, function=sine(3, slope=1.0), noise=0.2)))
 
 
 def made(folder: Path, sites, n_rows=120, n_features=12, **choices) -> Path:

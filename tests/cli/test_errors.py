@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import unpooled as up
-from tests.cases.cli import COLUMNS, answer_of, call, said, table_of, write
+from tests.cases.cli import answer_of, call, said, write
+from tests.made_up import COLUMNS, patients
 from unpooled.cli import app, codes, summarize
 from unpooled.cli.out import plain
 
@@ -19,9 +20,9 @@ from unpooled.cli.out import plain
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write(table_of(60, 1), tmp_path, "public")
-    write(table_of(90, 2), tmp_path, "north")
-    write(table_of(130, 3), tmp_path, "south")
+    write(patients(1, 60), tmp_path, "public")
+    write(patients(2, 90), tmp_path, "north")
+    write(patients(3, 130), tmp_path, "south")
     for name, more in (("study", ()), ("other", ("--length-scale", "0.9"))):
         call("basis", "public.parquet", "-o", f"{name}.basis", "--columns", ",".join(COLUMNS), "--features", 6, *more)
     for site in ("north", "south"):
@@ -41,7 +42,7 @@ def untouched(folder, *args, code):
 
 
 def renamed(**names):
-    table = table_of(90, 2)
+    table = patients(2, 90)
     table = table.rename_columns([names.get(name, name) for name in table.column_names])
     write(table, Path(), "renamed")
 
@@ -84,7 +85,7 @@ def test_columns_that_hold_no_numbers_are_named_with_advice(study):
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_a_value_that_is_missing_is_named(study, value):
-    table = table_of(90, 2)
+    table = patients(2, 90)
     ages = table["age"].to_pylist()
     ages[3] = value
     write(table.set_column(1, "age", pa.array(ages, pa.float64())), study, "holes")
@@ -98,7 +99,7 @@ def test_a_value_that_is_missing_is_named(study, value):
 
 
 def test_a_missing_truth_value_is_named(study):
-    table = table_of(90, 2).set_column(1, "age", pa.array([None] + [True] * 89))
+    table = patients(2, 90).set_column(1, "age", pa.array([None] + [True] * 89))
     pa.parquet.write_table(table, "holes.parquet")
     sentence = untouched(study, "summarize", "study.basis", "holes.parquet", "-t", "stay", "-o", "x.summary", code=3)
     assert "column 'age' of holes.parquet (row group 0) has missing" in sentence
@@ -301,7 +302,7 @@ def test_warnings_are_a_line_each_and_in_the_json(study):
 
 
 def test_a_lam_at_the_edge_of_the_grid_is_said_in_words(study):
-    table = table_of(90, 2)
+    table = patients(2, 90)
     rng = np.random.default_rng(0)
     write(table.set_column(4, "stay", pa.array(rng.normal(size=90))), study, "noise")
     call("summarize", "study.basis", "noise.csv", "--target", "stay", "-o", "noise.summary", "--order", 2)

@@ -7,15 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 import unpooled as up
+from tests.made_up import CUBE, columns, regression
 from unpooled.cli import app
 
 
 def table(folder, n=200):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(n, 2))
-    y = 3 * np.sin(3 * X[:, 0])
+    X, y = regression(n=n, between=CUBE, function=lambda X: 3 * np.sin(3 * X[:, 0]), noise=0.0)
     path = folder / "rows.parquet"
-    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), path)
+    pq.write_table(pa.table(columns(X, y)), path)
     return path, pq.read_table(path, columns=["a", "b"]).to_pandas(), y
 
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-import unpooled as up
-from tests.cases.cli import answer_of, call, said, table_of, write
+from tests.cases.cli import answer_of, call, said, write
+from tests.made_up import patients
+from unpooled._base import files
 
 pytest.importorskip("opendp")
 ASK = ("--epsilon", 1, "--delta", 1e-6, "--label-bound", 10)
@@ -14,9 +15,9 @@ ASK = ("--epsilon", 1, "--delta", 1e-6, "--label-bound", 10)
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write(table_of(120, 0), tmp_path, "public")
-    write(table_of(400, 1), tmp_path, "rows")
-    write(table_of(300, 2), tmp_path, "others")
+    write(patients(0, 120), tmp_path, "public")
+    write(patients(1, 400), tmp_path, "rows")
+    write(patients(2, 300), tmp_path, "others")
     call("basis", "public.parquet", "-o", "study.basis", "--drop", "id,stay,site,w", "--features", 8)
     call("ledger", "create", "rows.ledger", "--epsilon", 1.2, "--delta", 1e-6, "--dataset", "rows")
     return tmp_path
@@ -45,7 +46,7 @@ def test_the_count_of_moved_labels_stays_at_the_terminal(study):
     asked = ("--epsilon", 1, "--delta", 1e-6, "--label-bound", 5)
     result = call(*summarize(*asked))
     assert "labels were moved to the label bound" in result.output
-    header, _ = up.files.read_any(study / "a.summary")
+    header, _ = files.read_any(study / "a.summary")
     assert "moved" not in json.dumps(header)
     assert "moved" not in (study / "unpooled-log.jsonl").read_text()
     assert "moved" not in call(*summarize(*asked, output="c.summary"), "--json").stdout

@@ -13,8 +13,9 @@ import pyarrow.parquet
 import pytest
 
 import unpooled as up
-from tests.cases.cli import answer_of, call, said, table_of, write
+from tests.cases.cli import answer_of, call, said, write
 from tests.cases.reports import Page
+from tests.made_up import patients
 from tests.paths import DOCS
 
 PAGE = DOCS / "report.md"
@@ -24,15 +25,15 @@ PAGE = DOCS / "report.md"
 def made(tmp_path_factory):
     """A study of two sites, and labeled rows of both."""
     folder = tmp_path_factory.mktemp("study")
-    write(table_of(80, 1).drop_columns(["stay", "w", "site", "id"]), folder, "public")
+    write(patients(1, 80).drop_columns(["stay", "w", "site", "id"]), folder, "public")
     call("basis", folder / "public.parquet", "-o", folder / "study.basis", "--features", 12)
     for seed, name in ((2, "site1"), (3, "site2")):
         (folder / name).mkdir()
-        write(table_of(120, seed), folder / name, "rows")
+        write(patients(seed, 120), folder / name, "rows")
         rows, sent = folder / name / "rows.parquet", folder / f"{name}.summary"
         call("summarize", folder / "study.basis", rows, "--target", "stay", "-o", sent, "--order", 2)
     call("fit", folder / "site1.summary", folder / "site2.summary", "-o", folder / "study.model")
-    write(pa.concat_tables([table_of(40, 2, 500), table_of(50, 3, 600)]), folder, "test")
+    write(pa.concat_tables([patients(2, 40, 500), patients(3, 50, 600)]), folder, "test")
     return folder
 
 

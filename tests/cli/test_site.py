@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.cases.cli import COLUMNS, answer_of, call, said, table_of, write
+from tests.cases.cli import answer_of, call, said, write
+from tests.made_up import COLUMNS, patients
 from unpooled.cli import leaving
 from unpooled.gate import Log
 
@@ -16,9 +17,9 @@ from unpooled.gate import Log
 def site(tmp_path, monkeypatch):
     """A folder with the basis of a study, and a site's folder with its data."""
     monkeypatch.chdir(tmp_path)
-    write(table_of(60, 1), tmp_path, "public")
+    write(patients(1, 60), tmp_path, "public")
     (tmp_path / "site").mkdir()
-    write(table_of(90, 2), tmp_path / "site", "rows")
+    write(patients(2, 90), tmp_path / "site", "rows")
     columns = ",".join(COLUMNS)
     call("basis", "public.csv", "-o", "study.basis", "--columns", columns, "--features", 6)
     call("basis", "public.csv", "-o", "large.basis", "--columns", columns, "--features", 30)
@@ -56,7 +57,7 @@ def test_what_leaves_is_shown_and_logged(site):
 
 
 def test_too_few_rows(site):
-    write(table_of(12, 2), site / "site", "rows")
+    write(patients(2, 12), site / "site", "rows")
     (reason, *_) = refused(*SUMMARIZE)
     assert reason == "there are 12 rows, and at least 20 must be added up"
 
@@ -67,9 +68,9 @@ def test_second_order_with_too_many_features(site):
 
 
 def test_one_record_that_is_most_of_the_label(site):
-    stays = table_of(90, 2)["stay"].to_numpy().copy()
+    stays = patients(2, 90)["stay"].to_numpy().copy()
     stays[5] = 1e4
-    write(table_of(90, 2).set_column(4, "stay", pa.array(stays)), site / "site", "rows")
+    write(patients(2, 90).set_column(4, "stay", pa.array(stays)), site / "site", "rows")
     (reason,) = refused(*SUMMARIZE)
     assert reason.startswith("one record has 95.")
 
@@ -104,7 +105,7 @@ def test_scores_go_through_the_same_gate(site):
 
 def test_a_file_that_differs_by_few_rows_from_one_that_left_is_refused(site):
     call(*SUMMARIZE[:-1], "ok.summary")
-    write(table_of(90, 2).slice(0, 89), site / "site", "rows")
+    write(patients(2, 90).slice(0, 89), site / "site", "rows")
     (reason,) = refused(*SUMMARIZE)
     assert "the difference would show 1 record" in reason
 

@@ -14,7 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import unpooled as up
-from tests.cases.cli import COLUMNS, answer_of, call, table_of, write
+from tests.cases.cli import answer_of, call, write
+from tests.made_up import COLUMNS, patients
 from unpooled._base.compensated import Sum
 from unpooled.federation.site.statistics import Totals
 
@@ -25,10 +26,10 @@ SITES = ["north", "south"]
 def study(tmp_path, monkeypatch):
     """A folder with public rows, two sites and rows to predict; the basis has six features."""
     monkeypatch.chdir(tmp_path)
-    write(table_of(60, 1), tmp_path, "public")
+    write(patients(1, 60), tmp_path, "public")
     for number, site in enumerate(SITES):
-        write(table_of(90 + 40 * number, 2 + number), tmp_path, site)
-    write(table_of(50, 9), tmp_path, "new")
+        write(patients(2 + number, 90 + 40 * number), tmp_path, site)
+    write(patients(9, 50), tmp_path, "new")
     call("basis", "public.parquet", "-o", "study.basis", "--columns", ",".join(COLUMNS), "--features", "6")
     return tmp_path
 
@@ -60,10 +61,10 @@ unpooled log verify --json >verified.json
 
 
 def test_the_commands_as_people_type_them(tmp_path):
-    write(table_of(60, 1), tmp_path, "public")
+    write(patients(1, 60), tmp_path, "public")
     for number, site in enumerate(SITES):
-        write(table_of(90 + 40 * number, 2 + number), tmp_path, site)
-    write(table_of(50, 9), tmp_path, "new")
+        write(patients(2 + number, 90 + 40 * number), tmp_path, site)
+    write(patients(9, 50), tmp_path, "new")
     source = Path(up.__file__).parent.parent
     environment = os.environ | {"PYTHON": sys.executable, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -229,7 +230,7 @@ def _csv_reader(options):
 
 def test_a_table_without_rows_gives_predictions_without_rows(study):
     call("fit", *summarize(order=2), "-o", "study.model")
-    write(table_of(50, 9).slice(0, 0), study, "none")
+    write(patients(9, 50).slice(0, 0), study, "none")
     for kind in ("csv", "parquet"):
         assert answer_of("predict", "study.model", f"none.{kind}", "-o", f"p.{kind}", "--keep", "id")["n_rows"] == 0
     assert pa.parquet.read_table("p.parquet").column_names == ["id", "stay_predicted"]

@@ -12,18 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.made_up import awkward_cells
 from unpooled._base.rows import concatenate
 from unpooled.data import Csv, csv
 from unpooled.data.csv import CsvSource
 from unpooled.data.parquet import Parquet, ParquetSource
-
-
-def table(n=400):
-    rng = np.random.default_rng(0)
-    data = pd.DataFrame(rng.normal(size=(n, 3)) * 10.0 ** rng.integers(-200, 200, size=(n, 3)), columns=["a", "b", "c"])
-    data["y"], data["z"], data["w"] = rng.normal(size=n), rng.integers(0, 9, n), rng.uniform(0, 2, n)
-    data["site"] = rng.choice(["NA", "north", 's,o"u\nth'], n)
-    return data
 
 
 def read(source):
@@ -49,7 +42,7 @@ def kept(request, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
 def test_a_csv_file_equals_the_parquet_file_of_the_same_table(kept, name, tmp_path):
-    data = table()
+    data = awkward_cells()
     data.to_csv(tmp_path / name, index=False)
     data.to_parquet(tmp_path / "data.parquet", index=False)
     features = ["c", "a", "b"]
@@ -80,7 +73,7 @@ def test_every_number_survives_to_the_last_bit(tmp_path, values):
 
 
 def test_the_temporary_file_goes_with_its_last_piece(kept, tmp_path):
-    table().to_csv(tmp_path / "data.csv", index=False)
+    awkward_cells().to_csv(tmp_path / "data.csv", index=False)
     source = CsvSource(Csv(tmp_path / "data.csv", ["a"]), "y", None, None)
     folders = list((tmp_path / "temporary").iterdir())
     assert len(folders) == (kept == "spilled")
@@ -96,7 +89,7 @@ def test_the_temporary_file_goes_with_its_last_piece(kept, tmp_path):
 
 
 def test_nothing_is_left_behind_by_a_file_that_is_refused(kept, tmp_path):
-    data = table().astype({"a": object})
+    data = awkward_cells().astype({"a": object})
     data.loc[399, "a"] = "oops"
     data.to_csv(tmp_path / "data.csv", index=False)
     for _ in range(20):

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unpooled as up
-from tests.cases.cli import COLUMNS, call, table_of, write
+from tests.cases.cli import call, write
+from tests.made_up import COLUMNS, patients
 from unpooled.data import tables
 
 CELLS = st.one_of(
@@ -74,7 +75,7 @@ def test_nested_columns_are_refused_and_nothing_is_written(tmp_path):
 
 def test_columns_that_predict_keeps_of_a_csv_file_are_as_they_were(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = table_of(40, 1)
+    table = patients(1, 40)
     words = pa.array([f'bed {i}, "ward"' if i % 2 else "none" for i in range(40)])
     write(table.append_column("bed", words), tmp_path, "rows")
     y = table["stay"].to_numpy()

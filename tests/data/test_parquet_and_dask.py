@@ -8,23 +8,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import unpooled as up
+from tests.made_up import rows_of_sites
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
 
-def frame(n=150, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, 3))
-    y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
-    sites = np.asarray(["north", "south", "east"])[rng.integers(0, 3, n)]
-    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y, "place": sites, "w": rng.integers(1, 4, n)})
-
-
 @pytest.fixture
 def folder(tmp_path):
     """The frame as three files of several row groups."""
-    data = frame()
+    data = rows_of_sites()
     for i, start in enumerate(range(0, 150, 50)):
         table = pa.Table.from_pandas(data.iloc[start : start + 50], preserve_index=False)
         pq.write_table(table, tmp_path / f"part-{i}.parquet", row_group_size=16)
@@ -40,7 +33,7 @@ def features_of(path, *names):
 
 
 def test_a_parquet_folder_equals_its_arrays(folder):
-    data = frame()
+    data = rows_of_sites()
     X = data[["a", "b", "c"]]
     for lam in ("rule13", 0.01):
         stream = model(lam=lam).fit(features_of(folder), "y", sites="place", sample_weight="w")
@@ -55,7 +48,7 @@ def test_a_parquet_folder_equals_its_arrays(folder):
 
 
 def test_one_block_of_a_parquet_folder_is_the_local_learner(folder):
-    data = frame()
+    data = rows_of_sites()
     X = data[["a", "b", "c"]]
     local = up.SpectralRegressor(lam=0.02, center=True).fit(X, data["y"], sample_weight=data["w"])
     stream = up.AveragedRegressor(local, n_blocks=1).fit(features_of(folder), "y", sample_weight="w")
@@ -69,7 +62,7 @@ def test_blocks_of_a_parquet_folder_are_even_and_hold_every_row_once(folder):
         assert sum(sizes) == 150
         assert max(sizes) - min(sizes) <= 1
         points = fitted.predictor_.points
-        expected = frame()[["a", "b", "c"]].to_numpy()
+        expected = rows_of_sites()[["a", "b", "c"]].to_numpy()
         np.testing.assert_array_equal(points[np.argsort(points[:, 0])], expected[np.argsort(expected[:, 0])])
 
 
@@ -91,8 +84,8 @@ def test_nothing_larger_than_a_row_group_is_read_at_once(folder, monkeypatch):
 
 
 def test_several_targets_and_unlabeled_rows_from_parquet(folder):
-    data = frame()
-    U = frame(60, seed=1)[["a", "b"]]
+    data = rows_of_sites()
+    U = rows_of_sites(1, 60)[["a", "b"]]
     pq.write_table(pa.Table.from_pandas(U, preserve_index=False), folder / "unlabeled.pq")
     stream = model(lam=0.05).fit(
         features_of(folder, "a", "b"), ["y", "c"], sites="place", unlabeled=str(folder / "unlabeled.pq")
@@ -118,7 +111,7 @@ def test_bad_files_get_one_clear_sentence(folder, X, arguments, message):
 
 
 def test_missing_values_name_the_block_and_the_column(folder):
-    data = frame()
+    data = rows_of_sites()
     data.loc[20, "b"] = np.nan
     pq.write_table(pa.Table.from_pandas(data, preserve_index=False), folder / "part-1.parquet")
     with pytest.raises(up.BlockError, match="block .* failed: column 'b' of .*part-1.parquet .* missing or infinite"):
@@ -127,7 +120,7 @@ def test_missing_values_name_the_block_and_the_column(folder):
 
 @pytest.fixture(params=["array", "frame", "columns"])
 def collection(request):
-    data = frame()
+    data = rows_of_sites()
     if request.param == "array":
         X = da.from_array(data[["a", "b", "c"]].to_numpy(), chunks=(40, 2))
         return X, da.from_array(data["y"].to_numpy(), chunks=70), data["place"].to_numpy()
@@ -138,7 +131,7 @@ def collection(request):
 
 
 def test_a_dask_collection_equals_its_arrays(collection):
-    data = frame()
+    data = rows_of_sites()
     X, y, sites = collection
     lazy = model(lam=0.01).fit(X, y, sites=sites)
     here = model(lam=0.01).fit(data[["a", "b", "c"]], data["y"], sites=data["place"])
@@ -156,7 +149,7 @@ def test_a_dask_collection_equals_its_arrays(collection):
 
 def test_a_dask_collection_is_worked_on_by_its_cluster():
     distributed = pytest.importorskip("distributed")
-    data = frame()
+    data = rows_of_sites()
     X = da.from_array(data[["a", "b", "c"]].to_numpy(), chunks=(40, 3))
     with (
         distributed.LocalCluster(
@@ -172,7 +165,7 @@ def test_a_dask_collection_is_worked_on_by_its_cluster():
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_data_frames_keep_their_names(make):
-    data = frame()
+    data = rows_of_sites()
     X = make({name: data[name].to_numpy() for name in ("a", "b", "c")})
     fitted = model(n_blocks=3).fit(X, data["y"])
     assert list(fitted.feature_names_in_) == ["a", "b", "c"]

@@ -15,6 +15,7 @@ import pytest
 from numpydoc.docscrape import ClassDoc, FunctionDoc, NumpyDocString
 
 import unpooled as up
+from tests.made_up import CUBE, regression
 from tests.paths import DOCS
 
 REFERENCE = DOCS / "api"
@@ -162,9 +163,7 @@ def test_every_public_name_is_in_the_reference():
 @cache
 def fitted() -> dict[str, object]:
     """Everything that can be fitted, on a few rows."""
-    rng = np.random.default_rng(0)
-    X, U = rng.uniform(-1, 1, size=(120, 2)), rng.uniform(-1, 1, size=(40, 2))
-    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(120)
+    X, y, U = regression(n=120, between=CUBE, others=(40,))
     budget = {"epsilon": 5.0, "delta": 1e-5, "label_bound": 3.0}
     basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 10).fit(U)
     noised = up.Summary.of(basis, X, y, order=2, privacy=up.privacy.Private(**budget))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pyarrow.csv
 
-from tests.cases.cli import call, table_of, write
+from tests.cases.cli import call, write
 from tests.docs.guides import commands
+from tests.made_up import patients
 from tests.paths import DOCS
 from unpooled.cli import codes
 
@@ -17,7 +18,7 @@ def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
     sizes = {"public": 100, "new": 30, "few": 8, "site1/rows": 150, "site2/rows": 200}
     for seed, (name, n) in enumerate(sizes.items()):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        write(table_of(n, seed).drop_columns(["w"]), (tmp_path / name).parent, Path(name).name)
+        write(patients(seed, n).drop_columns(["w"]), (tmp_path / name).parent, Path(name).name)
     assert len(commands(PAGE)) > 15
     for words, code in commands(PAGE):
         call(*words, code=code)

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import joblib
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unpooled as up
+from tests.made_up import regression, sine
 from unpooled._base.engine import Tree
 from unpooled._base.threads import allowed_threads
 from unpooled.engines import Processes, Threads, as_engine
@@ -158,16 +160,13 @@ def test_a_killed_dask_worker_is_survived(tmp_path, client):
     assert (tmp_path / "died").exists()
 
 
-def some_data(n=120):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(n, 2))
-    return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=n)
+some_data = partial(regression, n=120, between=(0.0, 1.0), function=sine(5))
 
 
 @pytest.mark.parametrize("filter", ["tikhonov", "landweber"])
 def test_models_are_the_same_to_the_bit_on_every_engine(engine, filter):
     X, y = some_data()
-    U = some_data(60)[0]
+    U = some_data(n=60)[0]
     sites = np.random.default_rng(1).integers(0, 7, len(X))
     for given_ in ({}, {"sites": sites}, {"unlabeled": U}):
         local = up.SpectralRegressor(filter=filter, center=True)
@@ -181,7 +180,7 @@ def test_models_are_the_same_to_the_bit_on_every_engine(engine, filter):
 
 
 def test_a_block_that_fails_names_itself_and_no_model_is_left(engine):
-    X, y = some_data(30)
+    X, y = some_data(n=30)
     model = up.AveragedRegressor(up.SpectralRegressor(), lam="local", engine=engine)
     with pytest.raises(up.BlockError, match="block 'tiny' failed: lam='loo' needs at least 2 rows"):
         model.fit(X, y, sites=["big"] * 29 + ["tiny"])

@@ -9,6 +9,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process import kernels as gp
 
+from tests.made_up import regression
 from unpooled import SpectralRegressor
 from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Polynomial
 
@@ -31,11 +32,18 @@ KIND = {"numpy": np.ndarray, "torch": torch.Tensor, "strict": type(array_api_str
 CLOSE = {"float64": 1e-8, "float32": 2e-3}  # two float32 decompositions of one matrix
 
 
-def data(dtype="float64", d=2):
-    rng = np.random.default_rng(0)
-    X, Z = rng.uniform(0, 1, size=(40, d)), rng.uniform(0, 1, size=(9, d))
-    Y = np.column_stack([np.sin(6 * X[:, 0]), np.cos(4 * X[:, -1])]) + 0.2 * rng.normal(size=(40, 2)) + 3
-    w = rng.integers(0, 4, size=40).astype(float)
+def cast_data(dtype="float64", d=2):
+    X, Y, Z, w = regression(
+        n=40,
+        d=d,
+        between=(0.0, 1.0),
+        function=lambda X: np.column_stack([np.sin(6 * X[:, 0]), np.cos(4 * X[:, -1])]),
+        targets=2,
+        noise=0.2,
+        offset=3,
+        others=(9,),
+        weights=[0.0, 1.0, 2.0, 3.0],
+    )
     return X.astype(dtype), Y.astype(dtype), Z.astype(dtype), w
 
 
@@ -57,7 +65,7 @@ def is_of(library, dtype, array):
 @centring
 @weighing
 def test_arrays_of_a_library_give_arrays_of_that_library(library, dtype, filter, lam, center, weighted):
-    X, Y, Z, w = data(dtype)
+    X, Y, Z, w = cast_data(dtype)
     make = MAKE[library]
     options = {"filter": filter, "lam": lam, "center": center, "grid": GRID}
     expected = SpectralRegressor(Gaussian(0.5), **options).fit(X, Y, w if weighted else None)
@@ -73,7 +81,7 @@ def test_arrays_of_a_library_give_arrays_of_that_library(library, dtype, filter,
 @libraries
 @precisions
 def test_one_target_gives_one_dimension(library, dtype):
-    X, Y, Z, _ = data(dtype)
+    X, Y, Z, _ = cast_data(dtype)
     make = MAKE[library]
     model = SpectralRegressor(Gaussian(0.5), center=True).fit(make(X), make(Y[:, 0].copy()))
     assert tuple(model.predict(make(Z)).shape) == (9,)
@@ -83,7 +91,7 @@ def test_one_target_gives_one_dimension(library, dtype):
 
 @libraries
 def test_each_target_may_choose_its_own_lam(library):
-    X, Y, Z, _ = data()
+    X, Y, Z, _ = cast_data()
     make = MAKE[library]
     expected = SpectralRegressor(Gaussian(0.5), per_target=True).fit(X, Y)
     model = SpectralRegressor(Gaussian(0.5), per_target=True).fit(make(X), make(Y))
@@ -114,7 +122,7 @@ def test_each_target_may_choose_its_own_lam(library):
     ids=repr,
 )
 def test_every_kernel_that_is_ours_works_on_every_library(library, kernel):
-    X, Y, Z, w = data()
+    X, Y, Z, w = cast_data()
     make = MAKE[library]
     for lam in (0.05, "loo"):
         expected = SpectralRegressor(kernel, lam=lam, center=True, grid=GRID).fit(X, Y, w)
@@ -126,7 +134,7 @@ def test_every_kernel_that_is_ours_works_on_every_library(library, kernel):
 
 @libraries
 def test_the_brownian_kernel_and_a_precomputed_matrix_work_on_every_library(library):
-    X, Y, Z, _ = data(d=1)
+    X, Y, Z, _ = cast_data(d=1)
     make = MAKE[library]
     expected = SpectralRegressor(Brownian()).fit(X, Y).predict(Z)
     K, K_new = Brownian()(X), Brownian()(Z, X)
@@ -138,7 +146,7 @@ def test_the_brownian_kernel_and_a_precomputed_matrix_work_on_every_library(libr
 @libraries
 @pytest.mark.parametrize("kernel", ["laplacian", "cosine", gp.RationalQuadratic()], ids=repr)
 def test_a_kernel_that_is_scikit_learns_alone_says_that_it_wants_numpy(library, kernel):
-    X, Y, _, _ = data()
+    X, Y, _, _ = cast_data()
     with pytest.raises(ValueError, match="works on NumPy arrays only"):
         SpectralRegressor(kernel, lam=0.1).fit(MAKE[library](X), MAKE[library](Y))
 
@@ -147,7 +155,7 @@ def test_a_kernel_that_is_scikit_learns_alone_says_that_it_wants_numpy(library, 
 @every_filter
 @centring
 def test_rows_of_one_library_are_predicted_by_a_model_of_another(library, filter, center):
-    X, Y, Z, _ = data()
+    X, Y, Z, _ = cast_data()
     make = MAKE[library]
     options = {"filter": filter, "center": center, "grid": GRID}
     ours = SpectralRegressor(Gaussian(0.5), **options).fit(X, Y)
@@ -162,7 +170,7 @@ def test_rows_of_one_library_are_predicted_by_a_model_of_another(library, filter
 @pytest.mark.parametrize("fitted_on", MAKE)
 @pytest.mark.parametrize("asked_in", MAKE)
 def test_a_path_predicts_rows_of_any_library(fitted_on, asked_in):
-    X, Y, Z, _ = data()
+    X, Y, Z, _ = cast_data()
     expected = SpectralRegressor(Gaussian(0.5), lam=GRID).fit(X, Y).path_.predict(Z)
     path = SpectralRegressor(Gaussian(0.5), lam=GRID).fit(MAKE[fitted_on](X), MAKE[fitted_on](Y)).path_
     values = path.predict(MAKE[asked_in](Z))
@@ -174,7 +182,7 @@ def test_a_path_predicts_rows_of_any_library(fitted_on, asked_in):
 @pytest.mark.parametrize("labels", MAKE)
 @pytest.mark.parametrize("weights", MAKE)
 def test_labels_and_weights_follow_the_rows(library, labels, weights):
-    X, Y, Z, w = data()
+    X, Y, Z, w = cast_data()
     expected = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(X, Y, w).predict(Z)
     model = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(MAKE[library](X), MAKE[labels](Y), MAKE[weights](w))
     assert is_of(library, "float64", model.predict(MAKE[library](Z)))
@@ -183,7 +191,7 @@ def test_labels_and_weights_follow_the_rows(library, labels, weights):
 
 @libraries
 def test_labels_of_another_library_follow_numpy_rows(library):
-    X, Y, Z, w = data()
+    X, Y, Z, w = cast_data()
     expected = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(X, Y, w).predict(Z)
     model = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(X, MAKE[library](Y), MAKE[library](w))
     assert_array_equal(model.predict(Z), expected)
@@ -191,7 +199,7 @@ def test_labels_of_another_library_follow_numpy_rows(library):
 
 @libraries
 def test_whole_numbers_become_double_precision(library):
-    X, Y, _, _ = data()
+    X, Y, _, _ = cast_data()
     whole = np.round(9 * X).astype(np.int64)
     model = SpectralRegressor(Gaussian(2.0), lam=0.02).fit(MAKE[library](whole), MAKE[library](Y))
     assert is_of(library, "float64", model.predict(MAKE[library](whole)))
@@ -203,8 +211,8 @@ def test_whole_numbers_become_double_precision(library):
 @pytest.mark.parametrize("asked", ["float32", "float64"])
 @pytest.mark.parametrize("library", MAKE)
 def test_single_precision_comes_out_only_where_model_and_rows_are_single(library, fitted, asked):
-    X, Y, _, _ = data(fitted)
-    Z = data(asked)[2]
+    X, Y, _, _ = cast_data(fitted)
+    Z = cast_data(asked)[2]
     model = SpectralRegressor(Gaussian(0.5)).fit(MAKE[library](X), MAKE[library](Y))
     both_single = fitted == asked == "float32"
     assert is_of(library, "float32" if both_single else "float64", model.predict(MAKE[library](Z)))
@@ -215,7 +223,7 @@ def test_single_precision_comes_out_only_where_model_and_rows_are_single(library
 @centring
 @weighing
 def test_single_precision_stays_single_in_numpy(filter, lam, center, weighted):
-    X, Y, Z, w = data("float32")
+    X, Y, Z, w = cast_data("float32")
     model = SpectralRegressor(Gaussian(0.5), filter, lam, center, grid=GRID).fit(X, Y, w if weighted else None)
     assert model.predictor_.coef.dtype == model.predictor_.intercept.dtype == np.float32
     assert model.predict(Z).dtype == np.float32
@@ -228,7 +236,7 @@ def test_single_precision_stays_single_in_numpy(filter, lam, center, weighted):
 
 @pytest.mark.parametrize("solver", ["low-rank", "eigh", "banded", "cholesky"])
 def test_single_precision_stays_single_on_every_route(solver):
-    X, Y, Z, w = data("float32", d=1)
+    X, Y, Z, w = cast_data("float32", d=1)
     lam = 0.02 if solver == "cholesky" else GRID
     model = SpectralRegressor(Gaussian(0.5), lam=lam, center=True, solver=solver).fit(X, Y, w)
     assert model.solver_ == solver
@@ -256,7 +264,7 @@ def test_single_precision_stays_single_on_every_route(solver):
     ids=lambda kernel: "a function" if callable(kernel) and not hasattr(kernel, "get_params") else repr(kernel),
 )
 def test_single_precision_stays_single_with_every_kernel(kernel):
-    X, Y, Z, _ = data("float32")
+    X, Y, Z, _ = cast_data("float32")
     for lam in (0.1, "loo"):
         model = SpectralRegressor(kernel, lam=lam, center=True, grid=GRID).fit(X, Y)
         assert model.predictor_.coef.dtype == np.float32
@@ -265,7 +273,7 @@ def test_single_precision_stays_single_with_every_kernel(kernel):
 
 @libraries
 def test_a_fit_leaves_the_arrays_of_a_library_as_they_were(library):
-    X, Y, _, w = data()
+    X, Y, _, w = cast_data()
     made = [MAKE[library](array) for array in (X, Y, w)]
     K = MAKE[library](Gaussian(0.5)(X))
     SpectralRegressor(Gaussian(0.5), center=True).fit(*made)
@@ -275,7 +283,7 @@ def test_a_fit_leaves_the_arrays_of_a_library_as_they_were(library):
 
 
 def test_torch_tensors_of_any_layout_are_numbers_like_any_other():
-    X, Y, Z, _ = data()
+    X, Y, Z, _ = cast_data()
     expected = SpectralRegressor(Gaussian(0.5), center=True).fit(X, Y).predict(Z)
     across = torch.from_numpy(np.ascontiguousarray(X.T)).T
     every_other = torch.from_numpy(np.repeat(X, 2, axis=0))[::2]
@@ -285,7 +293,7 @@ def test_torch_tensors_of_any_layout_are_numbers_like_any_other():
 
 
 def test_numpy_arrays_of_any_layout_are_numbers_like_any_other():
-    X, Y, Z, w = data()
+    X, Y, Z, w = cast_data()
     expected = SpectralRegressor(Gaussian(0.5), center=True).fit(X, Y, w).predict(Z)
     frozen = X.copy()
     frozen.setflags(write=False)
@@ -297,7 +305,7 @@ def test_numpy_arrays_of_any_layout_are_numbers_like_any_other():
 @libraries
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_not_finite_are_refused_in_every_library(library, value):
-    X, Y, _, _ = data()
+    X, Y, _, _ = cast_data()
     bad = X.copy()
     bad[3, 1] = value
     kind = "NaN" if np.isnan(value) else "infinity"
@@ -311,7 +319,7 @@ def test_numbers_that_are_not_finite_are_refused_in_every_library(library, value
 
 @libraries
 def test_shapes_that_do_not_fit_are_refused_in_every_library(library):
-    X, Y, _, w = data()
+    X, Y, _, w = cast_data()
     make = MAKE[library]
     model = SpectralRegressor(Gaussian(0.5), lam=0.1).fit(make(X), make(Y))
     with pytest.raises(ValueError, match=r"^X must be two-dimensional"):

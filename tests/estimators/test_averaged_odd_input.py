@@ -1,6 +1,7 @@
 """Averages of odd input: offsets and scales, weights of zero, clones and copies, streams with other columns."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 
 import unpooled as up
+from tests.made_up import columns, regression, sine
 from unpooled._solvers.averaging import gathering as rounds
 from unpooled.estimators import locals as local_learners
 
@@ -19,11 +21,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 KERNEL = up.kernels.Gaussian(0.5)
 
-
-def some_data(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, 2))
-    return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=n)
+some_data = partial(regression, n=60, between=(0.0, 1.0), function=sine(5))
 
 
 # Single precision chooses where blocks are large; these data are just large enough.
@@ -115,7 +113,7 @@ def test_a_solver_that_does_not_serve_the_filter_is_refused(filter):
 
 def test_equal_weights_count_beside_unlabeled_rows():
     X, y = some_data()
-    U = some_data(30, 1)[0]
+    U = some_data(1, n=30)[0]
     model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=1, lam=0.01)
     twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2), unlabeled=U).predict(X)
     weighted = clone(model).fit(X, y, unlabeled=U, sample_weight=np.full(60, 2.0)).predict(X)
@@ -124,7 +122,7 @@ def test_equal_weights_count_beside_unlabeled_rows():
 
 def test_unlabeled_rows_are_dealt_out_by_weight():
     X, y = some_data()
-    U = some_data(30, 1)[0]
+    U = some_data(1, n=30)[0]
     sites = np.repeat(["a", "b"], 30)
     weights = np.where(sites == "a", 2, 1)
     model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), lam=0.01)
@@ -232,17 +230,8 @@ def test_rows_without_a_site_are_refused(labels):
 
 
 def frame(n=90):
-    X, y = some_data(n)
-    rng = np.random.default_rng(1)
-    return pd.DataFrame(
-        {
-            "a": X[:, 0],
-            "b": X[:, 1],
-            "y": y,
-            "w": rng.integers(0, 3, n),
-            "place": np.asarray(["n", "s"])[np.arange(n) % 2],
-        }
-    )
+    weights = np.random.default_rng(1).integers(0, 3, n)
+    return pd.DataFrame(columns(*some_data(n=n), w=weights, place=np.resize(["n", "s"], n)))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import kernels as gp
 
+from tests.made_up import regression, sine
 from unpooled import SpectralRegressor
 from unpooled.filters import IteratedTikhonov, NuMethod, Tikhonov
 from unpooled.kernels import Brownian, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial, Scaled, Sum
@@ -22,12 +23,6 @@ GRID = np.logspace(0, -3, 7)
 every_filter = pytest.mark.parametrize("filter", FILTERS)
 every_mode = pytest.mark.parametrize("lam", [0.05, *CRITERIA])
 centring = pytest.mark.parametrize("center", [False, True])
-
-
-def data(n=20, d=2):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d))
-    return X, np.sin(X[:, 0]) + 0.2 * rng.normal(size=n)
 
 
 @contextlib.contextmanager
@@ -42,7 +37,7 @@ def cases(table):
     return pytest.mark.parametrize("name", table)
 
 
-X, y = data()
+X, y = regression(n=20, function=sine(1), noise=0.2)
 one_nan, one_inf, words = X.copy(), X.copy(), X.astype(object)
 one_nan[3, 1], one_inf[4, 0], words[0, 0] = np.nan, -np.inf, "red"
 

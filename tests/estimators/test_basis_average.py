@@ -5,6 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import unpooled as up
+from unpooled import models
 from unpooled._base import files
 from unpooled.estimators.basis_average import BasisAverage
 
@@ -34,7 +35,7 @@ def test_it_predicts_and_is_the_same_from_a_file(basis, tmp_path, targets):
     assert np.array_equal(found.predict(X), model.predict(X))
     assert (found.lam_, found.n_sites_, found.targets_) == (0.1, 3, targets)
     assert np.array_equal(found.validation_["lam"], model.validation_["lam"])
-    assert up.models.digest_of(found) == up.models.digest_of(model)
+    assert models.digest_of(found) == models.digest_of(model)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import unpooled as up
+from tests.made_up import regression, sine
+from unpooled import models
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.filters import IteratedTikhonov
 from unpooled.kernels import Gaussian, Linear, Matern
@@ -51,11 +54,7 @@ def test_every_check_of_scikit_learn_holds(estimator, check):
     check(estimator)
 
 
-def data(n=80, T=1, seed=0):
-    rng = np.random.default_rng(seed)
-    X, U = rng.normal(size=(n, 2)), rng.normal(size=(40, 2))
-    Y = np.sin(X[:, :1]) + 0.5 * X[:, 1:] + 0.1 * rng.normal(size=(n, T))
-    return X, Y if T > 1 else Y[:, 0], U
+data = partial(regression, n=80, function=sine(1, slope=0.5), others=(40,))
 
 
 X, y, U = data()
@@ -89,7 +88,7 @@ def test_a_clone_a_pickle_and_a_file_are_the_same_model(kind, tmp_path):
     up.save(model, tmp_path / "a.model")
     read = up.load(tmp_path / "a.model")
     assert_array_equal(read.predict(X), model.predict(X))
-    assert up.models.digest_of(read) == up.models.digest_of(model)
+    assert models.digest_of(read) == models.digest_of(model)
     assert (read.lam_, read.loss_, read.n_rounds_, read.history_) == (
         model.lam_,
         model.loss_,
@@ -216,7 +215,7 @@ def test_weights_are_repeated_rows_at_a_given_lam(kind, own):
 
 @pytest.mark.parametrize("kind", ["one round", "centred", "second order"])
 def test_many_labels_are_many_regressors(kind):
-    _, Y, _ = data(T=3)
+    _, Y, _ = data(targets=3)
     options = {**KINDS[kind], "lam": 0.01}
     together = up.LESSRegressor(Gaussian(1.0), **options).fit(X, Y, public=U)
     apart = MultiOutputRegressor(up.LESSRegressor(Gaussian(1.0), **options)).fit(X, Y, public=U)

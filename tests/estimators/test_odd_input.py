@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as gp
 
 from tests import reference
+from tests.made_up import regression, sine
 from unpooled import SpectralRegressor
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 
@@ -18,11 +21,7 @@ every_filter = pytest.mark.parametrize("filter", FILTERS)
 every_mode = pytest.mark.parametrize("lam", [0.05, *CRITERIA])
 centring = pytest.mark.parametrize("center", [False, True])
 
-
-def data(n=20, d=2):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d))
-    return X, np.sin(X[:, 0]) + 0.2 * rng.normal(size=n)
+data = partial(regression, n=20, function=sine(1), noise=0.2)
 
 
 X, y = data()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from sklearn.base import clone
 import unpooled as up
 from tests.cases.private_rounds import answered, basis_of, exact, frame_of, source_of
 from tests.estimators.private_checks import without_noise
+from tests.made_up import CUBE, regression
+from unpooled import models
 from unpooled.cli.inspect import of_model
 from unpooled.estimators.private_plan import telling_features
 from unpooled.estimators.private_rows import described
@@ -30,16 +33,18 @@ from unpooled.privacy.rounds.questions import Counts, Residuals
 MUCH = 1e10  # an ε at which noise is nothing
 PUBLIC = 150
 
+smooth = partial(
+    regression,
+    d=3,
+    between=CUBE,
+    function=lambda X: np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 1] * X[:, 2],
+    noise=0.19,
+)
 
-def smooth(n, seed=0, noise=0.19):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, 3))
-    return X, np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 1] * X[:, 2] + noise * rng.normal(size=n)
 
-
-X, y = smooth(2000)
-U, _ = smooth(PUBLIC, seed=1)
-T, truth = smooth(500, seed=2, noise=0.0)
+X, y = smooth(n=2000)
+U, _ = smooth(1, n=PUBLIC)
+T, truth = smooth(2, n=500, noise=0.0)
 
 
 def private(epsilon=1.0, label_bound=3.0, **how):
@@ -300,7 +305,7 @@ def test_a_file_keeps_the_model_its_guarantee_and_its_plan(public, tmp_path):
         assert_array_equal(read.predict(T), model.predict(T))
         for name in ("privacy_", "plan_", "history_", "sites_", "intercept_", "basis_digest_", "n_features_in_"):
             assert getattr(read, name) == getattr(model, name), name
-        assert up.models.digest_of(read) == up.models.digest_of(model)
+        assert models.digest_of(read) == models.digest_of(model)
         assert_array_equal(pickle.loads(pickle.dumps(model)).predict(T), model.predict(T))
         assert np.isfinite(read.fit(X, y, public=public).predict(T)).all()
 

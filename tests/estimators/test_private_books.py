@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.private_summaries import Unread
+from tests.made_up import CUBE, points, sine
 from unpooled import privacy
 from unpooled.estimators.private_plan import decided
 from unpooled.kernels import Gaussian, Linear, Polynomial
 
 rng = np.random.default_rng(0)
-X, U = rng.uniform(-1, 1, size=(400, 2)), rng.uniform(-1, 1, size=(60, 2))
-y = np.sin(3 * X[:, 0]) + 0.5 * X[:, 1]
+X, U = points(rng, 400, between=CUBE), points(rng, 60, between=CUBE)
+y = sine(3, slope=0.5)(X)
 
 
 def private(epsilon=1.0, label_bound=2.0, **how):

@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import unpooled as up
 from tests.estimators.private_checks import NOT_FOR_PRIVATE, checks, deterministic, without_noise
+from tests.made_up import regression, sine
 
 ESTIMATORS = {
     "as it comes": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0),
@@ -58,12 +59,8 @@ def test_no_check_is_left_out_because_fits_differ():
         assert {"check_methods_sample_order_invariance", "check_methods_subset_invariance"} <= names
 
 
-def data(n=300):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 2))
-    return pd.DataFrame(X, columns=["age", "dose"]), np.sin(X[:, 0])
-
-
+X, y = regression(n=300, function=sine(1), noise=0.0)
+X = pd.DataFrame(X, columns=["age", "dose"])
 BOTH = [up.PrivateSGDRegressor, up.PrivateRegressor]
 
 
@@ -78,7 +75,6 @@ def test_it_is_a_regressor_of_one_label(cls):
 
 @pytest.mark.parametrize("cls", BOTH)
 def test_clones_pickles_pipelines_and_folds(cls):
-    X, y = data()
     model = cls(5.0, 1e-6, 1.0, n_features=30).fit(X, y)
     assert repr(clone(model)) == repr(model)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
@@ -90,7 +86,6 @@ def test_clones_pickles_pipelines_and_folds(cls):
 
 @pytest.mark.parametrize("method", ["tight", "paper"])
 def test_frames_keep_their_names_with_and_without_a_public_sample(method):
-    X, y = data()
     how = {"n_features": 20, "method": method}
     for public in (None, X.iloc[:50]):
         model = up.PrivateSGDRegressor(5.0, 1e-6, 1.0, **how).fit(X, y, public=public)

@@ -15,14 +15,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 import unpooled as up
 from tests.cases.private_summaries import Unread
 from tests.estimators.private_checks import without_noise
-from unpooled import privacy
+from tests.made_up import CUBE, points, regression, sine
+from unpooled import models, privacy
 from unpooled.estimators.private_rows import described
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
 from unpooled.privacy import noise
 
 rng = np.random.default_rng(0)
-X, U = rng.uniform(-1, 1, size=(400, 2)), rng.uniform(-1, 1, size=(60, 2))
-y = np.sin(3 * X[:, 0]) + 0.5 * X[:, 1]
+X, U = points(rng, 400, between=CUBE), points(rng, 60, between=CUBE)
+y = sine(3, slope=0.5)(X)
 SMALL = {"kernel": Gaussian(1.0), "n_features": 12}
 METHODS = {"tight": {}, "paper": {"n_steps": 300}}
 
@@ -137,7 +138,7 @@ def test_every_attribute_is_public_or_made_of_noisy_numbers(method, monkeypatch)
         return np.arange(1.0, self.size + 1)  # the same "noisy weights" for all
 
     monkeypatch.setattr(noise.GridGaussian, "add", add)
-    monkeypatch.setattr("unpooled._solvers.descent.sgd.drawn", lambda n, steps: np.arange(steps) % n)
+    monkeypatch.setattr("unpooled.estimators.private_sgd.drawn", lambda n, steps: np.arange(steps) % n)
     fits = [
         private(method=method, **METHODS[method]).fit(data, labels, public=U)
         for data, labels in ((X, y), (100 * rng.normal(size=X.shape), 1e6 * rng.normal(size=400)))
@@ -262,15 +263,12 @@ def test_a_delta_above_one_in_n_is_warned_of():
 # --- Use -------------------------------------------------------------------------------------------------------------
 
 
-def smooth(n, seed=0):
-    source = np.random.default_rng(seed)
-    data = source.uniform(-1, 1, size=(n, 5))
-    f = np.sin(2 * data[:, 0] + data[:, 1]) + data[:, 2] * data[:, 3] + 0.5 * np.cos(2 * data[:, 4])
-    return data, f + 0.19 * source.normal(size=n)
+def smooth(X):
+    return np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + 0.5 * np.cos(2 * X[:, 4])
 
 
 def test_the_default_is_of_use_on_a_smooth_problem_and_says_what_it_did():
-    data, labels = smooth(12_000)
+    data, labels = regression(n=12_000, d=5, between=CUBE, function=smooth, noise=0.19)
     model = up.PrivateSGDRegressor(1.0, 1e-6, label_bound=3.0).fit(data[2000:], labels[2000:], public=data[:1000])
     assert model.score(data[1000:2000], labels[1000:2000]) > 0.88  # about 0.93
     alone = up.PrivateSGDRegressor(1.0, 1e-6, label_bound=3.0).fit(data[2000:], labels[2000:])
@@ -310,7 +308,7 @@ def test_a_file_keeps_the_model_its_guarantee_and_its_plan(method, tmp_path):
     assert (read.privacy_, read.plan_) == (model.privacy_, model.plan_)
     assert (read.sigma_, read.sensitivity_, read.intercept_) == (model.sigma_, model.sensitivity_, model.intercept_)
     assert repr(read) == repr(model)
-    assert up.models.digest_of(read) == up.models.digest_of(model)
+    assert models.digest_of(read) == models.digest_of(model)
     assert np.isfinite(read.fit(X, y, public=U).predict(X)).all()
 
 

@@ -22,6 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from tests.made_up import regression, sine
 from unpooled import AveragedRegressor, CorrentropyRegressor, SpectralRegressor
 from unpooled.filters import IteratedTikhonov
 from unpooled.kernels import Gaussian, Linear, Polynomial
@@ -32,9 +33,7 @@ GRID = np.logspace(0, -3, 7)
 
 @pytest.fixture(name="data")
 def _data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
-    return X, np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=60)
+    return regression(n=60, d=3, function=sine(1, slope=1.0))
 
 
 ESTIMATORS = {

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 import unpooled as up
+from tests.made_up import columns, regression, sine
 from unpooled.data import csv
 from unpooled.estimators import span as scoring
 
@@ -26,9 +27,8 @@ SCORED = {
 
 def frame_of(n, seed):
     rng = np.random.default_rng(seed)
-    X = rng.uniform(-2, 2, size=(n, 2))
-    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
-    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y, "z": y**2 + X[:, 1], "w": rng.integers(0, 4, n)})
+    X, y = regression(rng, n, between=(-2.0, 2.0), function=sine(2), noise=0.3)
+    return pd.DataFrame(columns(X, y, z=y**2 + X[:, 1], w=rng.integers(0, 4, n)))
 
 
 def features(frame):

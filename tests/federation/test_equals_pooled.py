@@ -43,7 +43,7 @@ def test_second_order_is_ridge_regression_on_the_pooled_rows(sites, tmp_path, se
     pooled = up.Summary.of(sites.basis, frame(sites), "y", order=2)
     twin = up.SummaryRegressor(lam="auto" if lam == "loo" else lam, center=True).fit_summary(pooled)
     if lam == "loo":
-        scores = up.summaries.Scores.of(twin.candidates(), sites.basis, frame(sites), "y")
+        scores = up.Scores.of(twin.candidates(), sites.basis, frame(sites), "y")
         twin.fit_summary(pooled, scores=scores)
     assert len(record.exchanges) == (2 if lam == "loo" else 1)
     assert model.lam_ == twin.lam_

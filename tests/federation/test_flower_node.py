@@ -35,7 +35,8 @@ SERVING = """
             time.sleep(600)
         if arguments == ["fail"]:
             raise RuntimeError("it failed")
-        (folder / arguments[1]).write_text(f"{os.getpid()} {os.getppid()}")
+        (folder / "part").write_text(f"{os.getpid()} {os.getppid()}")
+        (folder / "part").rename(folder / arguments[1])  # the script ends as soon as it sees the file: it must be whole
 
     started = ["flwr-clientapp hang", "flwr-clientapp fail", "flwr-clientapp --token done"]
     script = "; ".join(started) + "; while [ ! -e done ]; do :; done; exit 5"

@@ -9,6 +9,7 @@ import pytest
 
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
+from unpooled import models
 from unpooled.federation import InProcess, Message, Site, Study, StudyError, StudyRecord, run_study, status_of
 
 both = pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
@@ -181,7 +182,7 @@ def test_the_record_says_it_all_and_cannot_be_changed(sites, tmp_path):
     assert [one.statistic for one in found.exchanges] == ["sums", "leave-one-out"]
     assert all(one.sent > 0 and one.received > 0 and one.seconds > 0 for one in found.exchanges)
     assert found.sent == sum(one.sent for one in found.exchanges)
-    assert found.model["digest"] == up.models.digest_of(up.load(tmp_path / "study" / "study.model"))
+    assert found.model["digest"] == models.digest_of(up.load(tmp_path / "study" / "study.model"))
     path = tmp_path / "study" / "record.json"
     content = json.loads(path.read_text())
     for change in ({"outcome": "partial"}, {"missing": {"west": [0]}}, {"sent": 1}, {"digest": "0" * 64}, {"x": 1}):

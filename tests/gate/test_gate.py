@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import unpooled as up
-from tests.gate.test_policy import FINE, release
+from tests.gate.releases import FINE, release
+from tests.made_up import regression, sine
 from unpooled.data.sources import open_labeled
 from unpooled.gate import Gate, Log, LogError, Policy, Refused, facts, label_share
 from unpooled.gate.gate import content_of
@@ -123,8 +124,7 @@ def test_content_is_made_out_of_sight(tmp_path):
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2))
-    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
+    X, y = regression(rng, 300, function=sine(1))
     y[7] = 400.0
     weights = rng.uniform(0.5, 2.0, 300)
     basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 6).fit(rng.normal(size=(80, 2)))

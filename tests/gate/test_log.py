@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.gate.test_policy import FINE, release
+from tests.gate.releases import FINE, release
 from unpooled._base import chain
 from unpooled.gate import Log, LogError, left, refused
 

@@ -10,26 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.gate.releases import FINE, release
 from unpooled.gate import POLICY_NAME, LabelShare, Policy, PolicyError, Release, find_policy, label_share
-
-FINE = Release(
-    kind="summary",
-    basis="abc",
-    targets=("stay",),
-    order=1,
-    n_rows=100,
-    n_features=15,
-    n_targets=1,
-    largest_label_share=0.05,
-    is_residual=False,
-    private=None,
-    numbers=18,
-    bytes=1200,
-)
-
-
-def release(**changes):
-    return dataclasses.replace(FINE, **changes)
 
 
 def refusal(policy, release, earlier=()):

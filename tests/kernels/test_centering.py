@@ -1,6 +1,7 @@
 """Centring a kernel on a sample takes its mean out of the space, and nothing else (paper 002, chapter 2)."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 
 from tests import reference
+from tests.made_up import points
 from unpooled import kernels
 from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Polynomial, as_kernel
 
@@ -38,8 +40,7 @@ def samples(draw):
     return rng.uniform(0, 3, (n, 1)), weights
 
 
-def other_rows(n, seed=1):
-    return np.random.default_rng(seed).uniform(0, 3, (n, 1))
+other_rows = partial(points, d=1, between=(0.0, 3.0))
 
 
 def shares(sample, weights):
@@ -52,7 +53,7 @@ def shares(sample, weights):
 @given(drawn=samples())
 def test_blocks_equal_the_definition_on_every_pair(kernel, formula, drawn):
     sample, weights = drawn
-    X, Z = other_rows(6, 1), other_rows(4, 2)
+    X, Z = other_rows(1, n=6), other_rows(2, n=4)
     centred = Centered(kernel, sample, weights)
     expected = reference.centered_kernel(formula, X, Z, sample, weights)
     np.testing.assert_allclose(centred(X, Z), expected, atol=1e-9)
@@ -78,7 +79,7 @@ def test_the_weighted_rows_of_the_sample_sum_to_zero(kernel, formula, drawn):
     sample, weights = drawn
     centred = Centered(kernel, sample, weights)
     w = shares(sample, weights)
-    np.testing.assert_allclose(w @ centred(sample, other_rows(5)), 0.0, atol=1e-9)
+    np.testing.assert_allclose(w @ centred(sample, other_rows(1, n=5)), 0.0, atol=1e-9)
     np.testing.assert_allclose(w @ centred(sample), 0.0, atol=1e-7)
 
 
@@ -89,7 +90,7 @@ def test_centring_twice_on_the_same_sample_is_centring_once(kernel, formula, dra
     sample, weights = drawn
     once = Centered(kernel, sample, weights)
     twice = Centered(once, sample, weights)
-    X = other_rows(5)
+    X = other_rows(1, n=5)
     np.testing.assert_allclose(twice(X, sample), once(X, sample), atol=1e-9)
     np.testing.assert_allclose(twice.diag(X), once.diag(X), atol=1e-9)
 
@@ -118,7 +119,7 @@ def test_whole_weights_equal_repeated_rows_of_the_sample(kernel, formula, drawn,
     sample, _ = drawn
     times = np.random.default_rng(seed).integers(0, 4, len(sample))
     times[0] += 1
-    X = other_rows(5)
+    X = other_rows(1, n=5)
     weighted, repeated = Centered(kernel, sample, times), Centered(kernel, np.repeat(sample, times, axis=0))
     np.testing.assert_allclose(weighted(X, sample), repeated(X, sample), atol=1e-9)
     np.testing.assert_allclose(weighted.diag(X), repeated.diag(X), atol=1e-9)
@@ -129,7 +130,7 @@ def test_whole_weights_equal_repeated_rows_of_the_sample(kernel, formula, drawn,
 def test_only_the_ratios_of_the_weights_matter(drawn, scale):
     sample, weights = drawn
     weights = np.ones(len(sample)) if weights is None else weights
-    X = other_rows(5)
+    X = other_rows(1, n=5)
     np.testing.assert_allclose(
         Centered(Gaussian(), sample, scale * weights)(X), Centered(Gaussian(), sample, weights)(X), atol=1e-12
     )
@@ -141,7 +142,7 @@ def test_only_the_ratios_of_the_weights_matter(drawn, scale):
 def test_diag_is_the_diagonal_and_kappa_is_never_exceeded(kernel, formula, drawn):
     sample, weights = drawn
     centred = Centered(kernel, sample, weights)
-    X = np.vstack([other_rows(8), sample])
+    X = np.vstack([other_rows(1, n=8), sample])
     diag = centred.diag(X)
     np.testing.assert_allclose(diag, np.diagonal(centred(X)), atol=1e-9)
     np.testing.assert_allclose(diag, np.diagonal(centred.block(X, X)), atol=1e-6)
@@ -151,7 +152,7 @@ def test_diag_is_the_diagonal_and_kappa_is_never_exceeded(kernel, formula, drawn
 
 
 def test_the_bound_on_kappa_is_two_kappa_or_the_root_of_two_where_the_kernel_is_never_negative():
-    sample = other_rows(6)
+    sample = other_rows(1, n=6)
     assert Centered(Gaussian(), sample).kappa() == pytest.approx(math.sqrt(2))
     assert Centered(4.0 * Gaussian(), sample).kappa() == pytest.approx(2 * math.sqrt(2))
     assert Centered(as_kernel("cosine"), sample).kappa() == 2.0
@@ -172,7 +173,7 @@ def test_the_bound_on_kappa_cannot_be_lowered():
 @given(drawn=samples(), constant=st.floats(0.1, 100.0))
 def test_adding_a_constant_to_the_kernel_changes_nothing(drawn, constant):
     sample, weights = drawn
-    X = other_rows(5)
+    X = other_rows(1, n=5)
     raised = Gaussian(0.7) + as_kernel(gp.ConstantKernel(constant))
     np.testing.assert_allclose(
         Centered(raised, sample, weights)(X, sample), Centered(Gaussian(0.7), sample, weights)(X, sample), atol=1e-11
@@ -183,7 +184,7 @@ def test_adding_a_constant_to_the_kernel_changes_nothing(drawn, constant):
 @given(drawn=samples())
 def test_the_centred_linear_kernel_is_linear_in_centred_rows(drawn):
     sample, weights = drawn
-    X, mean = other_rows(5), shares(sample, weights) @ sample
+    X, mean = other_rows(1, n=5), shares(sample, weights) @ sample
     np.testing.assert_allclose(
         Centered(Linear(), sample, weights)(X, sample), (X - mean) @ (sample - mean).T, atol=1e-12
     )
@@ -191,20 +192,20 @@ def test_the_centred_linear_kernel_is_linear_in_centred_rows(drawn):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_precision_of_the_rows_is_kept_whatever_that_of_the_sample(dtype):
-    centred = Centered(Gaussian(), other_rows(6), np.arange(1.0, 7.0))
-    X = other_rows(5).astype(dtype)
+    centred = Centered(Gaussian(), other_rows(1, n=6), np.arange(1.0, 7.0))
+    X = other_rows(1, n=5).astype(dtype)
     assert centred(X).dtype == centred.block(X, X).dtype == centred.diag(X).dtype == dtype
     np.testing.assert_allclose(centred(X), centred(X.astype(float)), atol=1e-6)
 
 
 def test_a_large_matrix_cut_into_blocks_equals_one_block():
-    X = other_rows(1500)
-    centred = Centered(Gaussian(), other_rows(20))
+    X = other_rows(1, n=1500)
+    centred = Centered(Gaussian(), other_rows(1, n=20))
     np.testing.assert_allclose(centred(X), centred.block(X, X), atol=1e-12)
 
 
 def test_weights_may_be_a_list():
-    sample, X = other_rows(3), other_rows(5, 2)
+    sample, X = other_rows(1, n=3), other_rows(2, n=5)
     np.testing.assert_array_equal(
         Centered(Gaussian(), sample, [1, 2, 3])(X), Centered(Gaussian(), sample, np.array([1.0, 2.0, 3.0]))(X)
     )
@@ -225,7 +226,7 @@ def test_weights_may_be_a_list():
     ids=repr,
 )
 def test_bad_weights_are_refused_in_one_sentence(weights):
-    X = other_rows(4)
+    X = other_rows(1, n=4)
     centred = Centered(Gaussian(), X, weights)
     for use in (lambda: centred(X), lambda: centred.block(X, X), lambda: centred.diag(X)):
         with pytest.raises(ValueError, match="weights must be 4 non-negative numbers, one per row of sample"):
@@ -233,7 +234,7 @@ def test_bad_weights_are_refused_in_one_sentence(weights):
 
 
 def test_arguments_are_left_as_they_were():
-    sample, weights, X = other_rows(4), np.arange(1.0, 5.0), other_rows(3, 2)
+    sample, weights, X = other_rows(1, n=4), np.arange(1.0, 5.0), other_rows(2, n=3)
     before = sample.copy(), weights.copy(), X.copy()
     centred = Centered(Gaussian(), sample, weights)
     centred(X, sample)
@@ -244,7 +245,7 @@ def test_arguments_are_left_as_they_were():
 
 
 def test_it_is_a_kernel_like_any_other():
-    sample, X = other_rows(6), other_rows(5, 2)
+    sample, X = other_rows(1, n=6), other_rows(2, n=5)
     centred = Centered(Gaussian("median"), sample, np.arange(1.0, 7.0))
     assert isinstance(centred, kernels.Kernel)
     assert clone(centred) == centred
@@ -255,7 +256,7 @@ def test_it_is_a_kernel_like_any_other():
 
 
 def test_it_answers_as_the_kernel_inside_does():
-    sample = other_rows(4)
+    sample = other_rows(1, n=4)
     sigmoid = as_kernel("sigmoid")
     assert Centered(Gaussian(), sample).positive_definite
     assert not Centered(sigmoid, sample).positive_definite

@@ -30,8 +30,8 @@ from tests.cases.kernels import (
     cases,
     few,
     named,
-    points,
 )
+from tests.made_up import points
 from unpooled import kernels
 from unpooled._base import threads
 from unpooled.kernels import (

@@ -17,8 +17,8 @@ from tests.cases.kernels import (
     cases,
     few,
     named,
-    points,
 )
+from tests.made_up import points
 from unpooled import kernels
 from unpooled.kernels import (
     Brownian,

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import stat
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import KFold
 
+from tests.made_up import regression
 from unpooled import FileError, SpectralRegressor, load, save
 from unpooled._base import files
 from unpooled.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
@@ -62,12 +64,14 @@ FILTERS = [
 ]
 GRID = np.logspace(0, -2, 5)
 
-
-def data():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, size=(20, 2))
-    Y = np.column_stack([np.sin(6 * X[:, 0]), 5 + X[:, 1]]) + 0.1 * rng.normal(size=(20, 2))
-    return X, Y, rng.uniform(0, 1, size=(7, 2))
+data = partial(
+    regression,
+    n=20,
+    between=(0.0, 1.0),
+    function=lambda X: np.column_stack([np.sin(6 * X[:, 0]), 5 + X[:, 1]]),
+    targets=2,
+    then=(7,),
+)
 
 
 def through(path, model):

@@ -9,6 +9,7 @@ import pytest
 
 import unpooled as up
 from tests.cases.cli import call
+from tests.made_up import CUBE, regression, sine
 
 U = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
 
@@ -42,9 +43,7 @@ def test_it_plans_the_features_and_rounds_that_the_fit_takes():
 
 
 def test_it_is_about_right():
-    rng = np.random.default_rng(1)
-    X = rng.uniform(-1, 1, size=(20_000, 2))
-    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.25 * rng.standard_normal(20_000)
+    X, y = regression(1, 20_000, between=CUBE, function=sine(3, slope=1.0), noise=0.25)
     predicted = up.plan(20_000, U, 1.0, label_bound=3.0, explained=1 - 0.0625 / np.var(y)).predictions[0]
     reached = up.PrivateRegressor(1.0, 1e-6, label_bound=3.0).fit(X, y, public=U).score(X, y)
     assert predicted.rough - 0.1 < reached < predicted.smooth + 0.05

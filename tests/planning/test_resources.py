@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unpooled as up
-from tests.cases.cli import answer_of, call, said, table_of, write
+from tests.cases.cli import answer_of, call, said, write
+from tests.made_up import patients, regression, sine
 from unpooled._base import memory
 from unpooled._linalg import cholesky
 from unpooled._solvers.nystrom import choosing as nystrom_choosing
@@ -31,9 +32,7 @@ from unpooled.planning.table import Table
 
 RATES = Rates(cores=2, gemm=160e9, gemm_single=320e9, syrk=150e9, exp=2e9, exp_single=4e9, bandwidth=20e9)
 SIZES = st.integers(2, 10**8)
-RNG = np.random.default_rng(0)
-X = RNG.uniform(size=(3000, 2))
-Y = np.sin(5 * X[:, 0]) + X[:, 1]
+X, Y = regression(n=3000, between=(0.0, 1.0), function=sine(5, slope=1.0), noise=0.0)
 
 
 def outlook(n, d=10, **options):
@@ -303,7 +302,7 @@ def test_where_nothing_tells_a_guess_is_made_and_nothing_refused(machine, monkey
 
 
 def test_the_command_says_what_the_library_says(tmp_path, monkeypatch):
-    write(table_of(400, 1), tmp_path, "rows")
+    write(patients(1, 400), tmp_path, "rows")
     monkeypatch.setattr(rates, "measure", lambda: RATES)
     rates.measured.cache_clear()
     options = ("--label", "stay", "--drop", "id,site", "--memory", "2GB")
@@ -336,5 +335,5 @@ def test_the_command_says_what_the_library_says(tmp_path, monkeypatch):
 )
 def test_commands_that_make_no_sense_are_refused(tmp_path, monkeypatch, arguments, code, sentence):
     monkeypatch.chdir(tmp_path)
-    write(table_of(40, 1), tmp_path, "rows")
+    write(patients(1, 40), tmp_path, "rows")
     assert sentence in said("plan", *arguments, code=code)

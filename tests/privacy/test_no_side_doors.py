@@ -14,12 +14,14 @@ import logging
 import pickle
 import tempfile
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import unpooled as up
+from tests.made_up import CUBE, regression, sine
 from unpooled import privacy
 from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Huber
@@ -108,16 +110,12 @@ FITS = {
     "model of summary 2": lambda X, y: up.SummaryRegressor(center=True).fit_summary(summary(X, y, 2)),
 }
 
-
-def records(seed=1):
-    own = np.random.default_rng(seed)
-    X = own.uniform(-1, 1, size=(N, 2))
-    return X, np.sin(3 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * own.normal(size=N)
+records = partial(regression, n=N, between=CUBE, function=sine(3, slope=0.5))
 
 
 def tempting():
     """Records of which a program might have something to say."""
-    X, y = records()
+    X, y = records(1)
     third = np.arange(N) % 3 == 0
     return {
         "others": records(2),
@@ -149,7 +147,7 @@ def bits(value):
 
 
 def test_every_attribute_is_declared():
-    X, y = records()
+    X, y = records(1)
     for name, fit in FITS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -159,7 +157,7 @@ def test_every_attribute_is_declared():
 
 
 def test_nothing_is_declared_that_is_not_there():
-    X, y = records()
+    X, y = records(1)
     seen: dict[type, set[str]] = {}
     for fit in FITS.values():
         with warnings.catch_warnings():
@@ -175,7 +173,7 @@ def test_nothing_is_declared_that_is_not_there():
 def test_what_is_public_does_not_depend_on_the_records(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what noise alone may warn of, such as a floor; the next test looks at words
-        one, other = FITS[name](*records()), FITS[name](*tempting()["labels beyond the bound"])
+        one, other = FITS[name](*records(1)), FITS[name](*tempting()["labels beyond the bound"])
     kinds = KIND[type(one)]
     known = {attribute: value for attribute, value in attributes(one).items() if kinds[attribute] == PUBLIC}
     assert known
@@ -203,7 +201,7 @@ def replayed(name, data, monkeypatch, capfd, caplog, path, seed):
     """Everything that a fit says and leaves behind, where answers are replayed."""
     replay = Replay(seed)
     monkeypatch.setattr(noise.GridGaussian, "add", lambda self, values: replay(self, values))
-    monkeypatch.setattr("unpooled._solvers.descent.sgd.drawn", lambda n, steps: np.arange(steps) % n)
+    monkeypatch.setattr("unpooled.estimators.private_sgd.drawn", lambda n, steps: np.arange(steps) % n)
     capfd.readouterr()
     caplog.clear()
     with warnings.catch_warnings(record=True) as heard, caplog.at_level(logging.DEBUG):
@@ -230,7 +228,7 @@ def test_all_else_follows_from_the_noised_answers(name, seed, monkeypatch, capfd
     def run(data):
         return replayed(name, data, monkeypatch, capfd, caplog, tmp_path / "file", seed)
 
-    one, said, told, file, seen = run(records())
+    one, said, told, file, seen = run(records(1))
     told_apart = 0
     for kind, data in tempting().items():
         other, other_said, other_told, other_file, other_seen = run(data)
@@ -256,7 +254,7 @@ def test_the_replay_would_show_a_side_door(monkeypatch, capfd, caplog, tmp_path)
         found.coef[0] += mean
         return found
 
-    monkeypatch.setattr("unpooled.privacy.rounds.learner.learn", leaking)
+    monkeypatch.setattr("unpooled.estimators.private.learn", leaking)
     found = []
     for data in (records(1), records(2)):
         mean = float(np.mean(data[1]))

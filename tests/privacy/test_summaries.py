@@ -11,13 +11,14 @@ from hypothesis.extra.numpy import arrays
 
 import unpooled as up
 from tests.cases.private_summaries import FALSE_ALARM, Untouchable, basis, before_noise, rows
+from unpooled._base import files
 from unpooled.losses import Correntropy, Huber, Squared
 from unpooled.privacy import Ledger, Overspend, Private
 from unpooled.privacy.release import Bounded
 
 pytest.importorskip("opendp")
 B = basis()
-X, Y = rows(400)
+X, Y = rows(n=400)
 LOSSES = {"labels": ("squared", 2.0), "huber": (Huber(0.5), None), "correntropy": (Correntropy(1.5), None)}
 
 
@@ -50,7 +51,7 @@ def test_residual_sums_with_next_to_no_noise_are_those_without():
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_noise_has_the_claimed_size_in_every_field(order):
-    large = up.bases.RandomFeatures(up.kernels.Gaussian(1.0), 120).fit(rows(200, seed=99)[0])
+    large = up.bases.RandomFeatures(up.kernels.Gaussian(1.0), 120).fit(rows(99, n=200)[0])
     privacy = Private(1.0, 1e-6, 2.0)
     noisy = up.Summary.of(large, X, Y, order, privacy=privacy)
     exact = up.Summary.of(large, X, np.clip(Y, -2, 2), order)
@@ -80,7 +81,7 @@ def test_no_neighbour_moves_the_implemented_sums_further_than_the_sensitivity(ca
     loss, privacy = question_of(case, order)
     full = basis("auto", 40)
     rng = np.random.default_rng(3)
-    few, y = rows(4, seed=5)
+    few, y = rows(5, n=4)
 
     def moved(record, other):
         found = []
@@ -142,12 +143,12 @@ def test_nothing_but_the_noised_numbers_depends_on_the_data(tmp_path):
     """Two data sets of one size give the same header: no count, no shape, no warning tells them apart."""
     headers = []
     for seed, scale in ((1, 1.0), (2, 1e6)):
-        Z, z = rows(300, seed)
+        Z, z = rows(seed, n=300)
         path = tmp_path / f"{seed}.summary"
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             up.Summary.of(B, Z, scale * z, 2, privacy=Private(1.0, 1e-6, 1.0)).save(path)
-        header, found = up.files.read(path, "summary")
+        header, found = files.read(path, "summary")
         headers.append((header, {name: (a.shape, a.dtype) for name, a in found.items()}))
         assert path.stat().st_size == (tmp_path / "1.summary").stat().st_size
     assert headers[0] == headers[1]
@@ -155,7 +156,7 @@ def test_nothing_but_the_noised_numbers_depends_on_the_data(tmp_path):
 
 @pytest.mark.parametrize("n", [1, 7, 5000])
 def test_noise_does_not_depend_on_the_number_of_rows(n):
-    Z, z = rows(n)
+    Z, z = rows(n=n)
     found = up.Summary.of(B, Z, z, privacy=Private(1.0, 1e-8, 2.0)).privacy
     assert found.sigma == up.Summary.of(B, X, Y, privacy=Private(1.0, 1e-8, 2.0)).privacy.sigma
 
@@ -231,7 +232,7 @@ def test_what_is_no_privacy_is_refused_in_a_sentence(arguments, sentence):
 
 @pytest.mark.parametrize("kernel", [up.kernels.Linear(), up.kernels.Polynomial(2)])
 def test_an_unbounded_kernel_needs_a_norm(kernel):
-    unbounded = up.bases.EmpiricalFeatures(kernel, 2).fit(rows(50)[0])
+    unbounded = up.bases.EmpiricalFeatures(kernel, 2).fit(rows(n=50)[0])
     with pytest.raises(
         ValueError, match="has no bound, so one record could move the sums by any amount: use a bounded"
     ):
@@ -263,7 +264,7 @@ def test_a_delta_above_one_in_n_is_warned_of():
 
 
 def test_a_centred_kernel_is_bounded_by_its_own_norm():
-    U = rows(60, seed=4)[0]
+    U = rows(4, n=60)[0]
     centred = up.bases.EmpiricalFeatures(up.kernels.Centered(up.kernels.Gaussian(1.0), U), 10).fit(U)
     assert up.Summary.of(centred, X, Y, privacy=Private(1.0, 1e-6, 1.0)).privacy.kappa == pytest.approx(np.sqrt(2))
 

@@ -1,6 +1,7 @@
 """Private summaries add up, travel in files, and say what they promise; what contradicts itself is refused."""
 
 import copy
+import dataclasses
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,13 +11,14 @@ from hypothesis import given, settings
 
 import unpooled as up
 from tests.cases.private_summaries import FALSE_ALARM, basis, rows
+from unpooled._base import files
 from unpooled._base.files import FileError
 from unpooled.losses import Huber
 from unpooled.privacy import Noised, Private
 
 pytest.importorskip("opendp")
 B = basis()
-X, Y = rows(300)
+X, Y = rows(n=300)
 
 
 def private(order=1, epsilon=1.0, bound=2.0, **others):
@@ -67,14 +69,14 @@ def test_what_was_bounded_or_shared_differently_does_not_add(other, sentence):
 
 
 def test_shares_make_up_the_noise_together():
-    large = up.bases.RandomFeatures(up.kernels.Gaussian(1.0), 200).fit(rows(100, seed=9)[0])
+    large = up.bases.RandomFeatures(up.kernels.Gaussian(1.0), 200).fit(rows(9, n=100)[0])
     asked = Private(1.0, 1e-6, 2.0, parties=5, missing=1)
-    shares = [up.Summary.of(large, *rows(100 + i, seed=i), order=2, privacy=asked) for i in range(5)]
+    shares = [up.Summary.of(large, *rows(i, n=100 + i), order=2, privacy=asked) for i in range(5)]
     alone = up.Summary.of(large, X, Y, order=2, privacy=Private(1.0, 1e-6, 2.0))
     total = sum(shares)
     # Four shares have what one site alone would have added; all five a little more.
     assert sum(shares[:4]).privacy.sigma["gram"] == pytest.approx(alone.privacy.sigma["gram"], rel=1e-4)
-    exact = sum(up.Summary.of(large, *rows(100 + i, seed=i), order=2) for i in range(5))
+    exact = sum(up.Summary.of(large, *rows(i, n=100 + i), order=2) for i in range(5))
     i, j = np.tril_indices(200)
     scale = np.where(i == j, 1.0, np.sqrt(0.5)) * total.privacy.sigma["gram"]
     z = (total.sums["gram"].high - exact.sums["gram"].high) / scale
@@ -138,9 +140,7 @@ def test_noise_may_make_a_sum_of_squares_negative(tmp_path):
     for sign in (-1.0, 1.0):
         sums = dict(few.sums)
         sums["yy"] = type(sums["yy"]).of(np.asarray([sign * 300.0]))
-        changed = (
-            copy.replace(few, sums=sums) if hasattr(copy, "replace") else up.summaries.summary.replace(few, sums=sums)
-        )
+        changed = dataclasses.replace(few, sums=sums)
         changed.save(tmp_path / "a.summary")
         again = up.Summary.load(tmp_path / "a.summary")
         assert np.isfinite(up.SummaryRegressor().fit_summary(again).predict(X)).all()
@@ -148,11 +148,11 @@ def test_noise_may_make_a_sum_of_squares_negative(tmp_path):
 
 def forged(path, change):
     """The file with another header, and the right checksum for it."""
-    header, arrays = up.files.read(path, "summary")
+    header, arrays = files.read(path, "summary")
     content = {name: value for name, value in header.items() if name not in ("format", "kind", "unpooled")}
     content = copy.deepcopy(content)
     change(content)
-    up.files.write(path, "summary", content, arrays)
+    files.write(path, "summary", content, arrays)
 
 
 def put(*keys, value):

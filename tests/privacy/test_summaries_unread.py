@@ -7,6 +7,7 @@ import pytest
 
 import unpooled as up
 from tests.cases.private_summaries import Unread, basis, rows
+from unpooled._base import threads
 from unpooled._base.quiet import quietly
 from unpooled.losses import Huber
 from unpooled.privacy import Ledger, Private
@@ -14,8 +15,8 @@ from unpooled.privacy import Ledger, Private
 pytest.importorskip("opendp")
 pd = pytest.importorskip("pandas")
 B = basis(6, 60)
-P = up.bases.EmpiricalFeatures(up.kernels.Polynomial(3), 6).fit(rows(60, seed=99)[0])
-X, Y = rows(300)
+P = up.bases.EmpiricalFeatures(up.kernels.Polynomial(3), 6).fit(rows(99, n=60)[0])
+X, Y = rows(n=300)
 SHRUNK = Private(1.0, 1e-6, 2.0, kappa=3.0)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -34,7 +35,7 @@ QUESTIONS = {
 
 
 def extreme(n=300):
-    Z, z = rows(n)
+    Z, z = rows(n=n)
     Z[7], z[8], z[9] = 1e300, -1e300, 1e-310
     return Z, z
 
@@ -84,7 +85,7 @@ def test_threads_round_and_warn_as_their_caller_says(monkeypatch):
     monkeypatch.setattr("unpooled._base.threads.allowed_threads", lambda: 2)
     found = []
     with np.errstate(over="raise", under="ignore"):
-        up.threads.for_each(lambda _: found.append(np.geterr()), [slice(0, 1), slice(1, 2)])
+        threads.for_each(lambda _: found.append(np.geterr()), [slice(0, 1), slice(1, 2)])
         assert found == [np.geterr()] * 2
 
 

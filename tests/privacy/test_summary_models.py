@@ -5,6 +5,7 @@ import pytest
 
 import unpooled as up
 from tests.cases.private_summaries import basis, rows
+from unpooled._base import files
 from unpooled._base.files import FileError
 from unpooled._solvers.span import noisy_moments
 from unpooled.losses import Huber
@@ -15,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.* public rows stand for"
 )  # the floor of LESS is not what this is about
 B = basis(40, 300)
-X, Y = rows(4000)
-X_NEW, Y_NEW = rows(1000, seed=8, noise=0.0)
+X, Y = rows(n=4000)
+X_NEW, Y_NEW = rows(8, n=1000, noise=0.0)
 
 
 def error(model):
@@ -116,8 +117,8 @@ def test_a_model_says_what_it_promises_and_keeps_it_in_a_file(order, tmp_path):
     total = summary(order, 0.5) + summary(order, 2.0)
     model = up.SummaryRegressor(center=True).fit_summary(total)
     assert (model.privacy_.epsilon, model.privacy_.delta) == (2.0, 1e-6)
-    up.models.save(model, tmp_path / "a.model")
-    again = up.models.load(tmp_path / "a.model")
+    up.save(model, tmp_path / "a.model")
+    again = up.load(tmp_path / "a.model")
     assert again.privacy_ == model.privacy_
     assert again.summary_.privacy == model.summary_.privacy
     np.testing.assert_array_equal(again.predict(X_NEW), model.predict(X_NEW))
@@ -126,7 +127,7 @@ def test_a_model_says_what_it_promises_and_keeps_it_in_a_file(order, tmp_path):
 
 def test_a_model_file_that_promises_too_much_is_refused(tmp_path):
     path = tmp_path / "a.model"
-    up.models.save(up.SummaryRegressor().fit_summary(summary(2, 1.0)), path)
+    up.save(up.SummaryRegressor().fit_summary(summary(2, 1.0)), path)
     for change in (
         lambda h: h.pop("privacy"),
         lambda h: h["privacy"].update(epsilon=0.5),
@@ -134,18 +135,18 @@ def test_a_model_file_that_promises_too_much_is_refused(tmp_path):
         lambda h: h["summary"].pop("privacy"),
         lambda h: h["summary"]["privacy"].update(kappa=50.0),
     ):
-        header, arrays = up.files.read(path, "model")
+        header, arrays = files.read(path, "model")
         content = {name: value for name, value in header.items() if name not in ("format", "kind", "unpooled")}
         change(content)
-        up.files.write(tmp_path / "b.model", "model", content, arrays)
+        files.write(tmp_path / "b.model", "model", content, arrays)
         with pytest.raises(FileError, match="does not hold a complete model"):
-            up.models.load(tmp_path / "b.model")
+            up.load(tmp_path / "b.model")
 
 
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize(("loss", "bound"), [(Huber(1.0), None), ("squared", 3.0)])
 def test_private_rounds_by_files_learn_and_add_their_costs(loss, bound, center, tmp_path):
-    small = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 15).fit(rows(40, seed=77)[0])
+    small = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 15).fit(rows(77, n=40)[0])
 
     def asked(epsilon):
         return Private(epsilon, 1e-6, bound)
@@ -154,8 +155,8 @@ def test_private_rounds_by_files_learn_and_add_their_costs(loss, bound, center, 
     model.fit_summary(up.Summary.of(small, X, Y, loss=loss, privacy=asked(300.0)))
     first = error(model)
     for _ in range(4):
-        up.models.save(model, tmp_path / "a.model")
-        model = up.models.load(tmp_path / "a.model")
+        up.save(model, tmp_path / "a.model")
+        model = up.load(tmp_path / "a.model")
         up.Summary.of(small, X, Y, residuals_of=model, loss=loss, privacy=asked(300.0)).save(tmp_path / "a.summary")
         model.update(up.Summary.load(tmp_path / "a.summary"), basis=small)
     assert error(model) < 0.7 * first

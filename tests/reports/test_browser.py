@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cases.reports import page
+from tests.cases.reports import bad_study, page
 from tests.reports import browser as chromium
-from tests.reports.test_report import bad_study
 
 TAB, RIGHT, END, DOWN = ("Tab", 9), ("ArrowRight", 39), ("End", 35), ("ArrowDown", 40)
 

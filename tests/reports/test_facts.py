@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 import unpooled as up
-from tests.cases.reports import basis, models, rows, summaries
+from tests.cases.reports import basis, models, summaries
+from tests.made_up import named_rows
 from unpooled._base.text import number
 from unpooled.estimators.choices import tuning_of
 from unpooled.reports.errors import LEVELS, Labelled, binned, by_site, coverage, errors_of, slope_of
@@ -27,7 +28,7 @@ ORDERS = pytest.mark.parametrize(("kind", "order"), [("second order", 2), ("firs
 
 def pooled():
     """All rows of the three sites."""
-    parts = [rows(n, seed) for n, seed in ((120, 10), (150, 11), (90, 12))]
+    parts = [named_rows(seed, n) for n, seed in ((120, 10), (150, 11), (90, 12))]
     return pd.concat([X for X, _ in parts]), np.concatenate([y for _, y in parts]), np.repeat([0, 1, 2], [120, 150, 90])
 
 
@@ -63,7 +64,7 @@ def test_what_sums_of_second_order_say_of_errors_and_changes_is_true_of_the_rows
 
 
 def test_weights_count_as_repeated_rows_there_too():
-    X, y = rows(40, 20)
+    X, y = named_rows(20, 40)
     twice = up.Summary.of(basis(), X, y, order=2, sample_weight=np.full(40, 2.0))
     once = up.Summary.of(basis(), X, y, order=2)
     model = models()["second order"]
@@ -75,7 +76,9 @@ def test_a_model_that_sites_scored_keeps_its_lam_when_sites_are_left_out():
     parts = summaries(1)
     draft = models()["first order"]
     candidates = draft.candidates()
-    scores = sum(up.Scores.of(candidates, basis(), *rows(n, seed)) for n, seed in ((120, 10), (150, 11), (90, 12)))
+    scores = sum(
+        up.Scores.of(candidates, basis(), *named_rows(seed, n)) for n, seed in ((120, 10), (150, 11), (90, 12))
+    )
     chosen = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()), scores=scores)
     assert {one.lam for one in leave_one_out(chosen, opened(parts)).sites} == {chosen.lam_}
 
@@ -132,7 +135,7 @@ def test_the_slope_tells_predictions_that_are_spread_too_far():
 
 
 def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
-    X, _ = rows(100, 1)
+    X, _ = named_rows(1, 100)
     slopes = np.asarray([2.0, -0.5, 0.0])
     model = up.SpectralRegressor(up.kernels.Linear(), lam=1e-9, center=True).fit(X, X.to_numpy() @ slopes + 7)
     found = {curve.name: curve for curve in curves_of(model, background_of(model, X.to_numpy()))}
@@ -148,14 +151,14 @@ def test_inputs_of_few_values_are_looked_at_there_and_constants_not_at_all():
     many = grid_of(np.arange(1000.0))
     assert many[0] == pytest.approx(0.02 * 999)
     assert many[-1] == pytest.approx(0.98 * 999)
-    X, y = rows(60, 1)
+    X, y = named_rows(1, 60)
     X["dose"] = 4.0
     model = up.SpectralRegressor(lam=0.01).fit(X, y)
     assert "dose" not in [curve.name for curve in curves_of(model, background_of(model, None))]
 
 
 def test_waves_hold_no_rows_and_are_moved_about_the_public_means():
-    X, y = rows(200, 1)
+    X, y = named_rows(1, 200)
     waves = up.bases.RandomFeatures(n_features=40, standardize=True).fit(X)
     model = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(waves, X, y, order=2))
     found = background_of(model, None)
@@ -168,7 +171,7 @@ def test_waves_hold_no_rows_and_are_moved_about_the_public_means():
 
 @pytest.mark.parametrize("kind", ["spectral", "second order", "first order", "less", "of private sums"])
 def test_the_function_of_the_chosen_lam_is_the_model(kind):
-    model, X = models()[kind], rows(30, 8)[0]
+    model, X = models()[kind], named_rows(8, 30)[0]
     tuning = tuning_of(model)
     family = family_of(model, basis())
     assert tuning.values[tuning.chosen] == pytest.approx(model.lam_)

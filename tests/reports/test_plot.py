@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import unpooled as up
-from tests.cases.reports import basis, models, rows, summaries
+from tests.cases.reports import basis, models, summaries
+from tests.made_up import named_rows
 from unpooled.reports.site_facts import leave_one_out, opened
 
 
@@ -76,7 +77,7 @@ def test_a_partition_has_the_best_score_of_every_number_of_blocks_and_the_limit(
 
 
 def test_a_frontier_has_what_the_plan_predicts():
-    plan = up.plan(5000, rows(80, 1)[0], epsilon=[0.3, 3.0])
+    plan = up.plan(5000, named_rows(1, 80)[0], epsilon=[0.3, 3.0])
     ax = up.plot.frontier(plan)
     usual = next(line for line in ax.get_lines() if line.get_label() == "usual target")
     assert usual.get_ydata().tolist() == [row.usual for row in plan.predictions]

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unpooled as up
-from tests.cases.reports import BAD, NAMES, Page, basis, models, page, rows, summaries
+from tests.cases.reports import BAD, Page, bad_study, basis, models, page, summaries
+from tests.made_up import COLUMNS, named_rows
 from unpooled.reports import overview as about
 from unpooled.reports.parts import embedded
 
@@ -116,16 +117,6 @@ def test_the_numbers_behind_the_controls_are_those_of_the_path(kind):
         assert all(len(curves) == len(steps["at"]) for curves in data["curves"])
 
 
-def bad_study():
-    X, y = rows(80, 5, BAD)
-    y.name = BAD[0]
-    public = rows(60, 6, BAD)[0]
-    shared = up.bases.EmpiricalFeatures(n_features=10).fit(public)
-    parts = {name: up.Summary.of(shared, X[i::3], y[i::3], order=2) for i, name in enumerate(BAD)}
-    model = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()))
-    return up.report(model, X=X, y=y, sites=np.resize(BAD, 80), summaries=parts, title=BAD[1], file=BAD[2])
-
-
 def test_names_cannot_break_out_of_the_page():
     html = bad_study().html
     found = Page(html)
@@ -155,7 +146,8 @@ def test_of_a_private_model_only_its_file_is_shown(kind, tmp_path):
     read = up.load(tmp_path / "p.model")
     assert up.report(model).html == up.report(read).html
     told = copy.copy(model)
-    told.basis_ = up.bases.EmpiricalFeatures(n_features=5).fit(rows(77, 9)[0])  # which no file of a private model has
+    rows = named_rows(9, 77)[0]  # which no file of a private model has
+    told.basis_ = up.bases.EmpiricalFeatures(n_features=5).fit(rows)
     assert up.report(told).html == up.report(read).html
     words = Page(page(kind).html).words
     assert str(replace(model.privacy_, spent_on=())) in words
@@ -178,7 +170,7 @@ def test_sums_without_noise_may_not_stand_beside_a_private_model(kind):
 
 def test_a_share_of_noise_is_not_looked_at_by_itself():
     asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
-    parts = {name: up.Summary.of(basis(), *rows(100, seed), privacy=asked) for seed, name in enumerate(NAMES)}
+    parts = {name: up.Summary.of(basis(), *named_rows(seed, 100), privacy=asked) for seed, name in enumerate(COLUMNS)}
     model = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()))
     found = up.report(model, summaries=parts)
     assert any("share of the noise only" in sentence for sentence in found.missing)
@@ -186,7 +178,7 @@ def test_a_share_of_noise_is_not_looked_at_by_itself():
 
 
 def test_several_labels_are_shown_one_at_a_time():
-    X, y = rows(60, 7)
+    X, y = named_rows(7, 60)
     both = pd.DataFrame({"stay": y, "cost": 5 * y + X["dose"]})
     shared = up.bases.EmpiricalFeatures(n_features=10).fit(X)
     model = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(shared, X, both, order=2))
@@ -198,7 +190,7 @@ def test_several_labels_are_shown_one_at_a_time():
 
 
 def test_the_page_is_the_same_every_time_and_is_written_whole(tmp_path):
-    X, y = rows(90, 4)
+    X, y = named_rows(4, 90)
     model = models()["spectral"]
     one, two = (up.report(model, tmp_path / name, X=X, y=y) for name in ("a.html", "b.html"))
     assert one.html == two.html == (tmp_path / "a.html").read_text("utf-8")
@@ -220,8 +212,8 @@ def test_a_notebook_shows_it_in_a_frame_that_cannot_reach_out():
         ({"X": np.ones((3, 3))}, "X and y go together, and sites with both"),
         ({"X": "rows.parquet", "y": "stay"}, "X must hold rows in memory; for rows in a file use"),
         ({"sites": ["a"]}, "X and y go together, and sites with both"),
-        ({"X": rows(3, 0)[0], "y": [1.0, np.nan, 2.0]}, "y contains NaN or infinity: drop such rows first"),
-        ({"X": rows(3, 0)[0], "y": [1.0, 2.0]}, "y has 2 rows and X has 3"),
+        ({"X": named_rows(0, 3)[0], "y": [1.0, np.nan, 2.0]}, "y contains NaN or infinity: drop such rows first"),
+        ({"X": named_rows(0, 3)[0], "y": [1.0, 2.0]}, "y has 2 rows and X has 3"),
         ({"summaries": []}, "summaries is empty: give the summary of every site"),
         ({"summaries": [3]}, "summaries must hold Summary objects or paths of their files, got 3"),
         ({"target": True}, "target must be one of stay, or a number from 0 to 0, got True"),

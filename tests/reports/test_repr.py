@@ -8,7 +8,8 @@ import pytest
 import sklearn
 
 import unpooled as up
-from tests.cases.reports import BAD, Page, basis, models, rows, summaries
+from tests.cases.reports import BAD, Page, basis, models, summaries
+from tests.made_up import named_rows
 from unpooled.reports import overview as about
 
 
@@ -66,7 +67,7 @@ def test_a_guarantee_is_short_as_text_and_complete_as_a_table():
 
 
 def test_plans_are_tables_and_lists():
-    plan = up.plan(5000, rows(80, 1)[0], epsilon=[0.3, 3.0])
+    plan = up.plan(5000, named_rows(1, 80)[0], epsilon=[0.3, 3.0])
     page = Page(plan._repr_html_())
     assert len(page.all("tr")) == 3
     assert f"{plan.predictions[1].usual:.2f}" in page.words
@@ -97,13 +98,13 @@ def test_a_descent_shows_the_best_iteration_of_every_scale():
     page = Page(path._repr_html_())
     assert len(page.all("tr")) == 1 + len(path.scales)
     assert f"{path.n_iter[-1]:,}" in repr(path)
-    given = up.CorrentropyRegressor(scale=1.0, n_iter=8).fit(*rows(60, 1)).path_
+    given = up.CorrentropyRegressor(scale=1.0, n_iter=8).fit(*named_rows(1, 60)).path_
     assert "nothing tried" in repr(given)
     assert len(Page(given._repr_html_()).all("tr")) == 1 + len(given)
 
 
 def test_the_table_of_a_path_computes_nothing():
-    X, y = rows(60, 1)
+    X, y = named_rows(1, 60)
     path = up.SpectralRegressor(up.kernels.Gaussian(1.0), center=True).fit(X, y).path_
     path.freedom[3] = np.nan  # as a choice in single precision leaves it
     assert Page(path._repr_html_()).words.count("nan") == 0
@@ -123,7 +124,7 @@ def test_candidates_a_log_and_a_ledger_fit_on_a_line(tmp_path):
 
 
 def test_names_are_escaped_wherever_they_show():
-    X, y = rows(60, 1, BAD)
+    X, y = named_rows(1, 60, BAD)
     y.name = BAD[0]
     shared = up.bases.EmpiricalFeatures(n_features=5).fit(X)
     one = up.Summary.of(shared, X, y)
@@ -134,7 +135,7 @@ def test_names_are_escaped_wherever_they_show():
 
 
 def test_several_labels_have_a_word_too():
-    X, y = rows(60, 1)
+    X, y = named_rows(1, 60)
     model = up.SpectralRegressor(per_target=True).fit(X, pd.DataFrame({"a": y, "b": np.exp(y)}))
     assert about.chosen(model, 0) != about.chosen(model, 1)
     assert "λ = " in model._repr_html_()[-200:]

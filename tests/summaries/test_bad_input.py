@@ -11,6 +11,7 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 import unpooled as up
+from tests.made_up import regression, sine
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import FromFunction, Gaussian, Linear, Pairwise, Precomputed
 from unpooled.losses import Correntropy, Huber
@@ -30,9 +31,7 @@ def cases(table):
     return pytest.mark.parametrize("name", table)
 
 
-rng = np.random.default_rng(0)
-X, U = rng.normal(size=(20, 2)), rng.normal(size=(300, 2))
-y = np.sin(X[:, 0])
+X, y, U = regression(n=20, function=sine(1), noise=0.0, others=(300,))
 BASIS = EmpiricalFeatures(Gaussian(1.0), n_features=12).fit(U)
 NAMED = EmpiricalFeatures(Gaussian(1.0), n_features=12).fit(pd.DataFrame(U, columns=["a", "b"]))
 SUMMARY = up.Summary.of(BASIS, X, y)

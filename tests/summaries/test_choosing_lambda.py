@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
 from tests import reference
+from tests.made_up import regression
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Matern
 
@@ -20,12 +23,14 @@ centring = pytest.mark.parametrize("center", [False, True, "public"])
 GRID = np.array([1.0, 0.1, 0.01, 1e-3])
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 
-
-def data(seed, n=16, T=1, n_public=20):
-    rng = np.random.default_rng(seed)
-    X, U = rng.normal(size=(n, 2)), rng.normal(size=(n_public, 2))
-    Y = np.sin(2 * X[:, :1]) + 2.0 + 0.3 * rng.normal(size=(n, T))
-    return X, Y if T > 1 else Y[:, 0], U, rng.choice([0.4, 1.0, 2.0, 3.5], size=n)
+data = partial(
+    regression,
+    n=16,
+    function=lambda X: np.sin(2 * X[:, 0]) + 2.0,
+    noise=0.3,
+    others=(20,),
+    weights=[0.4, 1.0, 2.0, 3.5],
+)
 
 
 def left_out(w, i):
@@ -96,7 +101,7 @@ def test_at_first_order_the_errors_are_exact_for_every_filter(filter, center):
 @few
 @given(seed=seeds, n_sites=st.integers(1, 16), T=st.integers(1, 3), order=st.sampled_from([1, 2]))
 def test_scores_of_sites_add_up_to_the_pooled_ones(seed, n_sites, T, order):
-    X, Y, U, w = data(seed, T=T)
+    X, Y, U, w = data(seed, targets=T)
     basis = EmpiricalFeatures(Matern(0.7)).fit(U)
     model = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(basis, X, Y, order, sample_weight=w))
     candidates = model.candidates()

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
 from tests import reference
+from tests.made_up import regression
 from unpooled._base.compensated import Sum
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Linear, Matern
@@ -35,13 +36,12 @@ BASES = {
 every_basis = pytest.mark.parametrize("name", BASES)
 
 
-def data(seed, n, T, dtype=np.float64, weighted=False):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2)).astype(dtype)
-    Y = (3.0 * np.sin(X[:, :1]) + rng.normal(size=(n, T))).astype(dtype)
-    w = rng.choice([0.0, 0.3, 1.0, 2.0, 5.5], size=n) if weighted else np.ones(n)
+def weighted_rows(seed, n, T, dtype=np.float64, weighted=False):
+    function, weights = lambda X: 3.0 * np.sin(X[:, 0]), [0.0, 0.3, 1.0, 2.0, 5.5]
+    X, Y, w = regression(seed, n, dtype=dtype, function=function, targets=T, noise=1.0, weights=weights)
+    w = w if weighted else np.ones(n)
     w[0] = 1.0
-    return X, Y, w
+    return X, np.reshape(Y, (n, T)).astype(dtype), w
 
 
 def sites_of(rng, n, n_sites):
@@ -95,7 +95,7 @@ def assert_same(actual, expected, size, rtol=1e-12):
 )
 def test_the_sum_over_sites_is_the_pooled_summary(name, order, seed, n, n_sites, T, dtype, weighted):
     basis, rng = BASES[name], np.random.default_rng(seed)
-    X, Y, w = data(seed, n, T, dtype, weighted)
+    X, Y, w = weighted_rows(seed, n, T, dtype, weighted)
     pooled = up.Summary.of(basis, X, Y, order, sample_weight=w)
     parts = [rows for rows in sites_of(rng, n, n_sites) if np.any(w[rows] > 0)]
     found = added(rng, [up.Summary.of(basis, X[r], Y[r], order, sample_weight=w[r]) for r in parts])
@@ -106,7 +106,7 @@ def test_the_sum_over_sites_is_the_pooled_summary(name, order, seed, n, n_sites,
 @given(seed=seeds, n=st.integers(1, 12), T=st.integers(1, 2), weighted=st.booleans())
 def test_the_pooled_summary_is_the_sums_of_rational_arithmetic(seed, n, T, weighted):
     basis = BASES["few features"]
-    X, Y, w = data(seed, n, T, weighted=weighted)
+    X, Y, w = weighted_rows(seed, n, T, weighted=weighted)
     summary = up.Summary.of(basis, X, Y, 2, sample_weight=w)
     exact = reference.exact_sums(basis.transform(X), Y, w)
     size = sizes(basis, X, Y, w)
@@ -122,7 +122,7 @@ def test_the_pooled_summary_is_the_sums_of_rational_arithmetic(seed, n, T, weigh
 @given(seed=seeds, n=st.integers(4, 40), T=st.integers(1, 2), dtype=st.sampled_from([np.float32, np.float64]))
 def test_the_sum_of_residuals_over_sites_is_the_pooled_one(loss, model, seed, n, T, dtype):
     basis, rng = BASES["empirical"], np.random.default_rng(seed)
-    X, Y, w = data(seed, n, T, dtype, weighted=True)
+    X, Y, w = weighted_rows(seed, n, T, dtype, True)
     fitted = {
         "of this basis": up.SummaryRegressor(lam=0.1, center=True).fit_summary(
             up.Summary.of(basis, PUBLIC, np.ones((30, T)))
@@ -139,7 +139,7 @@ def test_the_sum_of_residuals_over_sites_is_the_pooled_one(loss, model, seed, n,
 
 
 def test_one_row_a_site_gives_the_pooled_model():
-    X, Y, _ = data(3, 300, 1)
+    X, Y, _ = weighted_rows(3, 300, 1)
     for basis, order in ((BASES["few features"], 1), (BASES["random"], 2)):
         sites = [
             up.Summary.of(basis, X[i : i + 1], Y[i : i + 1], order) for i in np.random.default_rng(0).permutation(300)
@@ -191,7 +191,7 @@ def test_adding_is_commutative_and_associative_to_the_last_bit_of_the_double(see
 
 
 def test_a_site_label_has_no_effect_on_the_model():
-    X, Y, _ = data(5, 120, 1)
+    X, Y, _ = weighted_rows(5, 120, 1)
     plain = up.LESSRegressor(Gaussian(1.0)).fit(X, Y[:, 0], public=PUBLIC)
     by_site = up.LESSRegressor(Gaussian(1.0)).fit(X, Y[:, 0], public=PUBLIC, sites=np.arange(120) % 7)
     assert_array_equal(by_site.predict(X), plain.predict(X))
@@ -201,7 +201,7 @@ def test_a_site_label_has_no_effect_on_the_model():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_many_blocks_of_rows_are_one_summary(dtype):
     """More rows than one part of the work takes, dealt to three sites."""
-    X, Y, w = data(6, 60_000, 1, dtype, weighted=True)
+    X, Y, w = weighted_rows(6, 60_000, 1, dtype, True)
     basis = BASES["few features"]
     pooled = up.Summary.of(basis, X, Y, 2, sample_weight=w)
     cuts = [0, 1, 20_001, 60_000]

@@ -10,6 +10,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
+from unpooled import models
 from unpooled.bases import EmpiricalFeatures
 from unpooled.data import Csv, Parquet
 from unpooled.kernels import Gaussian, Matern
@@ -96,7 +97,7 @@ def summaries():
     model, second = model_of(PLAIN), model_of(PLAIN, 1)
     of = up.Summary.of
     plain, residual = of(PLAIN, X, y), of(PLAIN, X, y, residuals_of=model)
-    digest = up.models.digest_of
+    digest = models.digest_of
     return {
         "another public sample": (plain, of(other, X, y), [PLAIN.digest[:12], other.digest[:12]]),
         "another kernel": (plain, of(kernel, X, y), [PLAIN.digest[:12], kernel.digest[:12]]),

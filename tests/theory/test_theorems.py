@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from tests import reference
+from tests.made_up import points
 from unpooled import SpectralRegressor, theory
 from unpooled.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from unpooled.kernels import Brownian, Gaussian, Linear, Matern
@@ -154,15 +155,11 @@ def test_a_schedule_is_its_parts_at_the_regularity_the_method_can_use(method, n,
 # The effective dimension
 
 
-def rows(n=40, d=2, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
 @pytest.mark.parametrize("center", [False, True])
 @few
 @given(seed=st.integers(0, 10**6), lam=st.floats(-6, 1).map(lambda u: 10.0**u), weighted=st.booleans())
 def test_the_effective_dimension_is_its_trace(center, seed, lam, weighted):
-    X = rows(12, 2, seed)
+    X = points(seed, 12, 2)
     w = np.random.default_rng(seed).integers(0, 4, size=12) + (np.arange(12) == 0) if weighted else np.ones(12)
     H = reference.centering(12, w) if center else np.eye(12)
     A = H @ reference.gaussian(X, X, 0.8) @ H.T * (w / w.sum())  # L_D on values at the rows: K̂ diag(w)
@@ -173,7 +170,7 @@ def test_the_effective_dimension_is_its_trace(center, seed, lam, weighted):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge(center):
-    X, lams = rows(), np.geomspace(1, 1e-4, 5)
+    X, lams = points(), np.geomspace(1, 1e-4, 5)
     model = SpectralRegressor(Gaussian(0.8), lam=lams, center=center, solver="eigh").fit(X, X[:, 0])
     intercept = 1.0 if center else 0.0
     assert_allclose(theory.effective_dimension(Gaussian(0.8), X, lams, center=center) + intercept, model.path_.df)
@@ -181,7 +178,7 @@ def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge(center):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_whole_weights_equal_repeated_rows(center):
-    X, w, lams = rows(), np.arange(40) % 4, np.geomspace(1, 1e-4, 5)
+    X, w, lams = points(), np.arange(40) % 4, np.geomspace(1, 1e-4, 5)
     by_weight = theory.effective_dimension("rbf", X, lams, center=center, weights=w)
     assert_allclose(by_weight, theory.effective_dimension("rbf", np.repeat(X, w, axis=0), lams, center=center))
 
@@ -189,7 +186,7 @@ def test_whole_weights_equal_repeated_rows(center):
 @few
 @given(scale=st.floats(-6, 6).map(lambda u: 10.0**u))
 def test_scaling_the_kernel_and_lam_together_changes_nothing(scale):
-    X = rows(60)
+    X = points(0, 60)
     plain = theory.effective_dimension(Gaussian(1.0), X, 0.01)
     assert theory.effective_dimension(scale * Gaussian(1.0), X, scale * 0.01) == pytest.approx(plain)
     s = theory.dimension_exponent(scale * Matern(1.0), X).s
@@ -197,7 +194,7 @@ def test_scaling_the_kernel_and_lam_together_changes_nothing(scale):
 
 
 def test_many_lams_are_each_alone_in_the_shape_given():
-    X, lams = rows(), np.geomspace(1, 1e-5, 6).reshape(2, 3)
+    X, lams = points(), np.geomspace(1, 1e-5, 6).reshape(2, 3)
     together = theory.effective_dimension(None, X, lams)
     alone = [theory.effective_dimension(Gaussian("median"), X, float(lam)) for lam in lams.reshape(-1)]
     assert together.shape == (2, 3)
@@ -208,7 +205,7 @@ def test_many_lams_are_each_alone_in_the_shape_given():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_sample_of_the_rows_knows_the_large_eigenvalues(weighted):
-    X = rows(1500)
+    X = points(0, 1500)
     w = np.random.default_rng(1).uniform(0, 2, size=1500) if weighted else None
     exact = theory.effective_dimension(Gaussian("median"), X, [0.1, 0.01], weights=w, max_rows=1500)
     sampled = theory.effective_dimension(Gaussian("median"), X, [0.1, 0.01], weights=w, max_rows=500)
@@ -224,14 +221,14 @@ def test_a_sample_never_looks_at_more_than_its_rows():
         seen.append(max(len(X), len(Z)))
         return X @ Z.T
 
-    theory.effective_dimension(watched, rows(5000), 0.1, max_rows=100)
+    theory.effective_dimension(watched, points(0, 5000), 0.1, max_rows=100)
     assert max(seen) <= 100
 
 
 @pytest.mark.parametrize("library", [torch.asarray, array_api_strict.asarray], ids=["torch", "strict"])
 @pytest.mark.parametrize("max_rows", [2000, 80])
 def test_every_array_library_gives_numpys_numbers(library, max_rows):
-    X, w = rows(120), np.linspace(1, 2, 120)
+    X, w = points(0, 120), np.linspace(1, 2, 120)
     for options in ({}, {"weights": w}, {"center": True}):
         options["max_rows"] = max_rows
         expected = theory.effective_dimension(Matern("median"), X, 0.01, **options)
@@ -246,7 +243,7 @@ def test_every_array_library_gives_numpys_numbers(library, max_rows):
 @pytest.mark.parametrize("weights", [None, np.arange(120) % 3])
 @pytest.mark.parametrize("max_rows", [2000, 70])
 def test_a_precomputed_matrix_is_the_kernel_itself(weights, max_rows):
-    X = rows(120)
+    X = points(0, 120)
     K = reference.gaussian(X, X, 0.8)
     before = K.copy()
     options = {"weights": weights, "max_rows": max_rows, "center": True}
@@ -309,8 +306,8 @@ def test_the_window_shows_the_dimension_of_the_population():
 
 
 def test_a_kernel_of_finite_rank_has_exponent_zero():
-    assert theory.dimension_exponent(Linear(), rows(200, 3)).s == 0.0
-    assert theory.dimension_exponent(lambda X, Z: np.ones((len(X), len(Z))), rows(200, 3)).s == 0.0
+    assert theory.dimension_exponent(Linear(), points(0, 200, 3)).s == 0.0
+    assert theory.dimension_exponent(lambda X, Z: np.ones((len(X), len(Z))), points(0, 200, 3)).s == 0.0
 
 
 def test_rows_repeated_many_times_do_not_hide_the_exponent():
@@ -321,7 +318,7 @@ def test_rows_repeated_many_times_do_not_hide_the_exponent():
 
 # Bad input
 
-X = rows(60)
+X = points(0, 60)
 WRONG = [
     (lambda: theory.partition_limit(1, 1.0, 0.5), "n must be a whole number of at least 2, got 1"),
     (lambda: theory.partition_limit(10.5, 1.0, 0.5), "n must be a whole number"),

@@ -1,4 +1,4 @@
-"""A file of JSON lines, each holding the hash of the line before: a site's log and a privacy ledger are such."""
+"""A file of JSON lines that each hold the hash of the line before, as a site's log and a privacy ledger do."""
 
 from __future__ import annotations
 

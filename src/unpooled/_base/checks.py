@@ -1,6 +1,9 @@
-"""Checking what users pass in: one clear sentence that names the argument, what is wrong and what to do.
+"""Checks of arguments: an error is one clear sentence that names the argument, what is wrong and what to do.
 
-Checking what a private method is told, before data is read and before budget is charged.
+First come the checks of what estimators are given: sizes and words, the rows X with their feature names, the labels Y,
+weights, folds and precomputed kernel matrices. Then come the numbers that a private method is given: positive numbers,
+counts, probabilities and the budget (ε, δ). A private method makes those checks before data are read and before budget
+is charged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Sums kept to twice the precision of a double: an unevaluated pair high + low.
 
-Adding ten thousand of them in any order and grouping gives the same double, but for cancellation beyond 10³⁰.
+Adding ten thousand of these pairs in any order and grouping gives the same double, except where numbers cancel by a
+factor of more than 10³⁰. A summary keeps such a pair for every number. This is one of two reasons why a model from the
+summaries of several sites is the same, to the bit, as the model from all rows in one place. The other is that a basis
+computes features in blocks of one shape (:mod:`unpooled.bases.base`), so that the features of a row do not depend on
+the rows beside it.
 """
 
 from __future__ import annotations

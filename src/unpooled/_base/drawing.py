@@ -1,4 +1,4 @@
-"""Figures, and plots of paths. Only this module imports matplotlib, and only when it is called."""
+"""Figures, and plots of paths. Only this module imports matplotlib, and only when one of its functions is called."""
 
 from __future__ import annotations
 

@@ -1,9 +1,16 @@
-"""The seam: ``map_reduce(fn, parts, combine)``, one canonical order of combination on every engine.
+"""Engine, the contract of all engines: ``map_reduce(fn, parts, combine)``, combined in one order whatever the engine.
 
-An engine only decides where a part is worked on. ``fn`` is importable, ``parts`` are references to data and never the
-data, ``combine`` is associative up to rounding and leaves its arguments as they are: what a lost worker did is done
-again from them. Results are folded along one binary tree, neighbours first, whatever
-the order in which parts finish: so every engine gives the same bits.
+An engine decides only where a part is worked on. ``fn`` is importable, ``parts`` are references to data and never the
+data, and ``combine`` is associative up to rounding and leaves its arguments as they are. Every engine gives the same
+bits, for three reasons:
+
+- Blocks are cut and halved before they go anywhere.
+- BLAS gets one thread for each block on every engine; where there is only one block, it gets all threads.
+- Results are folded along one binary tree, neighbours first, in the order of the blocks and not in the order in which
+  they finish.
+
+``combine`` has to make new arrays. An engine that has lost a worker combines the same two results once more, and a sum
+that had been written into its left argument would then count a block twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages to open in a browser: one file each, nothing fetched from anywhere."""
+"""Pages to open in a browser, each in one file that loads nothing from anywhere else."""
 
 from __future__ import annotations
 

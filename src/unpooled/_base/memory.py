@@ -1,4 +1,4 @@
-"""How much memory is free, on the machine, in its container, on a device; and refusing what would not fit in it."""
+"""Free memory of the machine, of its container and of a device, and an error for work that would not fit into it."""
 
 from __future__ import annotations
 

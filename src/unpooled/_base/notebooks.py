@@ -1,4 +1,4 @@
-"""What notebooks show: scikit-learn's picture of an estimator, with what a fit has chosen below it."""
+"""Display in notebooks: scikit-learn's picture of an estimator, and below it what a fit has chosen."""
 
 from __future__ import annotations
 

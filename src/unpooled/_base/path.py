@@ -1,4 +1,4 @@
-"""What every path of λ can say of itself, whichever model it belongs to."""
+"""The path of λ that every model has: the grid, the scores and the choice, as text, as a table and as a plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at private rows without a word: a warning or an error of arithmetic about one record would tell of it."""
+"""A context that silences arithmetic on private rows, because a warning about one record would tell of that record."""
 
 from __future__ import annotations
 

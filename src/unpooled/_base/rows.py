@@ -1,9 +1,9 @@
-"""A block: rows of one site, wherever they lie. Blocks are references; ``read`` brings the rows in.
+"""Rows of one site wherever they lie: the pieces and slices they are read from, blocks of them, and sources.
 
-A source is a list of pieces (one array, the row groups of Parquet files, the partitions of a Dask collection). Rows
-are numbered through all pieces, so that a partition is a set of row numbers whatever the source.
-
-Rows in memory.
+A block is a reference, and ``read`` brings its rows into memory. A source is a list of pieces, which are one array, the
+row groups of Parquet files, or the partitions of a Dask collection. Its rows are numbered through all pieces, so a
+partition is a set of row numbers whatever the source is. The source for arrays in memory is here, and so is the hash of
+a row's content; the sources for files and for Dask are in :mod:`unpooled.data`.
 """
 
 from __future__ import annotations

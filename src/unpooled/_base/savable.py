@@ -1,4 +1,8 @@
-"""The contract of a fitted model that goes into a file, and the digest that names it."""
+"""The contract of a fitted model that goes into a file, and the digest that names it.
+
+A summary of residuals carries the digest of the model that left these residuals, and ``update`` refuses the summary if
+the digest is that of another model.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Values in sentences: on one line, in units that people read.
-
-Numbers as people write them.
-"""
+"""Values as text: any value on one line of an error message; sizes, times and numbers as people read them."""
 
 from __future__ import annotations
 

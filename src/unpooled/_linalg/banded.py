@@ -1,17 +1,20 @@
 """Every ridge solution and its leave-one-out diagonal from a reduction to block tridiagonal form.
 
-M = QBQᵀ with Q orthogonal and B block tridiagonal takes (8/3)N³ operations, all of them matrix products; an
-eigendecomposition spends half of its own in memory-bound matrix-vector products. With the block Cholesky factor
-B + μI = LLᵀ, which costs next to nothing,
+M = QBQᵀ with Q orthogonal and B block tridiagonal takes (8/3)N³ operations, all of them matrix products. An
+eigendecomposition spends half of its operations in matrix-vector products, which wait for memory. With the block
+Cholesky factor B + μI = LLᵀ, which costs next to nothing,
 
     (M + μI)⁻¹ v = Q L⁻ᵀ L⁻¹ Qᵀ v,      diag (M + μI)⁻¹ = squared row norms of Q L⁻ᵀ,
 
-the latter in O(N² b) for every μ. So the ridge path and exact leave-one-out need no eigenvalue at all. Where the
-diagonal is not wanted Q stays a product of reflectors, and half of the operations are saved.
+the latter in O(N² b) for every μ. So the ridge path and exact leave-one-out need no eigenvalue at all, and from 3000
+rows on a ridge path is found in this way (:mod:`unpooled._solvers.spectral.paths`). Where the diagonal is not wanted Q
+stays a product of reflectors, and half of the operations are saved.
 
-The reduction is the first stage of the two-stage tridiagonalisation (Bischof, Lang and Sun 2000): QR of the panel
-below the diagonal block, then a symmetric rank-2b update. SciPy's BLAS wrappers need contiguous matrices, so the
-trailing matrix is copied to a smaller one every few panels, and the panels in between are padded with zeros.
+The reduction is the first stage of the two-stage tridiagonalisation (Bischof, Lang and Sun 2000): a QR factorisation of
+the panel below the diagonal block, then a symmetric rank-2b update. All products go through the BLAS that SciPy
+carries. NumPy carries another one, and the idle threads of the two hinder each other. SciPy's BLAS wrappers need
+contiguous matrices, so the trailing matrix is copied to a smaller one every few panels, and the panels in between are
+padded with zeros.
 """
 
 from __future__ import annotations

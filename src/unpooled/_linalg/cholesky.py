@@ -1,15 +1,18 @@
-"""A Cholesky factor in the memory of its matrix, for matrices that leave no room for a second one.
+"""(M + μI)⁻¹ v from a Cholesky factor in the memory of M, for matrices that leave no room for a second one.
 
-Panels of columns from left to right, each brought up to date with all that is finished to its left:
+The factorisation works on panels of columns from left to right and brings each one up to date with all that is finished
+to its left:
 
     L_kk L_kkᵀ = M_kk - L_k: L_k:ᵀ,        L_ik = (M_ik - L_i: L_k:ᵀ) L_kk⁻ᵀ    for the rows i below,
 
-where ":" are the columns before k. All but a share b/N of the N³/3 operations are in these products, which are as long
-as what is finished and are subtracted where the panel lies; workspace is a panel or two. Only the lower triangle is
-read, and beside it only the blocks on the diagonal are written. torch's own factorisation returns a new matrix, and
-OpenBLAS's crashes on 40,000 rows.
+where ":" are the columns before k. All but a share b/N of the N³/3 operations, b being the width of a panel, are in
+these products, which are as long as what is finished and are subtracted where the panel lies; the workspace is a panel
+or two. Only the lower triangle is read, and apart from it only the blocks on the diagonal are written. These panels are
+used where a library's own factorisation will not do: torch's returns a new matrix, and OpenBLAS's crashes on 40,000
+rows.
 
-(M + μI)⁻¹ v by Cholesky, in the memory of M.
+LAPACK overwrites arrays in Fortran order. A symmetric matrix in C order is, transposed, just such an array, so on NumPy
+a factorisation needs no copy.
 """
 
 from __future__ import annotations

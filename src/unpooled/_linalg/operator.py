@@ -1,17 +1,26 @@
-"""The empirical operator L_D as a symmetric matrix: where weights and centring enter, once.
+"""The empirical operator L_D as a symmetric matrix, with weights and centring, and its eigendecomposition.
 
 For weights w_i ≥ 0, Σ w_i = 1, the operator L_D f = Σ w_i f(x_i) K_{x_i} has the spectrum of A = D^½ 𝕂 D^½ with
 D = diag(w), and
 
     f = g_λ(L_D) Σ w_i y_i K_{x_i} = Σ c_i K_{x_i},   c = D^½ g_λ(A) D^½ y.
 
-Equal weights give c = (1/N) g_λ(𝕂/N) y of paper 001. With the kernel centred on the weighted sample,
+Equal weights give c = (1/N) g_λ(𝕂/N) y, as in Guo, Lin and Zhou (2017). With the kernel centred on the weighted sample,
 K̂ = (I - 1wᵀ) 𝕂 (I - w1ᵀ), and D^½ K̂ D^½ = P A P with the orthogonal projection P = I - ssᵀ, s = √w. The intercept is
-b = Σ w_i y_i, and y - b enters in place of y (paper 002, (2.7) and (2.8), with weights).
+b = Σ w_i y_i, and y - b enters in place of y (Wang 2018, (2.7) and (2.8), here with weights).
 
-The matrix worked on is M = N·A, which for equal weights is 𝕂 itself, and ``root`` = √(N·w) is one.
+The matrix that solvers work on is M = N·A, or N·PAP with centring. For equal weights and without centring that is 𝕂
+itself. ``root`` = √(N·w) is then a vector of ones.
 
-One eigendecomposition, from which every filter and every λ follows.
+Weights and centring enter here and nowhere else. With A = P D^½ 𝕂 D^½ P in place of 𝕂/N every formula of the papers
+holds, so solvers and criteria work on A and know of neither (the low-rank route builds its own factor of it). The
+projection has to be weighted: scaling 𝕂 by √w and then centring it without weights gives a wrong intercept.
+
+The intercept is written in terms of K. Since Σ c_i = 0, the function Σ c_i K̂_{x_i} + b is Σ c_i K_{x_i} + (b - wᵀ𝕂c),
+so a centred model predicts without any centring. The step of iterative filters is 1/κ² of the kernel itself, because κ²
+also bounds the spectrum of the centred matrix.
+
+One eigendecomposition of A, full or thin, serves every filter and every λ.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 Single precision takes half the time of double and is as good a preconditioner as there is: conjugate gradients on
 (M + μI) a = v, preconditioned by the same inverse in float32, reach double precision in a few products with M, and
 every target, with a λ of its own, is a column of the same products.
+
+Single precision may choose λ, and it never gives the answer. The route ``mixed`` takes λ from a float32 factorisation
+and gives up where float32 cannot tell one λ from another; the coefficients are always float64, with the residual that a
+direct solver would leave.
 """
 
 from __future__ import annotations

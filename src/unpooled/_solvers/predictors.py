@@ -1,4 +1,4 @@
-"""Fitted functions, free of the way they were found: what predicts, and what is saved."""
+"""Fitted functions, free of the way in which they were found: they predict, and they are what a file keeps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every private mechanism that the library ships, as something to audit. A new one is a new line here.
+"""up.audit: run mechanisms on neighbouring data sets, and compare their outputs with what the mechanisms claim.
 
-up.audit: run mechanisms on neighbouring data sets, and compare what shows with what they claim.
+The list of every private mechanism that the library ships is here. A new one to audit is a new line in it.
 """
 
 from __future__ import annotations

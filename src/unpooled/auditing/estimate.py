@@ -1,6 +1,6 @@
 """A lower bound on ε that holds with stated confidence, from many outputs on two neighbouring data sets.
 
-Whoever says from the output on which of two data sets, S and S', a mechanism has worked is right about S with some
+A rule that says from the output on which of two data sets, S and S', a mechanism has worked is right about S with some
 probability TPR and wrong about S' with some probability FPR. If the mechanism is (ε, δ)-private, then for every rule
 
     TPR ≤ e^ε FPR + δ,    so    ε ≥ log((TPR - δ)/FPR)

@@ -1,4 +1,4 @@
-"""Planted faults, of kinds that have been made in earnest. An audit that does not catch them is worth nothing."""
+"""Planted faults, of kinds that have been made in real code. An audit that does not catch them is worth nothing."""
 
 from __future__ import annotations
 

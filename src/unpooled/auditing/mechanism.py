@@ -1,6 +1,6 @@
-"""Many draws of the library's own noise at once.
+"""Mechanism: something to audit, and what it claims.
 
-Mechanism: something to audit, and what it claims.
+Many draws of the library's own noise are made at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Neighbouring data sets that are far apart: many random starts, then uphill from the best.
 
-An audit is as good as the neighbours it looks at. What is searched is how far apart the outputs are before there is
-noise on them, which takes no runs; the noise is then audited on the pair that was found.
+An audit is as good as the neighbours it looks at. The search is for outputs that are far apart before there is noise on
+them, which takes no runs; the noise is then audited on the pair that was found.
 """
 
 from __future__ import annotations

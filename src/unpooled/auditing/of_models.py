@@ -1,4 +1,4 @@
-"""To audit: private estimators, by the coefficients that they show."""
+"""Private estimators to audit, by the coefficients that they show."""
 
 from __future__ import annotations
 

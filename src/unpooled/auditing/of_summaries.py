@@ -1,6 +1,6 @@
-"""To audit: the noise itself.
+"""Noise and private summaries to audit: alone, in shares, as rounds of residuals, and several through one ledger.
 
-To audit: private summaries, alone, in shares, as rounds of residuals, and several through one ledger.
+The noise itself comes first, without a summary around it.
 
 ``release`` is the call that a user makes. ``many`` adds the rows up once, because the sums before noise are the same
 bits in every run, and draws the noise of all runs together.

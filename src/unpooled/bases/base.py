@@ -1,4 +1,14 @@
-"""What a basis is: features φ: X → ℝ^M shared by all sites, with the spectrum of the public sample."""
+"""Basis, the contract of all bases: features φ: X → ℝ^M that all sites share, with the spectrum of the public sample.
+
+A basis is fitted to the public rows, and its eigenvalues λ^u are the mean squares of its features on these same rows.
+Where λ^u is small it is too small for other rows. ``spread_`` therefore says how large the features are at fresh rows:
+the features are learned from one half of the public sample and evaluated on the other half. The estimate of the risk
+uses ``spread_``.
+
+Features are computed in blocks of one shape, the last one filled up, so that the features of a row are the same bits
+whatever rows stand beside it. Together with sums that are kept to twice double precision
+(:mod:`unpooled._base.compensated`) this makes the model from many sites equal the pooled one.
+"""
 
 from __future__ import annotations
 

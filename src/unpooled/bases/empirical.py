@@ -1,6 +1,8 @@
-"""EmpiricalFeatures: the eigenfunctions of the public sample's integral operator (paper 000, section 2).
+"""EmpiricalFeatures: the eigenfunctions of the public sample's integral operator (Qin and Guo 2019, section 2).
 
-The points whose kernel functions span the features, where a public sample has too many rows.
+The features come from a pivoted Cholesky factor of the public kernel matrix and a rotation. No number is divided by an
+eigenvalue, so Σφ_i(x)² ≤ K(x, x) holds to rounding however small the last eigenvalues are. Where a public sample has
+too many rows, the features are spanned by the kernel functions of some of its points.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bases in files, and finding the basis of a digest."""
+"""Reading bases from files, and finding the basis that has a given digest."""
 
 from __future__ import annotations
 

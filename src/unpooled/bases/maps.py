@@ -1,8 +1,7 @@
-"""Inputs brought to one scale, as on the public sample: every site maps alike.
+"""Maps of a row to a vector r(x) of functions of it: kernel functions at points, or waves of random frequencies.
 
-Maps of a row to a vector of functions of it: kernel functions at points, or waves of random frequencies.
-
-A basis is a linear map of such a vector, and so is a fitted function: f(x) = cᵀr(x) + b.
+A basis is a linear map of such a vector, and so is a fitted function: f(x) = cᵀr(x) + b. A map may first bring its
+inputs to the scale that they have on the public sample, so that every site scales its rows alike.
 """
 
 from __future__ import annotations

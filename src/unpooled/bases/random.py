@@ -1,4 +1,4 @@
-"""RandomFeatures: waves of random frequencies, for stationary kernels (Bochner; papers 002 and 004)."""
+"""RandomFeatures: waves of random frequencies, for stationary kernels (Bochner; Wang 2018; Wang and Guo 2024)."""
 
 from __future__ import annotations
 

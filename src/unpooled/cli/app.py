@@ -1,6 +1,6 @@
-"""The app, and how a function becomes one of its commands.
+"""The app of the command line, the way a function becomes one of its commands, and two commands.
 
-``unpooled demo`` and ``unpooled version``.
+The two are ``unpooled demo`` and ``unpooled version``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is in a model, in candidates and in scores, in words.
+"""``unpooled inspect``: what is in a file, whatever kind it is.
 
-``unpooled inspect``: what is in a file, whatever kind it is.
+Models, candidates and scores are described in words.
 """
 
 from __future__ import annotations

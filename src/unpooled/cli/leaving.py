@@ -1,6 +1,6 @@
-"""What summarize and validate share: show what is about to leave, and put it through the site's gate.
+"""Files that are about to leave, for summarize and validate: shown, and put through the site's gate.
 
-What ``unpooled summarize`` does where noise is asked for: check, charge, read, add noise; in that order.
+Where noise is asked for, ``unpooled summarize`` does its steps in this order: check, charge, read, add noise.
 """
 
 from __future__ import annotations

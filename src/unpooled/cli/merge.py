@@ -1,6 +1,6 @@
-"""Reading summaries or scores from files and adding them up, in an order that does not depend on the user's.
+"""``unpooled merge``: many summaries, or scores, become one.
 
-``unpooled merge``: many summaries, or scores, become one.
+They are read from files and added up in an order that does not depend on the user's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finding what belongs to a file: bases and models by digest; and where may be written."""
+"""Finding what belongs to a file, bases and models by digest; and checks of where may be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command says: tables and sentences for people, or one JSON object for scripts."""
+"""Output of a command: tables and sentences for people, or one JSON object for scripts."""
 
 from __future__ import annotations
 

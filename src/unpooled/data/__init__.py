@@ -1,4 +1,4 @@
-"""Where rows come from, and how they are cut into blocks."""
+"""Rows where they lie: in CSV and Parquet files, on a Dask cluster, or in arrays and frames of the user."""
 
 from .._base.rows import Block, Rows, Source
 from .csv import Csv

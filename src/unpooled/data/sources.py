@@ -1,4 +1,4 @@
-"""What users give as rows (arrays, frames, Parquet, CSV, Dask) as sources, all checked."""
+"""Sources of rows from arrays, frames, Parquet, CSV and Dask, all checked; and the columns that a table has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet files: their columns, stretches of rows with other columns beside, and writing them."""
+"""Tables in CSV and Parquet files: reading them in stretches with other columns beside, and writing them."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def load_airfoil() -> Dataset:
     """NASA airfoil self-noise: 1503 wind-tunnel runs, 5 features, the sound level in dB; means removed."""
     import pyarrow.parquet as pq  # here and not above: importing the library stays quick
 
-    with as_file(files("unpooled") / "data" / "airfoil.parquet") as path:
+    with as_file(files("unpooled.datasets") / "airfoil.parquet") as path:
         table = pq.read_table(path)
     X = np.column_stack([table[f"x{i}"].to_numpy() for i in range(5)]).astype(float)
     features = ["frequency", "angle_of_attack", "chord_length", "velocity", "displacement_thickness"]
@@ -103,7 +103,7 @@ def load_heart() -> SiteDataset:
     """
     import pyarrow.parquet as pq
 
-    with as_file(files("unpooled") / "data" / "heart.parquet") as path:
+    with as_file(files("unpooled.datasets") / "heart.parquet") as path:
         table = pq.read_table(path)
     columns = {
         "age": "age",

@@ -1,6 +1,7 @@
-"""A hospital in the demo: patients who never leave its folder, a policy, a log, and answers to what it is asked.
+"""The consortium in the demo and its hospitals: a basis goes out, summaries come back, and their sums make models.
 
-The consortium in the demo: a basis goes out, summaries come back, models are made of their sums. All of it files.
+Everything they exchange is a file. A hospital has patients who never leave its folder, a policy, a log, and answers to
+what it is asked.
 """
 
 from __future__ import annotations

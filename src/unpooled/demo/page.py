@@ -1,8 +1,6 @@
-"""What the demo says in words, every figure in it taken from the results.
+"""The page of the demo, and the table for a terminal: what was done, what came of it, and what left the hospitals.
 
-The table of the demo, for a terminal.
-
-The page of the demo: what was done, what came of it, what a reader should see, and what left the hospitals.
+The words on the page come first, and every figure in them is taken from the results. They say what a reader should see.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the consortium is compared with: hospitals alone, the average of their functions, and all rows in one place.
+"""The five studies, played through from public rows to test errors.
 
-The five studies, played through from public rows to test errors.
+The consortium is compared with hospitals alone, the average of their functions, and all rows in one place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The patients of four hospitals, dealt into public ones, those who stay, and those for testing.
 
-What each way of learning came to: its errors, and what it made the hospitals send.
+The line of a way of learning in the table has its errors, and what it made the hospitals send.
 """
 
 from __future__ import annotations

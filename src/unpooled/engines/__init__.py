@@ -1,4 +1,4 @@
-"""Where blocks are worked on: threads, processes, or a Dask cluster."""
+"""Engines, on which blocks are worked on: threads, processes, or a Dask cluster."""
 
 from __future__ import annotations
 

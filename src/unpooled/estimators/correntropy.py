@@ -79,12 +79,14 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    "auto" judges rows left out, and never by plain squares: see ``unpooled/robust.py``. It holds up to 40 % of gross
-    outliers, all on one side if need be, and takes least squares where the labels give no reason not to.
+    "auto" judges rows left out, and never by plain squares: see ``unpooled/_solvers/descent/robust.py``. It holds up
+    to 40 % of gross outliers, all on one side if need be, and takes least squares where the labels give no reason not
+    to.
 
     ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, say where
-    x lies and nothing of y: see ``unpooled/solvers/descent.py``. They are there for averages over many small blocks,
-    where they lower the bias (paper 002); for one fit by itself inflated labels cost more variance than they save.
+    x lies and nothing of y: see ``unpooled/_solvers/descent/descent.py``. They are there for averages over many
+    small blocks, where they lower the bias (Wang 2018); for one fit by itself inflated labels cost more variance than
+    they save.
 
     Examples
     --------

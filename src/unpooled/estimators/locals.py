@@ -1,4 +1,4 @@
-"""From a local learner as the user gives it to one that is ready for blocks: kernel, κ and candidates filled in."""
+"""Local learners made ready for blocks: from what the user gives to one with kernel, κ and candidates filled in."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The path of a spectral regression: what every λ of the grid scored, and what it predicts.
+"""The paths that fitted models show: of a spectral regression, of a descent, and of λ in the span of a basis.
 
-The path of a descent: the iterations kept, and what was tried to choose one.
-
-The path of λ in the span of a basis.
+A path of λ holds what every λ of the grid scored, and what it predicts. The path of a descent holds the iterations that
+were kept, and the scores of what was tried to choose one.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from .._base.text import shown
 from ..bases import Basis, EmpiricalFeatures
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
-from ..privacy import Guarantee, Spent, composition, mu_for
+from ..privacy import Guarantee, Spent, events, mu_for
 from ..privacy.ledger import check_ledger
 from ..privacy.rounds.answers import Custodian, held
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
@@ -150,9 +150,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
             return self._fit(X, y, public, sites, paying)
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, paying: contextlib.ExitStack) -> PrivateRegressor:
-        price = composition.Gaussian(
-            mu_for(float(self.epsilon), float(self.delta))
-        )  # of all that will be asked: μ² adds up
+        price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))  # of all that will be asked: μ² adds up
         if early := must_be_read(X):
             self._pay(paying, price, PURPOSE)
         known = public is not None or isinstance(self.kernel, Basis)

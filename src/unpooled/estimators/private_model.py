@@ -1,10 +1,10 @@
-"""Private models in the span of a basis as a file's header and arrays, and back: the guarantee travels with the model.
+"""PrivateModel, the common part of private models: one label, noise in every fit, bounded predictions, files, a ledger.
 
-A class says how its plan is read with ``_plan_class`` (``to_dict`` and ``from_dict``). What it has beside its
-coefficients is kept too: ``sensitivity_`` and ``sigma_``, or ``history_`` and ``sites_``. The ledger is a place on one
-machine, and so is an engine: neither is kept, nor is the basis, since predicting needs none of them.
-
-What private models share: one label, noise in every fit, predictions within the label bound, files, a ledger.
+Predictions stay within the label bound. A private model in the span of a basis is written as a file's header and
+arrays, and read back, and its guarantee travels with it. A class says how its plan is read with ``_plan_class``
+(``to_dict`` and ``from_dict``). Its other facts are kept too: ``sensitivity_`` and ``sigma_``, or ``history_`` and
+``sites_``. The ledger is a place on one machine, and so is an engine, so neither is kept. Nor is the basis, since
+predicting does not need it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How private rounds will go, decided before any record is looked at."""
+"""The plan of private rounds, decided before any record is looked at."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from .._base.checks import count, positive
 from .._base.text import shown
 from ..privacy import mu_for
-from ..privacy.composition import Gaussian
+from ..privacy.events import Gaussian
 from ..privacy.rounds import learner
 from ..privacy.rounds.labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
 from ..privacy.rounds.learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget

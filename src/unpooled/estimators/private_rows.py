@@ -1,7 +1,7 @@
 """Rows of a private fit: first what they say of themselves (how many, how wide, named how), their values only later.
 
-Budget is charged between the two, so whatever can be refused is refused by the first. Rows that say nothing of
-themselves unread are paid for before either.
+Budget is charged between the two steps, so whatever can be refused is refused in the first. Rows that say nothing about
+themselves until they are read are paid for before either step.
 """
 
 from __future__ import annotations

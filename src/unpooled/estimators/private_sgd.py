@@ -1,4 +1,4 @@
-"""PrivateSGDRegressor: stochastic gradient descent on random features with noise on its outcome (paper 004)."""
+"""PrivateSGDRegressor: stochastic gradient descent on random features, noise on its outcome (Wang and Guo 2024)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How private descent will go, decided before any record is looked at: from n, ε, δ, c and the public sample alone."""
+"""The plan of private descent, decided before any record is looked at: from n, ε, δ, c and the public sample alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The public rows of LESS, and the sites it reports.
+"""Public rows: those of LESS, with the sites it reports, and those from which a private fit makes its basis.
 
-The basis of a private fit, from public knowledge alone, and the private rows by what they say of themselves.
+The basis of a private fit comes from public knowledge alone. Of the private rows it uses only what they say of
+themselves without being read (:mod:`.private_rows`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Estimators that work on an engine: it is neither cloned nor pickled.
+"""Common parts of estimators: work on an engine, scores on streamed rows, and models in the span of a basis.
 
-Scores on what ``fit`` takes: arrays, frames with labels among their columns, and rows that are streamed.
-
-What the models in the span of a basis share: predicting, and knowing their coefficients.
+An engine is neither cloned nor pickled. Scores take whatever ``fit`` takes: arrays, frames with labels among their
+columns, and rows that are streamed. Models in the span of a basis share their predictions and the way to their
+coefficients.
 """
 
 from __future__ import annotations

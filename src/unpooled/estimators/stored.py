@@ -1,6 +1,6 @@
-"""Fitted models as a file's header and arrays, and back: what all of them share, and SpectralRegressor's own.
+"""Fitted models as a file's header and arrays, and back: the part that all of them share, and SpectralRegressor's own.
 
-What a file says of a model in the span of a basis, looked at before anything is made of it.
+The header of a model in the span of a basis is checked before anything is made of it.
 """
 
 from __future__ import annotations

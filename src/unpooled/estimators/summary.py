@@ -1,4 +1,8 @@
-"""SummaryRegressor: a model from sums. LESS at first order, ridge regression on the pooled rows at second."""
+"""SummaryRegressor: a model from sums. LESS at first order, ridge regression on the pooled rows at second.
+
+LESS cannot be better than the likeness of its public sample to the rows allows. This floor is reported and not hidden:
+``floor_`` says in the units of y how much the public sample costs, and ``fit_summary`` warns where that matters.
+"""
 
 from __future__ import annotations
 

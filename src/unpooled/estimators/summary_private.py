@@ -1,4 +1,4 @@
-"""What a model from private sums must know and say: the noise in its means, the λ to choose from, and the guarantee."""
+"""Private sums in a model: the noise in their means, the λ to choose from, and the guarantee."""
 
 from __future__ import annotations
 

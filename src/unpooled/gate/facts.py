@@ -1,6 +1,7 @@
-"""The facts that a policy judges, from what is about to leave and, for one record's share, from the rows.
+"""The facts that a policy judges, and the steps by which a site makes sums with noise.
 
-A site's private sums: refuse what can be refused, charge the ledger, read the rows, add noise; in that order.
+The facts come from what is about to leave and, for one record's share, from the rows. A site makes private sums in this
+order: it refuses what can be refused, charges the ledger, reads the rows, and adds the noise.
 """
 
 from __future__ import annotations

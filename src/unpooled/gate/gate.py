@@ -1,6 +1,7 @@
-"""A site's log of what left and what was refused.
+"""The gate and its log: whatever leaves a site is judged by its policy, approved, logged, and only then let go.
 
-The gate: what leaves a site is judged by its policy, approved, written to its log, and only then let go.
+The gate fails closed. A file stays wherever there is doubt about it, and a log that is not whole stops everything. The
+log's entry is on disk before the file is at its place.
 """
 
 from __future__ import annotations

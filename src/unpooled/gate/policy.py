@@ -1,6 +1,6 @@
-"""A policy as a TOML file with every rule explained to the people who own the data.
+"""The site's policy: which sums may leave it, in a TOML file that the site owns. Whatever is in doubt stays.
 
-The site's policy: what may leave it, in a TOML file that the site owns. What is in doubt stays.
+The template explains every rule of the file to the people who own the data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is about to leave a site, in the few facts that a policy judges; never a record."""
+"""Release: the few facts about a file that is about to leave a site, for its policy to judge; never a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels: each gives blocks, its diagonal, κ and, where stationary, random frequencies."""
+"""Kernels: each gives blocks of values, its diagonal, κ and, where it is stationary, random frequencies."""
 
 from .adapters import FromFunction, GaussianProcessKernel, Pairwise, Precomputed, as_kernel
 from .base import Kernel, Product, Scaled, Sum, sample_frequencies

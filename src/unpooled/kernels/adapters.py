@@ -1,4 +1,9 @@
-"""Kernels a user already has: scikit-learn's metric names and Gaussian-process kernels, functions, matrices."""
+"""Adapters for kernels that users have: scikit-learn's metrics and Gaussian-process kernels, functions, matrices.
+
+A name means here what it means in scikit-learn, although one of the names is used otherwise in this library: the string
+"laplacian" is scikit-learn's kernel of the Manhattan distance, and our kernel of the Euclidean distance is the class
+:class:`~unpooled.kernels.Laplacian`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel is, and the algebra of kernels: sums, products, scalings."""
+"""Kernel, the contract of all kernels, and their algebra: sums, products, scalings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The centred reproducing kernel (paper 002, chapter 2)."""
+"""The centred reproducing kernel (Wang 2018, chapter 2)."""
 
 from __future__ import annotations
 

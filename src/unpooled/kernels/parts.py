@@ -1,4 +1,4 @@
-"""The parts of a kernel whose length scales are free: to be chosen by labels."""
+"""The parts of a kernel whose length scales are free, which means that they are to be chosen with the labels."""
 
 from __future__ import annotations
 

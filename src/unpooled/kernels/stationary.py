@@ -1,4 +1,10 @@
-"""Kernels of the scaled distance r = ‖(x - z)/ℓ‖₂: Gaussian, Laplacian, Matérn."""
+"""Kernels of the scaled distance r = ‖(x - z)/ℓ‖₂: Gaussian, Laplacian, Matérn.
+
+All distances of a block come from one matrix product, because ‖x - z‖² = |x|² - 2xᵀz + |z|². That would lose digits
+where norms are large beside distances, so rows are first moved to the middle of the sample. Where norms are still so
+large that the product would cancel, as with groups of rows far apart, the differences are squared and summed instead,
+which is slower and exact.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a fit would take, before it runs: memory and time of every route on this machine, and the choice among them.
+"""Plans of a fit before it runs: memory and time of every route on this machine, and the choice among them.
 
-Memory is counted in arrays, which the code itself decides; time in operations, divided by rates that are measured in a
-fraction of a second. Nothing here touches a row.
+Memory is counted in arrays, which the code itself decides; time is counted in operations, divided by rates that are
+measured in a fraction of a second. No row is read for this.
 """

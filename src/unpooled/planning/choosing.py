@@ -1,7 +1,4 @@
-"""The shape of a regression, all that planning needs: from numbers, arrays, frames, or what a file says of itself.
-
-Which route to take: the exact one while it fits, then a basis as large as it pays to have and there is room for.
-"""
+"""The choice of a route: the exact one while it fits, then a basis as large as pays and as there is room for."""
 
 from __future__ import annotations
 

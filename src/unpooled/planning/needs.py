@@ -1,6 +1,6 @@
-"""How fast this machine is at what every route is made of: matrix products, exponentials, moving memory.
+"""Memory and time of every route, from the arrays it holds, the operations it does, and the speed of this machine.
 
-Memory and time of every route, from the arrays it holds and the operations it does.
+The speed is measured for the parts that every route is made of: matrix products, exponentials, and moving memory.
 
 Bytes are those of a fit beyond its rows, at its peak. The factors of speed are what LAPACK and the loops around it
 reach beside one large matrix product; they differ less from machine to machine than the rates do.

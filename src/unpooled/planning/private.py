@@ -1,4 +1,4 @@
-"""up.plan: what a fit would take before it runs, or what a privacy budget would buy before any of it is spent."""
+"""up.plan: the memory and time of a fit before it runs, or a forecast of what a privacy budget would buy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of a regression: what a plan may know of its rows before they are read."""
+"""The shape of a regression, all that a plan needs: from numbers, arrays, frames, or what a file says of itself."""
 
 from __future__ import annotations
 

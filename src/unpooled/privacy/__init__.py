@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import composition, gaussian, sgd
-from .composition import Approximate, Event, Gaussian
+from .events import Approximate, Event, Gaussian
 from .gaussian import delta_of, epsilon_of, mu_for, rho_of, sigma_for
 from .guarantee import NEIGHBOURS, Guarantee, Spent
 from .ledger import Charge, Ledger, LedgerError, Overspend, Reservation

@@ -1,10 +1,8 @@
-"""What was released of private data, as accountants see it: a small vocabulary that never changes once written.
+"""What many releases cost together, each free to depend on those before (docs/privacy/gaussian.md, theorems 3 and 4).
 
-What many releases cost together, each free to depend on those before (docs/privacy/gaussian.md, theorems 3 and 4).
-
-Gaussian events compose to one Gaussian event exactly. Any other event is (ε_i, δ_i)-private, and nothing that is so can
-be worse than one bit that tells the truth with odds e^{ε_i}, or with probability δ_i the record itself; together with
-the Gaussian the hockey-stick divergence is then a finite sum of the Gaussian's own.
+Gaussian events compose to one Gaussian event exactly. Any other event is (ε_i, δ_i)-private, and no such event can be
+worse than one bit that tells the truth with odds e^{ε_i}, or with probability δ_i the record itself. Together with the
+Gaussian event the hockey-stick divergence is then a finite sum of the Gaussian's own.
 """
 
 from __future__ import annotations
@@ -12,80 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from .._base.checks import budget, positive, probability
-from .._base.text import shown
-from .gaussian import compose, delta_of, least, log_deltas_of, rho_of
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """Gaussian noise on an answer that one record moves by at most μ standard deviations; ρ = μ²/2 in zCDP.
-
-    Parameters
-    ----------
-    mu : μ = Δ/σ, positive
-    """
-
-    mu: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", positive("mu", self.mu))
-
-    @classmethod
-    def of(cls, sensitivity: float, sigma: float) -> Gaussian:
-        """Noise of standard deviation σ on an answer of sensitivity Δ."""
-        return cls((2 * rho_of(sensitivity, sigma)) ** 0.5)
-
-    def __str__(self) -> str:
-        return f"Gaussian noise, μ = {self.mu:.4g}"
-
-
-@dataclass(frozen=True)
-class Approximate:
-    """Any mechanism that is (ε, δ)-private; δ = 0 where it is pure.
-
-    Parameters
-    ----------
-    epsilon, delta : ε ≥ 0 and δ in [0, 1)
-    """
-
-    epsilon: float
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon, zero=True))
-        object.__setattr__(self, "delta", probability("delta", self.delta, zero=True))
-
-    def __str__(self) -> str:
-        return f"ε = {self.epsilon:.4g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
-
-
-Event = Gaussian | Approximate
-
-
-def to_dict(event: Event) -> dict[str, Any]:
-    """For JSON."""
-    if isinstance(event, Gaussian):
-        return {"kind": "gaussian", "mu": event.mu}
-    return {"kind": "approximate", "epsilon": event.epsilon, "delta": event.delta}
-
-
-def from_dict(content: Any) -> Event:
-    """The inverse; a ValueError where it is no event."""
-    kinds: dict[str, tuple[type[Event], set[str]]] = {
-        "gaussian": (Gaussian, {"mu"}),
-        "approximate": (Approximate, {"epsilon", "delta"}),
-    }
-    values = dict(content) if isinstance(content, dict) else {}
-    cls, names = kinds.get(str(values.pop("kind", None)), (None, set()))
-    if cls is None or set(values) != names:
-        raise ValueError(f"{shown(content)} is not an event that this version of unpooled can price")
-    return cls(**values)
-
+from .._base.checks import budget, positive
+from .events import Approximate, Event, Gaussian
+from .gaussian import compose, delta_of, least, log_deltas_of
 
 MOST_ATOMS = 2**14  # different sums of ±ε_i that are kept apart
 

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism, exactly: what noise of standard deviation σ costs where one record moves the answer by Δ.
+"""The Gaussian mechanism, exactly: the cost of noise of standard deviation σ where one record moves the answer by Δ.
 
 Only the ratio μ = Δ/σ matters. Proofs are in docs/privacy/gaussian.md; the formulas are those of Balle and Wang (2018).
 """

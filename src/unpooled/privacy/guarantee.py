@@ -9,8 +9,8 @@ from typing import Any
 
 from .._base.checks import budget
 from .._base.text import shown
-from . import composition
-from .composition import Event
+from . import composition, events
+from .events import Event
 
 NEIGHBOURS = "replace one record, n public"
 
@@ -108,7 +108,7 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """For the JSON header of a file."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        spent_on = [{"purpose": item.purpose, **composition.to_dict(item.event)} for item in self.spent_on]
+        spent_on = [{"purpose": item.purpose, **events.to_dict(item.event)} for item in self.spent_on]
         return content | {"spent_on": spent_on, "public": list(self.public), "conditions": list(self.conditions)}
 
     @classmethod
@@ -131,7 +131,7 @@ def fits(spent: Iterable[Event], epsilon: float, delta: float) -> bool:
 def _spent(content: Any) -> Spent:
     if not isinstance(content, dict) or not isinstance(content.get("purpose"), str):
         raise ValueError(f"what was spent must say what for, got {shown(content)}")
-    return Spent(content["purpose"], composition.from_dict({k: v for k, v in content.items() if k != "purpose"}))
+    return Spent(content["purpose"], events.from_dict({k: v for k, v in content.items() if k != "purpose"}))
 
 
 def _counted(spent_on: Iterable[Spent]) -> list[str]:

@@ -1,8 +1,8 @@
 """The ledger of a data set: what its privacy budget was spent on. Spending comes before looking at the data.
 
-A file of one hash-chained line an event. The first line says what the budget is, a line "charged" takes from it, and a
-line "released" says that what was paid for has left. A charge counts from the moment it is written: whoever crashes
-between the two has spent it.
+The file has one hash-chained line for each event. The first line says what the budget is, a line "charged" takes from
+it, and a line "released" says that what was paid for has left. A charge counts from the moment it is written: if a
+program crashes between the two lines, the budget is spent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
 from .._base.checks import budget
 from .._base.text import shown
-from . import composition
-from .composition import Event
+from . import composition, events
+from .events import Event
 from .guarantee import NEIGHBOURS, Guarantee, Spent, fits
 
 
@@ -133,7 +133,7 @@ class Ledger:
             raise ValueError(f"a charge must be one event or several, got {shown(spending)}")
         if not isinstance(purpose, str) or not purpose:
             raise ValueError(f"purpose must say what is released, got {shown(purpose)}")
-        event = {"what": "charged", "purpose": purpose, "events": [composition.to_dict(item) for item in new]}
+        event = {"what": "charged", "purpose": purpose, "events": [events.to_dict(item) for item in new]}
         while True:
             entries = self._entries()
             before = [item for charge in _charges(entries, self.path) for item in charge.events]
@@ -248,7 +248,7 @@ def _charges(entries: list[Entry], path: Path) -> list[Charge]:
         what = entry.event.get("what")
         try:
             if what == "charged":
-                spent = tuple(composition.from_dict(item) for item in entry.event["events"])
+                spent = tuple(events.from_dict(item) for item in entry.event["events"])
                 purpose = str(entry.event["purpose"])
                 found.append(Charge(entry.sequence, entry.time, purpose, spent, entry.sequence in released))
             elif what != "released":

@@ -1,6 +1,6 @@
-"""What the extra ``privacy`` brings, imported where it is needed: without it everything but noise still works.
+"""Gaussian noise that can be proved: OpenDP's exact discrete Gaussian on a grid, and what it costs.
 
-Gaussian noise that can be proved: OpenDP's exact discrete Gaussian on a grid, and what it costs.
+OpenDP comes with the extra ``privacy`` and is imported where it is needed: without it everything but noise still works.
 
 Values are rounded to multiples of g, a public power of two, and become whole numbers; each gets an exact sample of the
 discrete Gaussian of scale s on the whole numbers, P(k) ∝ exp(-k²/(2s²)). No floating-point number is drawn, so there is
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._base.checks import count, positive
-from .composition import Gaussian
+from .events import Gaussian
 
 
 def opendp() -> Any:

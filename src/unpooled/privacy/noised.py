@@ -1,4 +1,9 @@
-"""Noised: what a summary with noise says of it. It adds up as the summaries do, and is checked when it is read."""
+"""Noised, the record of the noise in a summary: which guarantees hold, for which sums, and with how much noise.
+
+``Private`` (:mod:`.release`) is a request, and ``Noised`` is a record of what was done. The record is added up as the
+summaries are, and it is checked against its guarantees when it is read. ``Contents`` of a summary says nothing about
+privacy, and a model asks the record and nothing else.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,13 @@
-"""Private: what a site asks for when its sums are to be differentially private. Public facts, all of them.
+"""Private, the request for sums with differential privacy, and the release that it leads to.
 
-What can be refused of rows before anybody has looked at one: by their shape, their names, the schema of a file.
+A request holds public facts only, and it is checked before any data are read. The record of what was done is another
+class (:mod:`.noised`).
 
-Sums with noise. Everything is checked, then the ledger is charged, and only then are the rows looked at.
+Rows that nobody has looked at can still be refused: by their shape, by their names, or by the schema of a file. For
+sums with noise everything is checked first, then the ledger is charged, and only then are the rows looked at.
+
+The noise scale assumes 2²² rows, or the next power of two where there are more. So it does not depend on how many rows
+there are, σ is known before data are read, and sites that make shares of one noise use one grid.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from ..data.sources import is_parquet, is_stream, named_columns, open_labeled
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
 from ..summaries.passes import Target, _target
 from ..summaries.summary import Summary, check_order, of_target
-from .composition import Gaussian
+from .events import Gaussian
 from .gaussian import mu_for
 from .guarantee import Guarantee, Spent
 from .ledger import Reservation, check_ledger, opened

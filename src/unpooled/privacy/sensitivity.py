@@ -1,7 +1,8 @@
 """How far one record can move a summary: weights for its sums, and their joint sensitivity (docs/privacy/summaries.md).
 
-What is released is a vector: every sum times its weight. One number then says how far a record moves all of them, one
-noise goes on all of them, and dividing by the weights gives the sums back. A weight is a choice of what to know better.
+The released vector holds every sum times its weight. One number then says how far a record moves all of them, one noise
+goes on all of them, and dividing by the weights gives the sums back. A larger weight makes its sum more accurate at the
+cost of the others.
 """
 
 from __future__ import annotations

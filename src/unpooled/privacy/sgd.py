@@ -2,7 +2,7 @@
 
 The learner is w ← (1 - η_t λ) w - (η_t/b) Σ_{i in B_t} ψ(⟨w, φ(x_i)⟩ - y_i) φ(x_i) from w = 0, with |φ(x)| ≤ κ.
 Neighbours replace one record; the order of visits does not depend on the data. The proofs are in docs/privacy/sgd.md,
-which also says where the formulas printed in Wang and Guo (2024, paper 004) are wrong.
+which also says where the formulas printed in Wang and Guo (2024) are wrong.
 """
 
 from __future__ import annotations

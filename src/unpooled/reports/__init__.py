@@ -1,6 +1,6 @@
-"""Plots and pages. Plots need matplotlib: ``pip install unpooled[plot]``.
+"""Reports and plots of fitted models: pages to read in a browser, and pictures as matplotlib axes.
 
-What a report says, as numbers: nothing here knows of HTML or of drawing.
-
-The sections of a report: what is known, as sentences, charts and tables.
+A file of this room first works out as numbers what a section of a report says, with nothing in it of HTML or of
+drawing. The section itself comes after that: the same facts as sentences, charts and tables. Plots need matplotlib:
+``pip install unpooled[plot]``.
 """

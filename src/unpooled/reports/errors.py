@@ -1,6 +1,6 @@
-"""Predictions beside labels: residuals, calibration, coverage, and the error at every site.
+"""Errors of predictions: at every site, along the prediction, and beside what was expected.
 
-How far predictions are off: at every site, along the prediction, and beside what was expected.
+From predictions beside labels come the residuals, calibration, coverage, and the error at every site.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was tried to choose λ, or how long to descend, alike for every kind of path."""
+"""The functions of all values of a path, as the outputs of one predictor, alike for every kind of model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The spectrum that a model has learned in, and its effective dimension 𝒩(λ) = Σ σ/(σ+λ).
+"""The choice of λ: the score of every value, its degrees of freedom, and the spectrum behind them.
 
-The choice of λ: what every value scored, its degrees of freedom, and the spectrum behind them.
+The spectrum is the one that a model has learned in, and its effective dimension is 𝒩(λ) = Σ σ/(σ+λ).
 """
 
 from __future__ import annotations

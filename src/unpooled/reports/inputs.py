@@ -1,6 +1,6 @@
-"""Partial dependence: what the prediction does when one input moves and the others stay as they are.
+"""What the model does with each input: partial dependence, at every λ where that is known.
 
-What the model does with each input: partial dependence, at every λ where that is known.
+Partial dependence is what the prediction does when one input moves and the others stay as they are.
 """
 
 from __future__ import annotations

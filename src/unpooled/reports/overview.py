@@ -1,7 +1,4 @@
-"""What a fitted model is, in two sentences, and how to predict with it.
-
-What the model is, at the top; how to predict with it, at the end.
-"""
+"""The top of a report, two sentences on what the model is, and its end, which says how to predict with it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Ways of learning side by side: the error at every site, and what it cost to send.
-
-up.plot: pictures of paths, spectra, numbers of blocks, privacy and sites, as matplotlib axes.
+"""up.plot: pictures of paths, spectra, numbers of blocks, privacy and sites, as matplotlib axes.
 
 Every function takes ``ax`` to draw into and returns the axes. Without it a new figure is made: pyplot's, where pyplot
 has been imported, so that ``plt.show()`` shows it, and one that belongs to nobody otherwise: ``ax.figure.savefig``.
 matplotlib is an extra: ``pip install 'unpooled[plot]'``.
+
+One picture, which the demo uses, compares ways of learning side by side: the error at every site, and the cost of
+sending.
 """
 
 from __future__ import annotations

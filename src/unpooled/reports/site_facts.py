@@ -1,4 +1,4 @@
-"""What each site sent, and what the fit owes to it: leave-one-site-out from the summaries alone."""
+"""Facts about sites: what each one sent, and what the fit owes to it by leave-one-site-out from the summaries alone."""
 
 from __future__ import annotations
 

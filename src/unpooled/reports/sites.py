@@ -1,4 +1,4 @@
-"""The sites: their rows and labels, what left them and what it cost, and what the fit owes to each."""
+"""The sites in a report: their rows and labels, what left them and what it cost, and what the fit owes to each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Everything that a report of one model can know, worked out once.
+"""up.report: one page to open for a fitted model, or for the study it comes from.
 
-up.report: one page to open for a fitted model, or for the study it comes from.
+Everything that a report of one model can know is worked out once, in :class:`Gathered`.
 """
 
 from __future__ import annotations

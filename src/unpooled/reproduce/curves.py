@@ -1,6 +1,7 @@
-"""Curves from measurements, from theory, and levels.
+"""Curves of a picture: from measurements, from theory, and levels; and fits without the warnings that they are about.
 
-Fits that would warn of what an experiment is about, without the warning.
+An experiment may be about many blocks or few public rows on purpose. Its fits then run without the warning that says
+so.
 """
 
 from __future__ import annotations

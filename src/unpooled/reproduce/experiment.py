@@ -1,9 +1,9 @@
-"""An experiment: a claim of a paper, a protocol that says all there is to choose, and a function that runs it.
+"""Experiment: a claim of a paper, a protocol that says all there is to choose, and a function that runs it.
 
-Running experiments one after the other; what was run before with the same protocol is read and not run again.
-
-A result is one JSON file in the folder ``results``, named by the experiment and the digest of what it was made with; it
-has a SHA-256 over its content, and takes its name once all of it is on disk: a run that was stopped goes on there.
+Experiments run one after the other, and a result of the same protocol is read and not made again. A result is one JSON
+file in the folder ``results``, named by the experiment and by the digest of the protocol, the code and the version it
+was made with. It has a SHA-256 over its content, and takes its name once all of it is on disk, so that a run that was
+stopped goes on there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From repeated measurements to verdicts: exponents and ratios with confidence intervals, and one-sided tests.
+"""Verdicts from repeated measurements: exponents and ratios with confidence intervals, and one-sided tests.
 
 An array of squared errors has a row for each repetition, all independent, and a column for each setting. What is judged
 is the root of the mean square, which is what the theorems bound. Its logarithm has the standard error

@@ -1,4 +1,4 @@
-"""What an experiment finds: tables, panels to draw and verdicts, all of it plain data that goes to a file and back."""
+"""The outcome of an experiment: tables, panels to draw and verdicts, all plain data that goes to a file and back."""
 
 from __future__ import annotations
 

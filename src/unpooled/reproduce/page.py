@@ -1,7 +1,4 @@
-"""Panels as a figure.
-
-The page of all experiments, and their plots as files.
-"""
+"""The page of all experiments, with the panels of each drawn as a figure and kept as files."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""A second exchange: candidate models go out, sums of their leave-one-out errors come back.
+"""Candidates, a second exchange: candidate models go out, and sums of their leave-one-out errors come back.
 
 With the features centred at the mean m over the rows (φ̂ = φ - m, e = y - ȳ; m and ȳ zero without centring), candidate
-λ predicts p = φ̂ᵀa_λ, and a row has the leverage h = φ̂ᵀ g_λ(C) φ̂ / W. Everything in that is known to the site that has
-the row, so it can say exactly how far off the model is that has not seen the row. A weight counts as repeated rows, of
-which one is left out: w is the row's weight, but at most 1. With q = W/(W - w):
+λ predicts p = φ̂ᵀa_λ, and a row has the leverage h = φ̂ᵀ g_λ(C) φ̂ / W. Everything in that is known to the site that
+has the row, so it can say exactly how far off the model is that has not seen the row. A weight counts as repeated rows,
+of which one is left out: w is the row's weight, but at most 1. With q = W/(W - w):
 
-- C the public sample's (LESS). It does not change, and the sums d, ȳ and m lose one term:
-  y - f⁻(x) = e - q p + q w h e without centring, and q (e - q p + q² w h e) with it;
+- C the public sample's (LESS). It does not change, and the sums d, ȳ and m lose one term: y - f⁻(x) = e - q p + q w h e
+  without centring, and q (e - q p + q² w h e) with it;
 - the same with the features centred at their public mean, which stays: q e - q p + q w h y;
-- C of the rows themselves: (e - p)/(1 - w h - w/W), the last term with centring: exact for Tikhonov with Wλ held
-  fixed, the usual shortcut for other filters.
+- C of the rows themselves: (e - p)/(1 - w h - w/W), the last term with centring: exact for Tikhonov with Wλ held fixed,
+  the usual shortcut for other filters.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A summary: the sums over a site's rows that a model needs, and nothing else. Summaries add.
+"""Summary: the sums over a site's rows that a model needs, and nothing else. Summaries add.
 
-One pass over rows, a block at a time: features, products, sums.
+The sums are made in one pass over the rows, a block at a time: features, products, sums.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is in a summary, in words a data steward understands."""
+"""Summaries described in words that a data steward understands."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Checking N, r, s and the qualification, which every formula of the papers takes.
+"""Partition limits: the largest m for which averaging m fits keeps the rate of one machine.
 
-How many blocks the papers allow: the largest m for which averaging m fits keeps the rate of one machine.
-
-All limits are asymptotic. Their constants are dropped (they depend on κ, on the bound of the labels, on ‖h_ρ‖ and on
-the C of 𝒩(λ) ≤ C λ^{-s}, and nobody knows them), and logarithms are natural.
+First come the checks of N, r, s and the qualification, which every formula of the papers takes. All limits are
+asymptotic. Their constants are dropped (they depend on κ, on the bound of the labels, on ‖h_ρ‖ and on the C of 𝒩(λ) ≤ C
+λ^{-s}, and nobody knows them), and logarithms are natural.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the theorems set for given N, r and s: λ, the number of iterations, correntropy's scale, and the rate.
+"""Schedules that the theorems set for given N, r and s: λ, the number of iterations, correntropy's scale, and the rate.
 
-In practice r and s are unknown and λ, T and σ are chosen from the data; these are the orders at which they belong.
+In practice r and s are unknown, and λ, T and σ are chosen from the data; the schedules give their orders of magnitude.
 """
 
 from __future__ import annotations

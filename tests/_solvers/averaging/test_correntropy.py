@@ -1,5 +1,7 @@
 """Distributed correntropy: the average of the papers' descents, and its limits."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,15 +9,11 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests import reference
+from tests.made_up import CUBE, regression
 
 KERNEL = up.kernels.Gaussian(0.6)
 
-
-def some_data(seed, n=45, n_targets=None):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, 2))
-    noise = rng.standard_t(2, size=n if n_targets is None else (n, n_targets))
-    return X, (np.sin(3 * X[:, 0]) if n_targets is None else np.sin(3 * X[:, :1])) + 0.2 * noise
+some_data = partial(regression, n=45, between=CUBE, noise=0.2, tails=2)
 
 
 def descended(X, y, Z, scale, steps, decay=0.0):
@@ -37,7 +35,7 @@ def descended(X, y, Z, scale, steps, decay=0.0):
 def test_sites_descend_with_one_scale_and_one_number_of_steps(seed, m, scale, decay):
     X, y = some_data(seed)
     sites = np.random.default_rng(seed).integers(0, m, len(X))
-    Z = some_data(seed + 1, 6)[0]
+    Z = some_data(seed + 1, n=6)[0]
     local = up.CorrentropyRegressor(KERNEL, scale=scale, n_iter=40, decay=decay)
     model = up.AveragedRegressor(local).fit(X, y, sites=sites)
     parts = [sites == s for s in np.unique(sites)]
@@ -50,7 +48,7 @@ def test_sites_descend_with_one_scale_and_one_number_of_steps(seed, m, scale, de
 @pytest.mark.parametrize("unlabeled", [False, True])
 def test_a_huge_scale_is_averaged_landweber(center, unlabeled):
     X, y = some_data(1)
-    U = some_data(2, 20)[0] if unlabeled else None
+    U = some_data(2, n=20)[0] if unlabeled else None
     sites = np.arange(len(X)) % 3
     robust = up.CorrentropyRegressor(KERNEL, scale=1e9, n_iter=25, center=center)
     landweber = up.SpectralRegressor(KERNEL, filter="landweber", lam=1 / 25, center=center)
@@ -60,7 +58,7 @@ def test_a_huge_scale_is_averaged_landweber(center, unlabeled):
 
 
 def test_one_block_is_the_local_learner():
-    X, Y = some_data(3, n_targets=2)
+    X, Y = some_data(3, targets=2)
     local = up.CorrentropyRegressor(KERNEL, scale=[0.5, 2.0], n_iter=[10, 60], center=True)
     alone = local.fit(X, Y)
     model = up.AveragedRegressor(local, n_blocks=1).fit(X, Y)
@@ -84,7 +82,7 @@ def test_scale_and_steps_are_chosen_robustly_for_the_average(share):
 
 
 def test_a_shift_of_y_moves_only_the_intercept():
-    X, y = some_data(5, 90)
+    X, y = some_data(5, n=90)
     near, far = (
         up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, center=True), n_blocks=3).fit(X, y + shift)
         for shift in (0.0, 1000.0)
@@ -94,7 +92,7 @@ def test_a_shift_of_y_moves_only_the_intercept():
 
 
 def test_rule_14_works_with_a_robust_learner():
-    X, y = some_data(6, 120)
+    X, y = some_data(6, n=120)
     model = up.AveragedRegressor(up.CorrentropyRegressor(KERNEL), n_blocks=[1, 2, 4]).fit(X, y)
     assert model.n_blocks_ in (1, 2, 4)
     settled = up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, scale=1.0, n_iter=20), n_blocks=[1, 4]).fit(X, y)

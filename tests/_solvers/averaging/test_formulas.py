@@ -1,5 +1,7 @@
 """The average of local fits against the papers' formulas written out, over random sites, filters and weights."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from sklearn.linear_model import Ridge
 
 import unpooled as up
 from tests import reference
+from tests.made_up import CUBE, regression, uneven_sites
 from unpooled._solvers.averaging.partition import held_out
 
 KERNEL = up.kernels.Gaussian(0.7)
@@ -19,19 +22,7 @@ FILTERS = {
     "cutoff": lambda K, y, lam: reference.cutoff_coefficients(K, y, lam),
 }
 
-
-def some_data(seed, n, d=2, n_targets=None):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    shape = n if n_targets is None else (n, n_targets)
-    return X, np.sin(3 * X[:, :1] if n_targets else 3 * X[:, 0]) + 0.3 * rng.normal(size=shape) + 2.0
-
-
-def sites_of(seed, n, m):
-    """Random labels of very different sizes, none empty."""
-    rng = np.random.default_rng(seed)
-    labels = np.concatenate([np.arange(m), rng.integers(0, m, n - m) ** 2 // m])
-    return np.asarray([f"site {label}" for label in rng.permutation(labels)])
+some_data = partial(regression, between=CUBE, noise=0.3, offset=2.0)
 
 
 def local_values(X, y, Z, lam, filter="tikhonov", center=False, U=None):
@@ -59,7 +50,7 @@ def local_values(X, y, Z, lam, filter="tikhonov", center=False, U=None):
 @settings(max_examples=30, deadline=None)
 def test_the_average_weighs_every_site_by_its_rows(seed, m, filter, center):
     X, y = some_data(seed, 40)
-    sites = sites_of(seed, 40, m)
+    sites = uneven_sites(seed, 40, m)
     Z = some_data(seed + 1, 7)[0]
     local = up.SpectralRegressor(KERNEL, filter=filter, center=center)
     model = up.AveragedRegressor(local, lam=0.05).fit(X, y, sites=sites)
@@ -78,7 +69,7 @@ def test_unlabeled_rows_enter_as_in_3_22(seed, m, center, by_site):
     X, y = some_data(seed, 30)
     U = some_data(seed + 5, 17)[0]
     Z = some_data(seed + 1, 5)[0]
-    sites = sites_of(seed, 30, m)
+    sites = uneven_sites(seed, 30, m)
     names = np.unique(sites)
     own = names[np.random.default_rng(seed).integers(0, len(names), 17)] if by_site else np.full(17, names[-1])
     local = up.SpectralRegressor(KERNEL, center=center)
@@ -104,7 +95,7 @@ def test_a_shift_of_y_moves_only_the_intercept_with_unlabeled_rows_too():
 @pytest.mark.parametrize("filter", ["tikhonov", "landweber", "nu", "cutoff", "iterated-tikhonov"])
 @pytest.mark.parametrize("center", [False, True])
 def test_one_block_is_the_local_learner(filter, center):
-    X, y = some_data(3, 50, n_targets=2)
+    X, y = some_data(3, 50, targets=2)
     local = up.SpectralRegressor(KERNEL, filter=filter, lam=0.03, center=center)
     alone = local.fit(X, y)
     for model in (up.AveragedRegressor(local, n_blocks=1), up.AveragedRegressor(local, n_blocks=1, lam=0.03)):
@@ -123,7 +114,7 @@ def test_unlabeled_of_zero_rows_changes_nothing():
 @settings(max_examples=12, deadline=None)
 def test_rule_13_halves_every_site_and_scores_the_average(seed, score_by):
     X, y = some_data(seed, 60)
-    sites = sites_of(seed, 60, 4)
+    sites = uneven_sites(seed, 60, 4)
     names = np.unique(sites)
     lams = np.asarray([1e-4, 1e-3, 1e-2, 1e-1])
     local = up.SpectralRegressor(KERNEL)
@@ -194,7 +185,7 @@ def test_halves_differ_by_one_and_copies_stay_together(owner, copies, seed):
 
 def test_weights_are_as_good_as_repeated_rows_in_every_site():
     X, y = some_data(9, 40)
-    sites = sites_of(9, 40, 3)
+    sites = uneven_sites(9, 40, 3)
     weights = np.random.default_rng(9).integers(0, 4, 40)
     weights[:3] = 1
     model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True))
@@ -238,7 +229,7 @@ def test_sites_of_one_row_only_leave_nothing_to_choose_lam_by():
 
 def test_any_regressor_is_averaged():
     X, y = some_data(15, 60)
-    sites = sites_of(15, 60, 4)
+    sites = uneven_sites(15, 60, 4)
     for regressor in (Ridge(alpha=0.3), KernelRidge(alpha=0.2, kernel="rbf")):
         model = up.AveragedRegressor(regressor).fit(X, y, sites=sites)
         parts = [sites == s for s in np.unique(sites)]

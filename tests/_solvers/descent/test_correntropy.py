@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from functools import partial
 
 import array_api_strict
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 import unpooled as up
 from tests import reference
+from tests.made_up import regression, sine
 from unpooled import CorrentropyRegressor, SpectralRegressor
 from unpooled._base.arrays import to_numpy
 from unpooled._solvers.descent.descent import Task, descend
@@ -84,12 +86,7 @@ def twin(X, y, Z, loss, scale, n_iter, *, step=1.0, decay=0.0, center=False, wei
     return K_new @ c + b + beta
 
 
-def data(seed, n=14, d=2, far=8.0):
-    rng = np.random.default_rng(seed)
-    X, Z = rng.normal(size=(n, d)), rng.normal(size=(6, d))
-    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=n)
-    y[rng.random(n) < 0.2] += far
-    return X, y, Z
+data = partial(regression, n=14, function=sine(1), noise=0.3, outliers=0.2, others=(6,))
 
 
 @every_loss
@@ -107,7 +104,7 @@ def data(seed, n=14, d=2, far=8.0):
 )
 def test_it_is_the_descent_written_out(loss, center, seed, n, n_iter, scale, step, decay, weighted, n_unlabeled):
     assume(n != 2 or loss != "correntropy" or not center)  # two labels far apart are two equally good intercepts
-    X, y, Z = data(seed, n)
+    X, y, Z = data(seed, n=n)
     rng = np.random.default_rng(seed + 1)
     weights = rng.uniform(0.2, 3, n) if weighted else None
     U = rng.normal(size=(n_unlabeled, 2)) if n_unlabeled else None

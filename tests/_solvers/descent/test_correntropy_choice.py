@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from tests.made_up import regression, sine
 from unpooled import CorrentropyRegressor, SpectralRegressor
 from unpooled._solvers.descent import robust
 from unpooled.kernels import Gaussian
@@ -21,12 +23,8 @@ from unpooled.losses import Correntropy, Huber, Squared
 
 few = settings(max_examples=30, deadline=None)
 
-
-def sine(seed, n=250, noise=0.2):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1.7, 1.7, size=(n, 1))
-    f = np.sin(2 * X[:, 0])
-    return rng, X, f, f + noise * rng.normal(size=n)
+curve = sine(2)
+data = partial(regression, n=250, d=1, between=(-1.7, 1.7), function=curve, noise=0.2)
 
 
 def error(model, X, f):
@@ -44,7 +42,9 @@ def spoilt(y, share, rng, one_sided):
 @pytest.mark.parametrize("center", [False, True])
 def test_wrong_labels_cost_little_more_than_their_absence(share, one_sided, center):
     for seed in (11, 12):
-        rng, X, f, y = sine(seed)
+        rng = np.random.default_rng(seed)
+        X, y = data(rng)
+        f = curve(X)
         y, bad = spoilt(y, share, rng, one_sided)
         without = CorrentropyRegressor(Gaussian(1.0), center=center).fit(X[~bad], y[~bad])
         model = CorrentropyRegressor(Gaussian(1.0), center=center).fit(X, y)
@@ -57,7 +57,8 @@ def test_wrong_labels_cost_little_more_than_their_absence(share, one_sided, cent
 def test_clean_labels_get_about_least_squares(center):
     ours, theirs = [], []
     for seed in range(20, 23):
-        _, X, f, y = sine(seed)
+        X, y = data(seed)
+        f = curve(X)
         model = CorrentropyRegressor(Gaussian(1.0), center=center).fit(X, y)
         ours.append(error(model, X, f))
         theirs.append(error(SpectralRegressor(Gaussian(1.0), center=center).fit(X, y), X, f))
@@ -65,7 +66,9 @@ def test_clean_labels_get_about_least_squares(center):
 
 
 def test_heavy_tails_get_a_moderate_scale():
-    rng, X, f, _ = sine(3)
+    rng = np.random.default_rng(3)
+    X, _ = data(rng)
+    f = curve(X)
     y = f + 0.2 * rng.standard_t(1.5, len(f))
     model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y)
     assert 0.1 < model.scale_ < 5
@@ -74,7 +77,9 @@ def test_heavy_tails_get_a_moderate_scale():
 
 @pytest.mark.parametrize("loss", ["huber", "squared"])
 def test_the_other_losses_choose_too(loss):
-    rng, X, f, y = sine(4)
+    rng = np.random.default_rng(4)
+    X, y = data(rng)
+    f = curve(X)
     y, _ = spoilt(y, 0.1 if loss == "huber" else 0.0, rng, one_sided=False)
     model = CorrentropyRegressor(Gaussian(1.0), loss=loss, center=True).fit(X, y)
     assert error(model, X, f) < 0.12
@@ -82,7 +87,8 @@ def test_the_other_losses_choose_too(loss):
 
 
 def test_a_fit_at_what_was_chosen_is_the_same_fit():
-    rng, X, _, y = sine(5)
+    rng = np.random.default_rng(5)
+    X, y = data(rng)
     y, _ = spoilt(y, 0.2, rng, one_sided=True)
     model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y)
     again = CorrentropyRegressor(Gaussian(1.0), scale=model.scale_, n_iter=model.n_iter_).fit(X, y)
@@ -91,7 +97,9 @@ def test_a_fit_at_what_was_chosen_is_the_same_fit():
 
 
 def test_one_of_the_two_may_be_given():
-    rng, X, f, y = sine(6)
+    rng = np.random.default_rng(6)
+    X, y = data(rng)
+    f = curve(X)
     y, _ = spoilt(y, 0.2, rng, one_sided=True)
     by_scale = CorrentropyRegressor(Gaussian(1.0), scale=1.0).fit(X, y)
     assert by_scale.scale_ == 1.0
@@ -106,7 +114,8 @@ def test_one_of_the_two_may_be_given():
 
 @pytest.mark.parametrize("unit", [1e-3, 1e4])
 def test_the_choice_knows_no_units_and_no_origin(unit):
-    rng, X, _, y = sine(7)
+    rng = np.random.default_rng(7)
+    X, y = data(rng)
     y, _ = spoilt(y, 0.2, rng, one_sided=True)
     model = CorrentropyRegressor(Gaussian(1.0), center=True).fit(X, y)
     other = CorrentropyRegressor(Gaussian(1.0), center=True).fit(X, unit * (y + 50))
@@ -116,7 +125,7 @@ def test_the_choice_knows_no_units_and_no_origin(unit):
 
 
 def test_what_was_tried_is_on_the_path():
-    _, X, _, y = sine(8)
+    X, y = data(8)
     model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y)
     path = model.path_
     assert path.score.shape == (len(path.scales), len(path.tried))
@@ -132,7 +141,7 @@ def test_what_was_tried_is_on_the_path():
 
 
 def test_folds_are_the_users_if_given():
-    _, X, _, y = sine(9, n=60)
+    X, y = data(9, n=60)
     by_splitter = CorrentropyRegressor(Gaussian(1.0), cv=KFold(3)).fit(X, y)
     by_list = CorrentropyRegressor(Gaussian(1.0), cv=list(KFold(3).split(X))).fit(X, y)
     assert_array_equal(by_splitter.path_.score, by_list.path_.score)
@@ -145,7 +154,7 @@ def test_folds_are_the_users_if_given():
 
 
 def test_rows_without_weight_take_no_part_in_the_choice():
-    _, X, _, y = sine(10, n=80)
+    X, y = data(10, n=80)
     w = (np.arange(80) % 4 > 0) * 1.0
     y = np.where(w == 0, 1e5, y)
     model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y, w)

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import unpooled as up
 from tests.cases.kernels import SEEDS, few, named
+from tests.made_up import two_scales
 from unpooled import privacy
 from unpooled._solvers.length_scales import search as length_scales
 from unpooled._solvers.length_scales import search as spanned
@@ -22,14 +23,6 @@ from unpooled.kernels import Centered, FromFunction, Gaussian, Laplacian, Linear
 
 ROUNDED = 0.02  # what the last digit of the data may do to a minimum along which the error is flat
 AUTO = [Gaussian("auto"), Matern("auto", 1.5), Matern("auto", 2.5), Laplacian("auto")]
-
-
-def data(n=120, seed=0, noise=0.1, d=4):
-    """y is a function of the first two features, the second on a scale of its own."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    X[:, 1] *= 50.0
-    return X, np.sin(2 * X[:, 0]) + 0.5 * np.cos(X[:, 1] / 25.0) + noise * rng.normal(size=n)
 
 
 def chosen(X, y, kernel=None, **more):
@@ -41,7 +34,7 @@ def chosen(X, y, kernel=None, **more):
 
 @pytest.mark.parametrize("kernel", AUTO, ids=named)
 def test_features_that_do_not_matter_get_long_length_scales(kernel):
-    X, y = data(250)
+    X, y = two_scales(n=250)
     found = chosen(X, y, kernel)
     spans = found.length_scale / X.std(axis=0)
     assert spans.shape == (4,)
@@ -51,8 +44,8 @@ def test_features_that_do_not_matter_get_long_length_scales(kernel):
 
 
 def test_new_rows_are_predicted_much_better_than_with_the_median():
-    X, y = data(300, d=12)
-    new, truth = data(500, seed=1, noise=0.0, d=12)
+    X, y = two_scales(n=300, d=12)
+    new, truth = two_scales(1, n=500, noise=0.0, d=12)
     error = {
         scale: np.mean((up.SpectralRegressor(Gaussian(scale), center=True).fit(X, y).predict(new) - truth) ** 2)
         for scale in ("auto", "median")
@@ -61,7 +54,7 @@ def test_new_rows_are_predicted_much_better_than_with_the_median():
 
 
 def test_a_feature_that_never_changes_is_left_out():
-    X, y = data()
+    X, y = two_scales()
     X[:, 3] = 7.0
     assert chosen(X, y).length_scale[3] == LONGEST
 
@@ -100,7 +93,7 @@ def many_rows(kernels, X, y):
 
 
 def test_with_many_rows_the_best_multiple_is_taken_and_the_median_where_that_is_better():
-    X, y = data(200)
+    X, y = two_scales(n=200)
     good, bad, worse = (Gaussian(times * X.std(axis=0)) for times in (1.0, 0.1, 0.01))
     times, report = many_rows([worse, good, bad], X, y)
     assert times == 1
@@ -113,7 +106,7 @@ def test_with_many_rows_the_best_multiple_is_taken_and_the_median_where_that_is_
 
 
 def test_many_rows_are_looked_at_where_there_are_many(monkeypatch):
-    X, y = data(300)
+    X, y = two_scales(n=300)
     before = chosen(X, y)
     assert before.search_.many_rows == {}
     monkeypatch.setattr(length_scales, "LARGE", 300)
@@ -141,7 +134,7 @@ def test_in_the_span_of_all_rows_it_is_kernel_ridge_regression(seed, n_targets, 
 
 
 def test_the_report_tells_the_leave_one_out_error_and_the_errors_on_rows_held_out():
-    X, y = data()
+    X, y = two_scales()
     report = chosen(X, y).search_
     assert report.n_rows == 120
     assert {"median", "one for all", "α = 0.1"} <= set(report.held_out)
@@ -156,7 +149,7 @@ def test_the_report_tells_the_leave_one_out_error_and_the_errors_on_rows_held_ou
 @pytest.mark.parametrize("folds", [600, 100], ids=["each held out", "some held out"])
 def test_scaling_or_shifting_a_column_scales_its_length_scale(folds, monkeypatch):
     monkeypatch.setattr(length_scales, "FOLDED", folds)
-    X, y = data(200)
+    X, y = two_scales(n=200)
     found = chosen(X, y).length_scale
     twos = np.asarray([2.0**-10, 8.0, 1.0, 256.0])  # which round nothing
     assert_array_equal(chosen(X * twos, y).length_scale, twos * found)
@@ -165,7 +158,7 @@ def test_scaling_or_shifting_a_column_scales_its_length_scale(folds, monkeypatch
 
 
 def test_scaling_and_shifting_labels_changes_nothing():
-    X, y = data()
+    X, y = two_scales()
     found = chosen(X, y).length_scale
     assert_array_equal(chosen(X, -1024.0 * y).length_scale, found)
     for a, b in ((1e-4, 0.0), (37.0, -1e4), (-2.0, 1.0)):
@@ -176,7 +169,7 @@ def test_scaling_and_shifting_labels_changes_nothing():
 def test_the_order_of_rows_and_columns_changes_nothing(n, monkeypatch):
     for name, rows in (("MOST_ROWS", 150), ("MOST_HELD_OUT", 150), ("FOLDED", 140)):
         monkeypatch.setattr(length_scales, name, rows)
-    X, y = data(n)
+    X, y = two_scales(n=n)
     rng = np.random.default_rng(5)
     rows, columns = rng.permutation(n), rng.permutation(4)
     found, other = chosen(X, y), chosen(X[rows][:, columns], y[rows])
@@ -184,14 +177,14 @@ def test_the_order_of_rows_and_columns_changes_nothing(n, monkeypatch):
 
 
 def test_two_searches_give_the_same_bits():
-    X, y = data()
+    X, y = two_scales()
     assert_array_equal(chosen(X, y).length_scale, chosen(X, y).length_scale)
 
 
 def test_the_rows_drawn_do_not_depend_on_labels_and_the_seed_draws_others(monkeypatch):
     monkeypatch.setattr(length_scales, "MOST_ROWS", 60)
     monkeypatch.setattr(length_scales, "MOST_HELD_OUT", 60)
-    X, y = data(400)
+    X, y = two_scales(n=400)
     Z = X / X.std(axis=0)
     assert len(set(length_scales.drawn(Z, 120, 0))) == 120
     assert set(length_scales.drawn(Z, 120, 0)) != set(length_scales.drawn(Z, 120, 1))
@@ -199,7 +192,7 @@ def test_the_rows_drawn_do_not_depend_on_labels_and_the_seed_draws_others(monkey
 
 
 def test_rows_of_weight_zero_are_as_if_they_were_not_there():
-    X, y = data(150)
+    X, y = two_scales(n=150)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 150)
     weights[::3] = 0.0
     kept = weights > 0
@@ -212,7 +205,7 @@ def test_rows_of_weight_zero_are_as_if_they_were_not_there():
 
 
 def test_rows_that_weigh_nearly_nothing_do_not_choose():
-    X, y = data(300)
+    X, y = two_scales(n=300)
     noisy = np.arange(300) % 2 == 0
     y = np.where(noisy, 5 * np.sin(3 * X[:, 3]), y)
     found = chosen(X, y, sample_weight=np.where(noisy, 1e-6, 1.0))
@@ -224,7 +217,7 @@ def test_rows_that_weigh_nearly_nothing_do_not_choose():
 
 
 def test_several_labels_share_length_scales_each_in_its_own_unit():
-    X, y = data(250)
+    X, y = two_scales(n=250)
     other = np.sin(2 * X[:, 2])
     both = chosen(X, np.column_stack([y, 1e6 * other, np.full(250, 3.0)]))
     spans = both.length_scale / X.std(axis=0)
@@ -234,7 +227,7 @@ def test_several_labels_share_length_scales_each_in_its_own_unit():
 
 
 def test_frames_lists_tensors_and_single_precision_give_the_same_numbers():
-    X, y = data()
+    X, y = two_scales()
     X, y = X.astype(np.float32), y.astype(np.float32)
     expected = chosen(X.astype(float), y.astype(float)).length_scale
     for rows, labels in (
@@ -250,7 +243,7 @@ def test_frames_lists_tensors_and_single_precision_give_the_same_numbers():
 
 
 def test_sums_products_and_multiples_get_numbers_in_every_free_place_and_nowhere_else():
-    X, y = data(150)
+    X, y = two_scales(n=150)
     kernel = 2.0 * (Gaussian("auto") + Matern("median", 2.5) * Laplacian("auto")) + Linear()
     before = clone(kernel)
     found = chosen(X, y, kernel)
@@ -264,7 +257,7 @@ def test_sums_products_and_multiples_get_numbers_in_every_free_place_and_nowhere
 
 
 def test_a_kernel_with_nothing_to_choose_is_only_resolved():
-    X, y = data()
+    X, y = two_scales()
     found = chosen(X, y, Gaussian("median") + Linear())
     assert found == (Gaussian("median") + Linear()).resolve(X)
     assert found.search_ is None
@@ -311,7 +304,7 @@ def test_every_check_of_scikit_learn_holds(estimator, check):
 
 
 def test_estimators_that_see_labels_choose_by_themselves():
-    X, y = data(150)
+    X, y = two_scales(n=150)
     expected = chosen(X, y).length_scale
     for model in (
         up.SpectralRegressor(Gaussian("auto")),
@@ -323,7 +316,7 @@ def test_estimators_that_see_labels_choose_by_themselves():
 
 
 def test_wrong_labels_do_not_choose_where_they_are_expected():
-    X, y = data(250)
+    X, y = two_scales(n=250)
     wrong = np.where(np.arange(250) % 50 == 0, 1000.0 * np.sign(X[:, 3]), y)
 
     def ratio(model):
@@ -337,7 +330,7 @@ def test_wrong_labels_do_not_choose_where_they_are_expected():
 
 
 def test_a_file_keeps_the_numbers(tmp_path):
-    X, y = data()
+    X, y = two_scales()
     model = up.SpectralRegressor(2.0 * Matern("auto") + Linear(), center=True).fit(X, y)
     up.save(model, tmp_path / "a.model")
     restored = up.load(tmp_path / "a.model")
@@ -347,7 +340,7 @@ def test_a_file_keeps_the_numbers(tmp_path):
 
 
 def test_the_work_is_told_in_as_many_stages_as_were_announced():
-    X, y = data()
+    X, y = two_scales()
     told = []
     length_scales.search(Gaussian("auto"), X, y[:, None], None, 0, lambda: told.append(1))
     assert 4 <= len(told) <= length_scales.STAGES
@@ -357,7 +350,7 @@ def test_the_work_is_told_in_as_many_stages_as_were_announced():
 
 
 NO_LABELS = r"^(public: )?length_scale='auto' is chosen with labels, and there are none to look at here: give numbers"
-X, Y = data(60)
+X, Y = two_scales(n=60)
 
 
 @pytest.mark.parametrize(

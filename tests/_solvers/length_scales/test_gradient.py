@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from tests.cases.kernels import SEEDS, STATIONARY, cases, few, named
+from tests.made_up import pure_noise
 from unpooled._solvers.length_scales.path import shrinking
 from unpooled._solvers.length_scales.scaled_kernel import ScaledKernel, leave_one_out
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
@@ -22,13 +23,6 @@ TREES = [
     Matern("auto") * (Polynomial(2) + 0.5 * Laplacian("auto")),
     2.0 * (Gaussian("auto") + Gaussian(0.7) * Matern("auto", 2.5)),
 ]
-
-
-def problem(seed, n, d, n_targets, weighted):
-    rng = np.random.default_rng(seed)
-    X, Y = rng.normal(size=(n, d)), rng.normal(size=(n, n_targets))
-    X[n // 2] = X[0]  # two rows that are the same
-    return X, Y - Y.mean(axis=0), rng.uniform(0.1, 3.0, n) if weighted else None, rng
 
 
 def error_of_leaving_out(K, y, weights, mu):
@@ -51,7 +45,7 @@ def error_of_leaving_out(K, y, weights, mu):
 @few
 @given(seed=SEEDS, n=st.integers(4, 12), n_targets=st.integers(1, 2), weighted=st.booleans(), lam=st.floats(1e-4, 1.0))
 def test_the_error_is_that_of_fits_without_the_row(seed, n, n_targets, weighted, lam):
-    X, Y, weights, _ = problem(seed, n, 2, n_targets, weighted)
+    X, Y, weights = pure_noise(seed, n, 2, n_targets, weighted)
     K = Gaussian(1.3)(X)
     expected = sum(error_of_leaving_out(K, y, weights, n * lam) for y in Y.T)
     assert leave_one_out(K.copy(), Y, weights, lam).value == pytest.approx(expected, rel=1e-8)
@@ -60,7 +54,8 @@ def test_the_error_is_that_of_fits_without_the_row(seed, n, n_targets, weighted,
 @few
 @given(seed=SEEDS, n=st.integers(4, 15), weighted=st.booleans(), lam=st.floats(1e-3, 1.0))
 def test_the_derivative_by_the_kernel_matrix_is_the_slope_in_any_direction(seed, n, weighted, lam):
-    X, Y, weights, rng = problem(seed, n, 2, 2, weighted)
+    rng = np.random.default_rng(seed)
+    X, Y, weights = pure_noise(rng, n, 2, 2, weighted)
     K = Gaussian(1.3)(X)
     direction = rng.normal(size=(n, n))
     direction = direction + direction.T
@@ -96,7 +91,8 @@ def test_the_derivative_by_a_length_scale_is_the_slope_of_the_kernel(case, seed,
     seed=SEEDS, n=st.integers(5, 15), d=st.integers(1, 4), weighted=st.booleans(), log_lam=st.floats(np.log(1e-4), 0.0)
 )
 def test_the_gradient_is_the_slope_in_every_parameter(kernel, seed, n, d, weighted, log_lam):
-    X, Y, weights, rng = problem(seed, n, d, 2, weighted)
+    rng = np.random.default_rng(seed)
+    X, Y, weights = pure_noise(rng, n, d, 2, weighted)
     X[n // 2] += 1.0  # differences of a rounded distance of zero would be no slope
     parts = free_parts(kernel)
     model = ScaledKernel(kernel, parts, rng.uniform(0.5, 2.0, d), X, Y, weights)
@@ -125,7 +121,7 @@ def test_a_matrix_that_is_no_kernel_has_no_error():
 
 
 def test_the_minimum_is_one_and_stays_within_the_parameters_that_may_move():
-    X, Y, _, _ = problem(0, 30, 2, 1, False)
+    X, Y, _ = pure_noise(0, 30, 2, 1, False)
     Y = np.sin(2 * X[:, :1])
     model = ScaledKernel(Gaussian("auto"), [()], np.ones(2), X, Y - Y.mean(), None)
     start = np.asarray([0.3, 0.5, -5.0])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 import unpooled as up
+from tests.made_up import regression
 from tests.paths import DOCS
 from unpooled._base import threads
 from unpooled._base.rows import Rows
@@ -118,10 +120,14 @@ def test_any_number_of_threads_gives_the_same_bits():
     assert all(np.array_equal(a, b) for a, b in zip(one, two))
 
 
-def noisy(n=4000, noise=0.3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3)).astype(np.float32)
-    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + noise * rng.normal(size=n)
+noisy = partial(
+    regression,
+    n=4000,
+    d=3,
+    dtype=np.float32,
+    function=lambda X: np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2],
+    noise=0.3,
+)
 
 
 def fit(X, y, kernel=None, **parameters):
@@ -143,7 +149,7 @@ def test_it_learns_as_well_as_single_precision(device):
     single = fit(X, y, device=device, grid=GRID, precision="single")
     assert (model.precision_, single.precision_, model.solver_) == ("fixed", "single", "gram")
     assert model.lam_ == single.lam_
-    assert off_by(model, *noisy(seed=1)) <= 1.001 * off_by(single, *noisy(seed=1))
+    assert off_by(model, *noisy(1)) <= 1.001 * off_by(single, *noisy(1))
 
 
 @needs_bytes
@@ -152,7 +158,7 @@ def test_a_warning_where_rounding_would_be_seen():
     with pytest.warns(UserWarning, match=r"has moved the function by .* times its error.*: take precision='single'"):
         model = fit(X, y, KERNELS[0], lam=1e-6)
     # And it is right to warn: single precision is better.
-    new = noisy(noise=0.0, seed=1)
+    new = noisy(1, noise=0.0)
     assert off_by(model, *new) > 1.02 * off_by(fit(X, y, KERNELS[0], lam=1e-6, precision="single"), *new)
 
 
@@ -231,7 +237,7 @@ def test_sentences():
         fit(X, y, Wave(1.0))
     with pytest.raises(ValueError, match=r"X has values that are too large for single precision: take precision="):
         fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
-    elsewhere = mock.patch("unpooled._solvers.nystrom.choosing.device_of", return_value=torch.device("meta"))
+    elsewhere = mock.patch("unpooled.estimators.nystrom.device_of", return_value=torch.device("meta"))
     with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' is for a CPU, and device is meta"):
         fit(X, y)
     without = mock.patch.dict("sys.modules", {"torch": None})

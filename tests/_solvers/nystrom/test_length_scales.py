@@ -1,25 +1,23 @@
 """NystromRegressor(kernel with length_scale="auto"): chosen by some of the rows, wherever those are."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 import unpooled as up
+from tests.made_up import two_scales
 from unpooled.estimators import nystrom
 
-
-def rows(n=1500, seed=0):
-    """The label depends on the first feature and, on a scale of its own, on the second."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 5)) * [1.0, 50.0, 1.0, 1.0, 1.0]
-    return X, np.sin(2 * X[:, 0]) + np.cos(X[:, 1] / 25.0) + 0.1 * rng.normal(size=n)
+rows = partial(two_scales, n=1500, d=5, second=1.0)
 
 
 @pytest.mark.parametrize("solver", ["gram", "rounds"])
 def test_it_does_better_than_the_median(solver):
     X, y = rows()
-    new, truth = rows(500, seed=1)
+    new, truth = rows(1, n=500)
     error = {
         scale: 1 - up.NystromRegressor(up.kernels.Gaussian(scale), 150, solver=solver).fit(X, y).score(new, truth)
         for scale in ("auto", "median")
@@ -46,7 +44,7 @@ def test_no_more_rows_are_read_than_are_looked_at(monkeypatch):
 
 
 def test_units_of_the_features_do_not_matter_and_weights_count_as_repeated_rows():
-    X, y = rows(300)
+    X, y = rows(n=300)
     kernel = up.kernels.Gaussian("auto")
     plain, standard = (up.NystromRegressor(kernel, 60, standardize=s).fit(X, y) for s in (False, True))
     np.testing.assert_allclose(
@@ -59,7 +57,7 @@ def test_units_of_the_features_do_not_matter_and_weights_count_as_repeated_rows(
 
 
 def test_rows_added_later_keep_the_length_scales_and_a_file_keeps_them_too(tmp_path):
-    X, y = rows(600)
+    X, y = rows(n=600)
     model = up.NystromRegressor(up.kernels.Gaussian("auto"), 60).partial_fit(X[:300], y[:300])
     before = model.kernel_.length_scale
     model.partial_fit(X[300:], y[300:])

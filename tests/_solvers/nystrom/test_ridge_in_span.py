@@ -12,19 +12,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import unpooled as up
+from tests.made_up import waves_and_slopes
 from unpooled._base import memory, threads
 from unpooled._solvers.nystrom import machine
 from unpooled._solvers.nystrom.machine import ROUNDS, OnCores, Placed
 from unpooled.bases.maps import KernelMap
 
 KERNEL = up.kernels.Gaussian(1.0)
-
-
-def problem(n=600, d=3, T=1, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    Y = np.sin(2 * X[:, :1]) + X[:, 1:2] * np.arange(1, T + 1) + 0.1 * rng.normal(size=(n, T)) + 3.0
-    return X, Y[:, 0] if T == 1 else Y
 
 
 def direct(model, X, Y, lam, weights, center):
@@ -55,7 +49,7 @@ def direct(model, X, Y, lam, weights, center):
     seed=st.integers(0, 5),
 )
 def test_it_is_the_minimiser_in_the_span(device, solver, center, T, weighted, lam, M, seed):
-    X, Y = problem(T=T, seed=seed)
+    X, Y = waves_and_slopes(seed, targets=T)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, size=len(X)) if weighted else None
     model = up.NystromRegressor(KERNEL, M, lam, center=center, solver=solver, device=device, tol=1e-10)
     model.fit(X, Y, sample_weight=weights)
@@ -68,7 +62,7 @@ def test_it_is_the_minimiser_in_the_span(device, solver, center, T, weighted, la
 @pytest.mark.parametrize("solver", ["gram", "rounds"])
 @pytest.mark.parametrize("center", [False, True])
 def test_every_lam_has_its_generalised_cross_validation_score(solver, center):
-    X, y = problem(2000)
+    X, y = waves_and_slopes(n=2000)
     lams = np.logspace(-2, -6, 7)
     model = up.NystromRegressor(KERNEL, 120, lams, center=center, solver=solver, tol=1e-8).fit(X, y)
     expected = []
@@ -81,7 +75,7 @@ def test_every_lam_has_its_generalised_cross_validation_score(solver, center):
 
 
 def test_it_agrees_with_second_order_summaries_of_the_same_span():
-    X, y = problem(3000)
+    X, y = waves_and_slopes(n=3000)
     model = up.NystromRegressor(KERNEL, 100, 1e-4, center=True).fit(X, y)
     basis = up.bases.EmpiricalFeatures(KERNEL).fit(model.predictor_.map.points)
     summary = up.SummaryRegressor(lam=1e-4, center=True).fit_summary(up.Summary.of(basis, X, y, order=2))
@@ -89,7 +83,7 @@ def test_it_agrees_with_second_order_summaries_of_the_same_span():
 
 
 def test_with_all_rows_as_points_it_is_kernel_ridge_regression():
-    X, y = problem(300)
+    X, y = waves_and_slopes(n=300)
     model = up.NystromRegressor(KERNEL, 300, 1e-4, center=True).fit(X, y)
     exact = up.SpectralRegressor(KERNEL, lam=1e-4, center=True).fit(X, y)
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=0.02 * np.std(y - model.predict(X)))
@@ -98,7 +92,7 @@ def test_with_all_rows_as_points_it_is_kernel_ridge_regression():
 @settings(max_examples=10)
 @given(shift=st.floats(-1e3, 1e3), solver=st.sampled_from(["gram", "rounds"]))
 def test_a_shift_of_y_moves_only_the_intercept(shift, solver):
-    X, y = problem(400)
+    X, y = waves_and_slopes(n=400)
     models = [
         up.NystromRegressor(KERNEL, 40, 1e-3, center=True, solver=solver, tol=1e-9).fit(X, labels)
         for labels in (y, y + shift)
@@ -107,7 +101,7 @@ def test_a_shift_of_y_moves_only_the_intercept(shift, solver):
 
 
 def test_weights_count_as_repeated_rows():
-    X, y = problem(300)
+    X, y = waves_and_slopes(n=300)
     weights = np.random.default_rng(0).integers(1, 4, size=300)
     points = up.NystromRegressor(KERNEL, 30, 1e-3).fit(X, y, sample_weight=weights)
     f, _, _ = direct(points, np.repeat(X, weights, axis=0), np.repeat(y, weights), 1e-3, None, False)
@@ -115,7 +109,7 @@ def test_weights_count_as_repeated_rows():
 
 
 def test_parts_one_after_the_other_are_the_whole():
-    X, y = problem(900)
+    X, y = waves_and_slopes(n=900)
     parts = up.NystromRegressor(KERNEL, 50, center=True)
     for i in range(0, 900, 300):
         parts.partial_fit(X[i : i + 300], y[i : i + 300])
@@ -132,7 +126,7 @@ def test_files_and_arrays_give_the_same_model(tmp_path, solver):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    X, y = problem(2500)
+    X, y = waves_and_slopes(n=2500)
     columns = {f"x{j}": X[:, j] for j in range(3)} | {"y": y}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet", row_group_size=700)
     model = up.NystromRegressor(KERNEL, 60, 1e-4, center=True, solver=solver, tol=1e-9)
@@ -145,7 +139,7 @@ def test_files_and_arrays_give_the_same_model(tmp_path, solver):
 def test_labels_named_in_a_frame_are_no_inputs():
     import pandas as pd
 
-    X, y = problem(200)
+    X, y = waves_and_slopes(n=200)
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
     model = up.NystromRegressor(KERNEL, 20).fit(frame, "y")
     assert list(model.feature_names_in_) == ["a", "b", "c"]
@@ -153,7 +147,7 @@ def test_labels_named_in_a_frame_are_no_inputs():
 
 @pytest.mark.parametrize("solver", ["gram", "rounds"])
 def test_single_kernel_values_cost_no_digits_that_matter(solver):
-    X, y = problem(3000)
+    X, y = waves_and_slopes(n=3000)
     lams = np.logspace(-2, -6, 5)
     double = up.NystromRegressor(KERNEL, 100, lams, solver=solver, tol=1e-8).fit(X, y)
     single = up.NystromRegressor(KERNEL, 100, lams, solver=solver, tol=1e-8).fit(X.astype(np.float32), y)
@@ -167,7 +161,7 @@ def test_single_kernel_values_cost_no_digits_that_matter(solver):
 
 
 def test_lam_too_small_for_single_precision_is_worked_out_in_double():
-    X, y = problem(300)
+    X, y = waves_and_slopes(n=300)
     model = up.NystromRegressor(KERNEL, 30, 1e-10).fit(X.astype(np.float32), y)
     assert (model.precision_, model.solver_) == ("double", "rounds")
     with pytest.raises(ValueError, match="good for lam down to"):
@@ -175,7 +169,7 @@ def test_lam_too_small_for_single_precision_is_worked_out_in_double():
 
 
 def test_rounds_are_as_few_as_the_choice_of_route_expects():
-    X, y = problem(20_000, d=5)
+    X, y = waves_and_slopes(n=20_000, d=5)
     model = up.NystromRegressor(up.kernels.Gaussian(2.0), 200, np.logspace(-1, -7, 5), solver="rounds").fit(X, y)
     assert model.n_rounds_ <= 2 * max(ROUNDS.values())
 
@@ -188,14 +182,14 @@ def test_the_cheaper_route_depends_on_points_and_columns():
 
 @pytest.mark.parametrize("kernel", [up.kernels.Matern(1.5), up.kernels.Linear(), up.kernels.Gaussian("median")])
 def test_other_kernels(kernel):
-    X, y = problem(500)
+    X, y = waves_and_slopes(n=500)
     for solver in ("gram", "rounds"):
         model = up.NystromRegressor(kernel, 60, center=True, solver=solver).fit(X, y)
         assert model.score(X, y) > 0.3
 
 
 def test_copies_of_a_row_as_points_do_no_harm():
-    X, y = problem(200)
+    X, y = waves_and_slopes(n=200)
     X[:150] = X[0]
     for solver in ("gram", "rounds"):
         model = up.NystromRegressor(KERNEL, 200, 1e-3, solver=solver, center=True).fit(X, y)
@@ -203,7 +197,7 @@ def test_copies_of_a_row_as_points_do_no_harm():
 
 
 def test_what_is_saved_comes_back(tmp_path):
-    X, Y = problem(300, T=2)
+    X, Y = waves_and_slopes(n=300, targets=2)
     model = up.NystromRegressor(KERNEL, 40, center=True, standardize=True).fit(X, Y)
     up.save(model, tmp_path / "m.model")
     again = up.load(tmp_path / "m.model")
@@ -214,7 +208,7 @@ def test_what_is_saved_comes_back(tmp_path):
 
 def test_tensors_in_tensors_out():
     torch = pytest.importorskip("torch")
-    X, y = problem(400)
+    X, y = waves_and_slopes(n=400)
     model = up.NystromRegressor(KERNEL, 50, 1e-3).fit(torch.tensor(X), torch.tensor(y))
     found = model.predict(torch.tensor(X))
     assert isinstance(found, torch.Tensor)
@@ -238,7 +232,7 @@ def test_tensors_in_tensors_out():
     ],
 )
 def test_bad_arguments_get_a_sentence(arguments, sentence):
-    X, y = problem(30)
+    X, y = waves_and_slopes(n=30)
     with pytest.raises(ValueError, match=sentence):
         up.NystromRegressor(**arguments).fit(X, y)
 
@@ -250,7 +244,7 @@ def test_scikit_learn_finds_nothing_wrong(model):
 
 @pytest.mark.parametrize(("options", "matrices"), [({"solver": "gram"}, 5.5), ({"solver": "rounds", "lam": 1e-3}, 3)])
 def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeypatch, options, matrices):
-    X, y = problem()
+    X, y = waves_and_slopes()
     model = up.NystromRegressor(KERNEL, 50, **options)
     monkeypatch.setattr(memory, "CHECKED_FROM", 0)
     monkeypatch.setattr(OnCores, "gram_matrices", 2.0)
@@ -265,7 +259,7 @@ def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeyp
 
 
 def test_rounds_are_taken_where_there_is_no_room_for_a_gram_matrix(monkeypatch):
-    X, y = problem()
+    X, y = waves_and_slopes()
     model = up.NystromRegressor(KERNEL, 50, lam=1e-3)
     assert model.fit(X, y).solver_ == "gram"
     expected = model.predict(X)
@@ -284,7 +278,7 @@ def test_rounds_are_taken_where_there_is_no_room_for_a_gram_matrix(monkeypatch):
 def test_a_gram_pass_holds_as_many_matrices_as_it_says(monkeypatch, n_threads, center):
     monkeypatch.setattr(machine, "GRAM_ROWS", 64)
     monkeypatch.setattr(threads, "allowed_threads", lambda: n_threads)
-    X, y = problem(1000)
+    X, y = waves_and_slopes(n=1000)
     model = up.NystromRegressor(KERNEL, 400, [1e-2, 1e-3], center=center, solver="gram")
     model.fit(X, y)  # what is imported once is not counted
     tracemalloc.start()
@@ -298,7 +292,7 @@ def test_a_gram_pass_holds_as_many_matrices_as_it_says(monkeypatch, n_threads, c
 @settings(max_examples=20)
 @given(n=st.integers(2, 400), n_threads=st.integers(1, 5), weighted=st.booleans(), single=st.booleans())
 def test_however_rows_are_cut_the_gram_pass_sums_the_same(n, n_threads, weighted, single):
-    X, y = problem(n)
+    X, y = waves_and_slopes(n=n)
     dtype = np.float32 if single else np.float64
     weights = np.random.default_rng(n).uniform(0.5, 2.0, size=n) if weighted else None
     on = OnCores(KernelMap(KERNEL, X[:20]), single)
@@ -318,7 +312,7 @@ def test_however_rows_are_cut_the_gram_pass_sums_the_same(n, n_threads, weighted
 
 
 def test_rows_that_cannot_be_added_leave_the_model_as_it_was():
-    X, y = problem(300)
+    X, y = waves_and_slopes(n=300)
     model, other = (up.NystromRegressor(KERNEL, 40, 1e-3) for _ in range(2))
     model.partial_fit(X, y)
     other.partial_fit(X, y)

@@ -1,9 +1,12 @@
 """Gram matrices round; what is fitted to them does not show it: λ goes as far as the rows allow, and no further."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import unpooled as up
+from tests.made_up import CUBE, regression, with_copies
 from unpooled._base import threads
 from unpooled._base.rows import Rows
 from unpooled._solvers.nystrom import fixed, from_gram
@@ -14,19 +17,7 @@ from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
 pytest.importorskip("torch")
 DEVICES = pytest.mark.parametrize("device", [None, "cpu"], ids=["NumPy", "torch"])
 
-
-def noisy(n, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    return X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=n)
-
-
-def with_copies(n, far, seed=0):
-    """A third of all rows are the same one, as where missing values were filled in: their sums round all one way."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4)) * 0.05
-    X[rng.random(n) < 0.33] = far
-    return X, np.sin(X[:, 0] / 0.05) + 0.1 * rng.normal(size=n)
+noisy = partial(regression, d=3, between=CUBE)
 
 
 def by_least_squares(kernel, Z, X, y, lam, center):
@@ -44,7 +35,7 @@ def by_least_squares(kernel, Z, X, y, lam, center):
 @DEVICES
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Matern(3.0), Gaussian(0.3)], ids=repr)
 def test_the_smallest_lam_still_comes_out_right(kernel, device, center):
-    X, y = noisy(4000)
+    X, y = noisy(n=4000)
     lam = up.NystromRegressor(kernel, 200, solver="gram", center=center).fit(X, y).path_.lam.min()
     assert lam < 2e-8
     gram = up.NystromRegressor(kernel, 200, lam, solver="gram", center=center, device=device).fit(X, y)
@@ -53,7 +44,7 @@ def test_the_smallest_lam_still_comes_out_right(kernel, device, center):
 
 
 def test_means_taken_out_leave_less_to_round():
-    X, _ = noisy(300)
+    X, _ = noisy(n=300)
     machine = OnCores(KernelMap(Matern(20.0), X), False)
     K = machine.map.block(X)
     np.testing.assert_allclose(machine.means, K.mean(axis=0), rtol=1e-12)
@@ -69,7 +60,7 @@ def test_means_taken_out_leave_less_to_round():
 @DEVICES
 @pytest.mark.parametrize("kernel", [Gaussian("median"), Gaussian(1.0), Gaussian(3.0)], ids=repr)
 def test_many_rows_are_summed_so_that_the_whole_grid_is_good(kernel, device):
-    X, y = noisy(30_000)
+    X, y = noisy(n=30_000)
     model = up.NystromRegressor(kernel, 200, center=True, device=device, solver="gram").fit(X, y)
     assert len(model.path_) >= 23
     assert model.score(X, y) > 0.95
@@ -79,16 +70,16 @@ def test_many_rows_are_summed_so_that_the_whole_grid_is_good(kernel, device):
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("far", [1.0, 3.0])
 def test_copies_of_a_row_shorten_the_grid_and_harm_nothing(device, center, far):
-    X, y = with_copies(20_000, far)
+    X, y = with_copies(0, 20_000, far)
     model = up.NystromRegressor(Gaussian(1.0), 200, solver="gram", device=device, center=center).fit(X, y)
-    usual = up.NystromRegressor(Gaussian(1.0), 200, solver="gram", center=center).fit(*noisy(5000, d=4))
+    usual = up.NystromRegressor(Gaussian(1.0), 200, solver="gram", center=center).fit(*noisy(n=5000, d=4))
     assert len(model.path_) < len(usual.path_)
     expected = by_least_squares(Gaussian(1.0), model.predictor_.map.points, X, y, model.lam_, center)
     assert np.sqrt(np.mean((model.predict(X) - expected) ** 2)) < 0.1 * np.std(y - expected)
 
 
 def test_a_named_lam_that_such_rows_do_not_allow_takes_rounds_or_a_sentence():
-    X, y = with_copies(20_000, 1.0)
+    X, y = with_copies(0, 20_000, 1.0)
     lam = 3e-8
     model = up.NystromRegressor(Gaussian(1.0), 200, lam, tol=1e-6).fit(X, y)
     assert (model.solver_, model.lam_) == ("rounds", lam)
@@ -117,7 +108,7 @@ def test_lam_is_trusted_by_what_rows_are_and_not_by_the_points_alone():
 @pytest.mark.parametrize("solver", ["gram", "rounds"])
 @pytest.mark.parametrize("kernel", [Matern(10.0, nu=2.5), Matern(100.0)], ids=repr)
 def test_a_shift_of_the_labels_moves_only_the_intercept_at_the_smallest_lam_too(kernel, solver, offset):
-    X, y = noisy(3000)
+    X, y = noisy(n=3000)
     plain, moved = (
         up.NystromRegressor(kernel, 100, 1e-9, center=True, solver=solver).fit(X, labels) for labels in (y, y + offset)
     )
@@ -128,7 +119,7 @@ def test_a_shift_of_the_labels_moves_only_the_intercept_at_the_smallest_lam_too(
 @pytest.mark.parametrize("first", [False, True])
 @DEVICES
 def test_an_intercept_may_come_and_go_between_rows_that_are_added(device, first):
-    X, y = noisy(1200)
+    X, y = noisy(n=1200)
     Y = np.column_stack([y + 7.0, 1e3 - y])
     changed, always = (
         up.NystromRegressor(Gaussian(1.0), 60, 1e-4, center=c, device=device) for c in (first, not first)
@@ -143,7 +134,7 @@ def test_an_intercept_may_come_and_go_between_rows_that_are_added(device, first)
 
 @pytest.mark.parametrize("kernel", [Gaussian(10.0), Matern(10.0, nu=2.5), Matern(100.0)], ids=repr)
 def test_kernel_values_that_hardly_vary_are_not_computed_in_single_precision(kernel):
-    X, y = noisy(3000)
+    X, y = noisy(n=3000)
     single = X.astype(np.float32)
     model = up.NystromRegressor(kernel, 100, center=True).fit(single, y)
     assert model.precision_ == "double"
@@ -154,13 +145,13 @@ def test_kernel_values_that_hardly_vary_are_not_computed_in_single_precision(ker
 
 @pytest.mark.parametrize(("kernel", "scale"), [(Linear(), 1e78), (Polynomial(3), 1e26)], ids=repr)
 def test_values_whose_squares_are_no_numbers_get_a_sentence(kernel, scale):
-    X, y = noisy(500)
+    X, y = noisy(n=500)
     with pytest.raises(ValueError, match="the kernel gives values that are not finite on X: check the scale"):
         up.NystromRegressor(kernel, 50).fit(scale * X, y)
 
 
 def test_tiny_kernel_values_change_nothing_and_those_whose_squares_vanish_are_no_error():
-    X, y = noisy(500)
+    X, y = noisy(n=500)
     large, tiny, vanishing = (up.NystromRegressor(Linear(), 50).fit(s * X, y) for s in (1.0, 1e-70, 1e-85))
     np.testing.assert_allclose(tiny.predict(1e-70 * X), large.predict(X), atol=1e-3)
     assert np.all(np.isfinite(vanishing.predict(1e-85 * X)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from sklearn.kernel_ridge import KernelRidge
 
 import unpooled as up
 from tests import reference
+from tests.made_up import regression
+from unpooled import models
 from unpooled._base.compensated import Sum
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.filters import IteratedTikhonov
@@ -33,12 +36,7 @@ KERNELS = {
 }
 every_kernel = pytest.mark.parametrize("name", KERNELS)
 
-
-def data(seed, n=40, T=1, n_public=25):
-    rng = np.random.default_rng(seed)
-    X, U, Z = (rng.normal(size=(k, 2)) for k in (n, n_public, 7))
-    Y = np.sin(2 * X[:, :1]) + 2.0 + 0.3 * rng.normal(size=(n, T))
-    return X, Y if T > 1 else Y[:, 0], U, Z
+data = partial(regression, n=40, function=lambda X: np.sin(2 * X[:, 0]) + 2.0, noise=0.3, others=(25, 7))
 
 
 @every_kernel
@@ -75,7 +73,7 @@ def test_with_an_intercept_it_is_then_the_centred_kernels_ridge_regression(seed,
 @few
 @given(seed=seeds, ratio=ratios, T=st.integers(1, 3), weighted=st.booleans())
 def test_the_model_is_the_papers_formula(center, kind, seed, ratio, T, weighted):
-    X, Y, U, Z = data(seed, T=T)
+    X, Y, U, Z = data(seed, targets=T)
     w = np.random.default_rng(seed).uniform(0.1, 3, size=40) if weighted else np.ones(40)
     basis = {
         "empirical": EmpiricalFeatures(Matern(0.7)),
@@ -164,13 +162,13 @@ def test_learning_by_parts_is_learning_from_all(center, order):
 @pytest.mark.parametrize("lam", [0.1, "auto"])
 @centring
 def test_a_file_holds_a_model_exactly_and_it_can_go_on(order, lam, center, tmp_path):
-    X, Y, U, Z = data(2, T=2)
+    X, Y, U, Z = data(2, targets=2)
     basis = EmpiricalFeatures(Gaussian(1.0), standardize=True).fit(U)
     summary = up.Summary.of(basis, X, Y, order)
     model = up.SummaryRegressor(IteratedTikhonov(2), lam, center, steps="conjugate").fit_summary(summary)
     up.save(model, tmp_path / "a.model")
     read = up.load(tmp_path / "a.model")
-    assert up.models.digest_of(read) == up.models.digest_of(model)
+    assert models.digest_of(read) == models.digest_of(model)
     up.save(read, tmp_path / "b.model")
     assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
     assert_array_equal(read.predict(Z), model.predict(Z))

@@ -11,6 +11,8 @@ from scipy.optimize import minimize
 
 import unpooled as up
 from tests import reference
+from tests.made_up import regression
+from unpooled import models
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Linear, Matern
 from unpooled.losses import Correntropy, Huber
@@ -22,13 +24,17 @@ centring = pytest.mark.parametrize("center", [False, True])
 stepping = pytest.mark.parametrize("steps", ["plain", "conjugate"])
 
 
-def data(seed, n=50, n_public=15, spread=1.0, T=1):
+def with_public(seed, n=50, n_public=15, spread=1.0, targets=1):
     """The public sample is ``spread`` times as wide as the rows."""
-    rng = np.random.default_rng(seed)
-    X, Z = rng.normal(size=(n, 2)), rng.normal(size=(7, 2))
-    U = spread * rng.normal(size=(n_public, 2))
-    Y = np.sin(2 * X[:, :1]) + 2.0 + 0.3 * rng.normal(size=(n, T))
-    return X, Y if T > 1 else Y[:, 0], U, Z
+    X, y, Z, U = regression(
+        seed,
+        n,
+        function=lambda X: np.sin(2 * X[:, 0]) + 2.0,
+        noise=0.3,
+        targets=targets,
+        others=(7, n_public),
+    )
+    return X, y, spread * U, Z
 
 
 def rounds(basis, X, y, T, **options):
@@ -50,7 +56,7 @@ def exchanged(basis, X, y, T, loss="squared", **options):
 @few
 @given(seed=seeds, ridge=st.booleans())
 def test_one_round_is_less(center, steps, seed, ridge):
-    X, y, U, Z = data(seed)
+    X, y, U, Z = with_public(seed)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     a, b = reference.less(basis.transform(X), y, np.ones(50), basis.eigenvalues_, basis.mean_, 1e-2, center)
     options = {"center": center, "steps": steps, "ridge": ridge}
@@ -62,7 +68,7 @@ def test_one_round_is_less(center, steps, seed, ridge):
 @few
 @given(seed=seeds, T=st.integers(1, 6), ratio=st.floats(-2, 0).map(lambda u: 10.0**u))
 def test_where_the_public_sample_is_the_rows_t_rounds_are_iterated_tikhonov(seed, T, ratio):
-    X, y, _, Z = data(seed, n=25)
+    X, y, _, Z = with_public(seed, n=25)
     K, K_new = reference.matern(X, X), reference.matern(Z, X)
     model = up.LESSRegressor(Matern(1.0), rounds=T, lam=ratio, tol=0.0).fit(X, y)
     assert_allclose(model.predict(Z), K_new @ reference.iterated_ridge_coefficients(K, y, ratio, T), atol=1e-8)
@@ -75,7 +81,7 @@ def test_where_the_public_sample_is_the_rows_t_rounds_are_iterated_tikhonov(seed
 @few
 @given(seed=seeds, T=st.integers(1, 8))
 def test_plain_steps_are_less_on_the_residuals_again_and_again(seed, T):
-    X, y, U, _ = data(seed, n_public=40)
+    X, y, U, _ = with_public(seed, n_public=40)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     phi, lam = basis.transform(X), 1.0
     top = np.linalg.eigvalsh(phi.T @ phi / 50 / np.sqrt(np.outer(*[basis.eigenvalues_ + lam] * 2)))[-1]
@@ -92,7 +98,7 @@ def test_plain_steps_are_less_on_the_residuals_again_and_again(seed, T):
 @few
 @given(seed=seeds)
 def test_many_rounds_are_least_squares_in_the_span(center, steps, seed):
-    X, y, U, Z = data(seed, n_public=6)
+    X, y, U, Z = with_public(seed, n_public=6)
     basis = EmpiricalFeatures(Matern(2.0)).fit(U)
     phi = basis.transform(X)
     design = np.column_stack([phi, np.ones(50)]) if center else phi
@@ -130,7 +136,7 @@ def test_in_a_rank_deficient_span_it_is_the_solution_smallest_in_the_norm_of_the
 @few
 @given(seed=seeds, spread=st.sampled_from([0.5, 1.0]))
 def test_with_the_ridge_term_kept_they_are_the_ridge_of_second_order(center, steps, kind, seed, spread):
-    X, y, U, Z = data(seed, spread=spread, n_public=15 if kind == "empirical" else 60)
+    X, y, U, Z = with_public(seed, spread=spread, n_public=15 if kind == "empirical" else 60)
     # Waves that the public sample does not have, LESS does not use: there are fewer of them than rows.
     basis = (EmpiricalFeatures(Matern(1.0)) if kind == "empirical" else RandomFeatures(Gaussian(1.0), 20)).fit(U)
     a, b = reference.span_ridge(basis.transform(X), y, np.ones(50), 1e-2, center)
@@ -148,7 +154,7 @@ def test_with_the_ridge_term_kept_they_are_the_ridge_of_second_order(center, ste
 @few
 @given(seed=seeds)
 def test_where_full_steps_would_diverge_the_loss_still_falls_in_every_round(center, steps, ridge, seed):
-    X, y, U, _ = data(seed, spread=0.1)
+    X, y, U, _ = with_public(seed, spread=0.1)
     basis = EmpiricalFeatures(Gaussian(1.0)).fit(U)
     phi, lam = basis.transform(X), 1e-4
     C = (phi - center * phi.mean(axis=0)).T @ (phi - center * phi.mean(axis=0)) / 50
@@ -167,7 +173,7 @@ def test_where_full_steps_would_diverge_the_loss_still_falls_in_every_round(cent
 @stepping
 @pytest.mark.parametrize("ridge", [False, True])
 def test_more_rounds_than_rounding_can_use_do_no_harm(steps, ridge):
-    X, y, U, _ = data(3, spread=0.3)
+    X, y, U, _ = with_public(3, spread=0.3)
     basis = EmpiricalFeatures(Gaussian(1.0)).fit(U)
     errors = [
         np.mean((y - rounds(basis, X, y, T, steps=steps, ridge=ridge, lam=1e-6).predict(X)) ** 2) for T in (30, 60, 300)
@@ -183,7 +189,8 @@ def test_rounds_go_on_without_harm_whatever_the_public_sample_the_penalty_and_th
     lam, center = 10.0 ** rng.uniform(-8, 0), [False, True, "public"][rng.integers(3)]
     ridge, steps = bool(rng.integers(2)), ["plain", "conjugate"][rng.integers(2)]
     shift, kernel = rng.choice([0, 0, 1e4]), [Matern(2.0), Gaussian(1.0), Gaussian(0.3)][rng.integers(3)]
-    X, Y, U, _ = data(seed, n=int(rng.choice([5, 50])), n_public=n_public, spread=spread, T=int(rng.choice([1, 2])))
+    n, targets = int(rng.choice([5, 50])), int(rng.choice([1, 2]))
+    X, Y, U, _ = with_public(seed, n=n, n_public=n_public, spread=spread, targets=targets)
     Y = np.reshape(Y, (len(X), -1)) + shift
     basis = EmpiricalFeatures(kernel).fit(U)
     model = exchanged(basis, X, Y, 1, lam=lam, center=center, ridge=ridge, steps=steps)
@@ -200,7 +207,7 @@ def test_rounds_go_on_without_harm_whatever_the_public_sample_the_penalty_and_th
 @pytest.mark.parametrize("ridge", [False, True])
 @pytest.mark.parametrize("spread", [0.2, 1.0])
 def test_a_constant_added_to_the_labels_moves_the_intercept_and_nothing_else(steps, ridge, spread):
-    X, y, U, Z = data(4, spread=spread)
+    X, y, U, Z = with_public(4, spread=spread)
     basis = EmpiricalFeatures(Gaussian(1.0)).fit(U)
     options = {"center": True, "steps": steps, "ridge": ridge, "lam": 1e-3}
     for T in (2, 5):
@@ -218,7 +225,7 @@ def test_a_constant_added_to_the_labels_moves_the_intercept_and_nothing_else(ste
 def test_rounds_by_files_are_the_rounds_at_once(center, steps, loss, tmp_path):
     if loss != "squared" and center:
         pytest.skip("a robust fit at once begins at the median, which sites have not told here")
-    X, y, U, Z = data(5, spread=0.5)
+    X, y, U, Z = with_public(5, spread=0.5)
     basis = EmpiricalFeatures(Gaussian(1.0)).fit(U)
     basis.save(tmp_path / "study.basis")
     options = {"center": center, "steps": steps}
@@ -238,10 +245,10 @@ def test_rounds_by_files_are_the_rounds_at_once(center, steps, loss, tmp_path):
 
 
 def test_residuals_of_another_model_are_refused():
-    X, y, U, _ = data(6)
+    X, y, U, _ = with_public(6)
     basis, other = EmpiricalFeatures(Matern(1.0)).fit(U), EmpiricalFeatures(Matern(1.1)).fit(U)
     model, second = (up.SummaryRegressor(lam=lam).fit_summary(up.Summary.of(basis, X, y)) for lam in (0.1, 0.2))
-    mine, theirs = up.models.digest_of(model), up.models.digest_of(second)
+    mine, theirs = models.digest_of(model), models.digest_of(second)
     residuals = up.Summary.of(basis, X, y, residuals_of=model)
     with pytest.raises(ValueError, match=f"residuals of model {mine[:12]}, and this model is {theirs[:12]}"):
         second.update(residuals)
@@ -276,7 +283,7 @@ def objective(loss, phi, y, center):
 @pytest.mark.parametrize("loss", [Huber(0.2), Huber(2.0), Correntropy(0.7), Correntropy(3.0)], ids=repr)
 @pytest.mark.parametrize(("center", "spread"), [(False, 0.3), (True, 1.0)])
 def test_robust_rounds_lower_the_loss_and_end_where_its_gradient_vanishes(center, loss, spread):
-    X, y, U, _ = data(7, n_public=6, spread=spread)
+    X, y, U, _ = with_public(7, n_public=6, spread=spread)
     y = y - 2.0
     y[::9] += 30.0
     basis = EmpiricalFeatures(Matern(2.0)).fit(U)
@@ -300,7 +307,7 @@ def test_robust_rounds_lower_the_loss_and_end_where_its_gradient_vanishes(center
 @stepping
 @centring
 def test_an_infinite_scale_is_least_squares(steps, center):
-    X, y, U, Z = data(8)
+    X, y, U, Z = with_public(8)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     expected = rounds(basis, X, y, 4, steps=steps, center=center).predict(Z)
     for loss in (Correntropy(np.inf), Huber(np.inf)):
@@ -331,7 +338,7 @@ def test_gross_outliers_hardly_move_a_robust_fit_in_any_unit(loss, center, lam, 
 
 @stepping
 def test_labels_are_independent_columns(steps):
-    X, Y, U, Z = data(10, T=3)
+    X, Y, U, Z = with_public(10, targets=3)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     together = rounds(basis, X, Y, 25, steps=steps, ridge=True)
     for t in range(3):
@@ -342,7 +349,7 @@ def test_labels_are_independent_columns(steps):
 
 
 def test_rounds_end_when_they_have_converged():
-    X, y, U, _ = data(11)
+    X, y, U, _ = with_public(11)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     model = rounds(basis, X, y, 500, ridge=True, steps="conjugate", tol=1e-6)
     assert model.n_rounds_ < 100
@@ -351,7 +358,7 @@ def test_rounds_end_when_they_have_converged():
 
 
 def test_neither_the_order_of_rows_nor_their_sites_matter():
-    X, y, U, Z = data(12, n=200)
+    X, y, U, Z = with_public(12, n=200)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     order = np.random.default_rng(0).permutation(200)
     fits = [

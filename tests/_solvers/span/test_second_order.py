@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import unpooled as up
 from tests import reference
+from tests.made_up import regression
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.filters import CutOff, IteratedTikhonov
 from unpooled.kernels import Gaussian, Linear, Matern
@@ -22,12 +25,7 @@ every_filter = pytest.mark.parametrize("filter", FILTERS)
 centring = pytest.mark.parametrize("center", [False, True])
 LAM = {"landweber": 1 / 40, "nu": 1 / 36}  # of κ²: a whole number of steps
 
-
-def data(seed, n=60, T=1):
-    rng = np.random.default_rng(seed)
-    X, U, Z = (rng.normal(size=(k, 2)) for k in (n, 12, 7))
-    Y = np.sin(2 * X[:, :1]) + 4.0 + 0.3 * rng.normal(size=(n, T))
-    return X, Y if T > 1 else Y[:, 0], U, Z
+data = partial(regression, n=60, function=lambda X: np.sin(2 * X[:, 0]) + 4.0, noise=0.3, others=(12, 7))
 
 
 def k(X, Z):
@@ -56,7 +54,7 @@ def pooled(filter, X, y, U, Z, lam, center, weights=None):
 @few
 @given(seed=seeds, T=st.sampled_from([1, 3]))
 def test_every_filter_is_its_regression_on_the_pooled_rows_with_the_nystrom_kernel(filter, center, seed, T):
-    X, Y, U, Z = data(seed, T=T)
+    X, Y, U, Z = data(seed, targets=T)
     basis = EmpiricalFeatures(KERNEL).fit(U)
     lam = 2.0 * LAM.get(filter, 0.01)
     summary = sum(up.Summary.of(basis, X[i::5], Y[i::5], order=2) for i in range(5))
@@ -168,7 +166,7 @@ def test_the_floor_is_how_far_less_is_from_the_ridge_on_the_rows(filter, center,
 
 @every_filter
 def test_the_path_predicts_what_fits_at_each_lam_predict(filter):
-    X, Y, U, Z = data(2, T=2)
+    X, Y, U, Z = data(2, targets=2)
     summary = up.Summary.of(EmpiricalFeatures(KERNEL).fit(U), X, Y, 2)
     model = up.SummaryRegressor(filter, grid=[1.0, 0.25, 0.0625], center=True).fit_summary(summary)
     assert len(model.path_) == 3
@@ -180,7 +178,7 @@ def test_the_path_predicts_what_fits_at_each_lam_predict(filter):
 
 
 def test_labels_are_fitted_one_by_one():
-    X, Y, U, Z = data(3, T=3)
+    X, Y, U, Z = data(3, targets=3)
     basis = EmpiricalFeatures(KERNEL).fit(U)
     together = up.SummaryRegressor(lam=0.01, center=True).fit_summary(up.Summary.of(basis, X, Y, 2))
     for t in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from io import BytesIO
 
 import matplotlib as mpl
@@ -14,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from tests import reference
+from tests.made_up import CUBE, regression
 from unpooled import SpectralRegressor
 from unpooled.filters import IteratedTikhonov, Landweber, NuMethod
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
@@ -30,12 +32,7 @@ centring = pytest.mark.parametrize("center", [False, True])
 STEPS = (1, 2, 4, 8, 16)  # λ = 1/t²: t² steps of Landweber, t of the ν-method
 GRID = np.array([1 / t**2 for t in STEPS])
 
-
-def data(seed, n=20, d=2):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=n) + 0.5
-    return X, y, rng.uniform(-1, 1, size=(7, d))
+data = partial(regression, n=20, between=CUBE, noise=0.3, offset=0.5, then=(7,))
 
 
 def coefficients(filter, K, y, t, share=1.0):

@@ -15,14 +15,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import unpooled as up
 import unpooled.kernels.base as kernel_base
+from tests.made_up import regression, sine
 from unpooled._base import memory, threads
 from unpooled._linalg import cholesky
 from unpooled._linalg import cholesky as blocked
 from unpooled._linalg.operator import NotPositiveDefinite
 
-RNG = np.random.default_rng(0)
-X = RNG.standard_normal((1500, 3))
-Y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(1500)
+X, Y = regression(n=1500, d=3, function=sine(1, slope=1.0))
 
 
 def positive_definite(n, dtype=torch.float64, seed=0):

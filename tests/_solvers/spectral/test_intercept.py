@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse.linalg import eigsh
 
 from tests import reference
+from tests.made_up import CUBE, regression
 from unpooled import SpectralRegressor
 from unpooled.kernels import Centered, Gaussian, Linear, Matern, Polynomial
 
@@ -38,12 +41,8 @@ def pairs(routes):
     return pytest.mark.parametrize(("filter", "solver"), [(f, s) for f, solvers in routes.items() for s in solvers])
 
 
-def data(seed, n=25, d=2):
-    """Labels that are multiples of 2⁻²⁰, so that adding 10⁶ to them is exact."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=n)
-    return X, np.round(y * 2**20) / 2**20, rng.uniform(-1, 1, size=(9, d))
+# labels are multiples of 2⁻²⁰, so that adding 10⁶ to them is exact
+data = partial(regression, n=25, between=CUBE, noise=0.3, grid=2.0**-20, then=(9,))
 
 
 def coefficients(filter, K, y, t):

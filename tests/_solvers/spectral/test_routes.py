@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.made_up import CUBE, regression
 from unpooled import SpectralRegressor
 from unpooled._solvers.spectral import paths
 from unpooled._solvers.spectral import problem as fit
 from unpooled.kernels import Gaussian, Kernel, Matern
 
-
-def data(n, d=2, noise=0.3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    return X, np.sin(3 * X[:, 0]) + noise * rng.normal(size=n), rng.uniform(-1, 1, size=(40, d))
+data = partial(regression, between=CUBE, noise=0.3, then=(40,))
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def small_is_large(monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.usefixtures("small_is_large")
 def test_banded_form_in_single_precision_chooses_for_double(criterion, center, weighted):
-    X, y, Z = data(400)
+    X, y, Z = data(n=400)
     Y = np.column_stack([y, y[::-1] + 5.0])
     w = np.random.default_rng(1).uniform(0.5, 2.0, size=400) if weighted else None
     options = {"lam": criterion, "center": center, "per_target": True}
@@ -54,7 +53,7 @@ def test_banded_form_in_single_precision_chooses_for_double(criterion, center, w
 
 @pytest.mark.usefixtures("small_is_large")
 def test_banded_form_in_single_precision_serves_single_precision_data():
-    X, y, Z = (a.astype(np.float32) for a in data(400))
+    X, y, Z = (a.astype(np.float32) for a in data(n=400))
     large = SpectralRegressor(Matern(0.5), center=True).fit(X, y)
     direct = SpectralRegressor(Matern(0.5), center=True, solver="eigh").fit(X, y)
     assert (large.solver_, large.predict(Z).dtype) == ("banded", np.float32)
@@ -70,14 +69,14 @@ def test_banded_form_in_single_precision_serves_single_precision_data():
     (np.float32, 1e-5, 1e-2),
 ])  # fmt: skip
 def test_a_low_rank_where_it_is_taken_is_as_good_as_cholesky(dtype, lam, tolerance):
-    X, y, Z = data(1200, d=1)
+    X, y, Z = data(n=1200, d=1)
     exact = SpectralRegressor(Gaussian(0.3), lam=lam, solver="cholesky").fit(X, y).predict(Z)
     model = SpectralRegressor(Gaussian(0.3), lam=lam).fit(X.astype(dtype), y.astype(dtype))
     assert_allclose(model.predict(Z.astype(dtype)), exact, atol=tolerance)
 
 
 def test_a_low_rank_that_rounding_cannot_certify_is_not_taken():
-    X, y, _ = data(1200, d=1)
+    X, y, _ = data(n=1200, d=1)
     assert SpectralRegressor(Gaussian(0.3), lam=1e-3).fit(X, y).solver_ == "low-rank"
     assert SpectralRegressor(Gaussian(0.3), lam=1e-12).fit(X, y).solver_ == "cholesky"
     assert SpectralRegressor(Gaussian(0.3), lam=1e-5).fit(X.astype("f"), y.astype("f")).solver_ == "cholesky"
@@ -103,14 +102,14 @@ class Parabola(Kernel):
 @pytest.mark.parametrize("as_function", [False, True])
 @pytest.mark.usefixtures("small_is_large")
 def test_no_route_fits_a_kernel_that_is_none(lam, filter, as_function):
-    X, y, _ = data(200)
+    X, y, _ = data(n=200)
     kernel = Parabola().block if as_function else Parabola()
     with pytest.raises(ValueError, match="not positive (semi-)?definite.*Mercer"):
         SpectralRegressor(4.0 * Parabola() if not as_function else kernel, filter, lam).fit(3.0 * X, y)
 
 
 def test_low_rank_does_not_serve_folds():
-    X, y, _ = data(60)
+    X, y, _ = data(n=60)
     with pytest.raises(ValueError, match="solver='low-rank' does not serve"):
         SpectralRegressor(Gaussian(1.0), lam="cv", solver="low-rank").fit(X, y)
 
@@ -118,6 +117,6 @@ def test_low_rank_does_not_serve_folds():
 def test_iterating_once_is_ridge_and_its_leave_one_out_exact():
     from unpooled.filters import IteratedTikhonov
 
-    X, y, _ = data(40)
+    X, y, _ = data(n=40)
     assert SpectralRegressor(Gaussian(0.5), IteratedTikhonov(1)).fit(X, y).path_.exact
     assert not SpectralRegressor(Gaussian(0.5), IteratedTikhonov(2)).fit(X, y).path_.exact

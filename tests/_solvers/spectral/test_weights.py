@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import PredefinedSplit
 
+from tests.made_up import CUBE, regression
 from unpooled import SpectralRegressor
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
 
@@ -31,12 +34,7 @@ AT_ONE_LAM = [
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 CRITERIA = ("loo", "gcv", "cv")
 
-
-def data(seed, n=20, d=2):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, size=(n, d))
-    y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=n) + 5
-    return X, y, rng.uniform(-1, 1, size=(7, d)), rng
+data = partial(regression, n=20, between=CUBE, noise=0.3, offset=5, then=(7,))
 
 
 def weighted_ridge(K, y, w, lam, center):
@@ -60,7 +58,8 @@ def weighted_ridge(K, y, w, lam, center):
 @few
 @given(seed=seeds, lam=lams)
 def test_weighted_ridge_minimises_the_weighted_squares(center, kernel, seed, lam):
-    X, y, Z, rng = data(seed)
+    rng = np.random.default_rng(seed)
+    X, y, Z = data(rng)
     w = rng.uniform(0.1, 4, size=len(y))
     c, b = weighted_ridge(kernel(X), y, w, lam, center)
     model = SpectralRegressor(kernel, lam=lam, center=center).fit(X, y, w)
@@ -72,7 +71,8 @@ def test_weighted_ridge_minimises_the_weighted_squares(center, kernel, seed, lam
 @few
 @given(seed=seeds, lam=lams)
 def test_whole_weights_are_repeated_rows(filter, solver, center, seed, lam):
-    X, y, Z, rng = data(seed)
+    rng = np.random.default_rng(seed)
+    X, y, Z = data(rng)
     w = rng.integers(1, 4, size=len(y))
     options = {"filter": filter, "lam": lam, "center": center, "solver": solver}
     weighted = SpectralRegressor(Gaussian(0.7), **options).fit(X, y, w)
@@ -85,7 +85,8 @@ def test_whole_weights_are_repeated_rows(filter, solver, center, seed, lam):
 @pytest.mark.parametrize("filter", FILTERS)
 @centring
 def test_whole_weights_are_repeated_rows_for_several_targets_and_the_median_length_scale(filter, center):
-    X, y, Z, rng = data(1)
+    rng = np.random.default_rng(1)
+    X, y, Z = data(rng)
     Y, w = np.column_stack([y, y**2]), rng.integers(0, 4, size=len(y))
     options = {"filter": filter, "lam": 0.01, "center": center}
     weighted = SpectralRegressor(**options).fit(X, Y, w)
@@ -98,7 +99,8 @@ def test_whole_weights_are_repeated_rows_for_several_targets_and_the_median_leng
 @pytest.mark.parametrize("solver", ["mixed", "banded", "eigh", "low-rank"])
 @centring
 def test_whole_weights_are_repeated_rows_on_every_lam_of_a_path(solver, center):
-    X, y, Z, rng = data(2)
+    rng = np.random.default_rng(2)
+    X, y, Z = data(rng)
     w = rng.integers(1, 4, size=len(y))
     options = {"lam": np.logspace(0, -3, 4), "center": center, "solver": solver}
     weighted = SpectralRegressor(Gaussian(0.7), **options).fit(X, y, w)
@@ -114,7 +116,8 @@ def test_whole_weights_are_repeated_rows_on_every_lam_of_a_path(solver, center):
 @settings(few, max_examples=5)
 @given(seed=seeds)
 def test_a_row_of_weight_zero_is_an_absent_row(lam, filter, center, seed):
-    X, y, Z, rng = data(seed)
+    rng = np.random.default_rng(seed)
+    X, y, Z = data(rng)
     w = rng.uniform(0.5, 2, size=len(y)) * (rng.random(len(y)) < 0.7)
     X[w == 0], y[w == 0] = 1e3, 1e9  # whatever they hold
     options = {"filter": filter, "lam": lam, "center": center, "grid": np.logspace(0, -3, 7)}
@@ -127,7 +130,8 @@ def test_a_row_of_weight_zero_is_an_absent_row(lam, filter, center, seed):
 @pytest.mark.parametrize("lam", [0.01, *CRITERIA])
 @centring
 def test_a_row_of_weight_zero_is_an_absent_row_of_a_precomputed_matrix(lam, center):
-    X, y, Z, rng = data(3)
+    rng = np.random.default_rng(3)
+    X, y, Z = data(rng)
     w = rng.uniform(0.5, 2, size=len(y))
     w[[2, 3, 5, 7, 11, 13]] = 0
     kernel, kept = Gaussian(0.5), w > 0
@@ -141,7 +145,8 @@ def test_a_row_of_weight_zero_is_an_absent_row_of_a_precomputed_matrix(lam, cent
 
 
 def test_folds_that_a_user_gives_are_folds_of_the_rows_the_user_gave():
-    X, y, _, rng = data(4)
+    rng = np.random.default_rng(4)
+    X, y, _ = data(rng)
     w, fold = rng.uniform(0.5, 2, size=len(y)), rng.permutation(np.arange(len(y)) % 4)
     w[:5] = 0
     grid = np.logspace(0, -3, 7)
@@ -157,7 +162,8 @@ def test_folds_that_a_user_gives_are_folds_of_the_rows_the_user_gave():
 )  # from the least number to the largest
 @centring
 def test_scaling_all_weights_changes_nothing(lam, factor, center):
-    X, y, Z, rng = data(5)
+    rng = np.random.default_rng(5)
+    X, y, Z = data(rng)
     w = rng.integers(1, 4, size=len(y)).astype(float)
     model = SpectralRegressor(Gaussian(0.7), lam=lam, center=center, grid=np.logspace(0, -3, 7))
     plain = model.fit(X, y, w).predict(Z)
@@ -167,7 +173,8 @@ def test_scaling_all_weights_changes_nothing(lam, factor, center):
 @pytest.mark.parametrize("factor", [1e-50, 1e-20, 1e20, 1e50])
 @centring
 def test_scaling_all_weights_changes_nothing_in_single_precision(factor, center):
-    X, y, Z, rng = data(5)
+    rng = np.random.default_rng(5)
+    X, y, Z = data(rng)
     X, w = X.astype(np.float32), rng.integers(1, 4, size=len(y)).astype(float)
     model = SpectralRegressor(Gaussian(0.7), lam=0.01, center=center)
     plain = model.fit(X, y, w).predict(Z)
@@ -178,7 +185,7 @@ def test_scaling_all_weights_changes_nothing_in_single_precision(factor, center)
 @pytest.mark.parametrize("filter", FILTERS)
 @centring
 def test_equal_weights_are_no_weights(lam, filter, center):
-    X, y, Z, _ = data(6)
+    X, y, Z = data(6)
     model = SpectralRegressor(filter=filter, lam=lam, center=center, grid=np.logspace(0, -3, 7))
     plain = model.fit(X, y).predict(Z)
     assert_array_equal(model.fit(X, y, np.full(len(y), 0.3)).predict(Z), plain)
@@ -190,7 +197,8 @@ def test_equal_weights_are_no_weights(lam, filter, center):
 @settings(few, max_examples=8)
 @given(seed=seeds)
 def test_weighted_leave_one_out_is_refitting_without_a_row_and_all_its_weight(solver, center, seed):
-    X, y, _, rng = data(seed)
+    rng = np.random.default_rng(seed)
+    X, y, _ = data(rng)
     w, kernel = rng.uniform(0.2, 3, size=len(y)), Gaussian(0.7)
     K, grid = kernel(X), np.logspace(0, -3, 4)
     model = SpectralRegressor(kernel, lam="loo", grid=grid, center=center, solver=solver).fit(X, y, w)
@@ -208,7 +216,8 @@ def test_weighted_leave_one_out_is_refitting_without_a_row_and_all_its_weight(so
 
 @centring
 def test_weighted_gcv_weighs_the_errors_and_counts_the_rows(center):
-    X, y, _, rng = data(7)
+    rng = np.random.default_rng(7)
+    X, y, _ = data(rng)
     w, kernel, lam = rng.uniform(0.2, 3, size=len(y)), Gaussian(0.7), 0.01
     model = SpectralRegressor(kernel, lam="gcv", grid=[lam], center=center).fit(X, y, w)
     fits = [weighted_ridge(kernel(X), e, w, lam, center) for e in np.eye(len(y))]
@@ -222,7 +231,8 @@ def test_weighted_gcv_weighs_the_errors_and_counts_the_rows(center):
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Matern(0.3)], ids=repr)
 @centring
 def test_weights_mean_the_same_on_the_routes_of_large_samples(kernel, center):
-    X, y, Z, rng = data(8, n=1000, d=1)
+    rng = np.random.default_rng(8)
+    X, y, Z = data(rng, n=1000, d=1)
     w = rng.uniform(0.2, 3, size=len(y))
     grid = np.logspace(0, -4, 9)
     large = SpectralRegressor(kernel, center=center, grid=grid).fit(X, y, w)

@@ -1,1 +1,1 @@
-"""The first shape of the library: blocks fit functions, the answer is their average."""
+"""Averaging, the first shape of the library: blocks fit functions, and the answer is their average."""

@@ -1,7 +1,7 @@
 """Fewer points for an expansion: the orthogonal projection of f onto the span of M kernel functions.
 
-With f = Σ_i c_i K_{x_i} and points z_1, …, z_M the projection in H_K is g = Σ_j a_j K_{z_j}, K_zz a = K_zx c = f(z),
-
+With f = Σ_i c_i K_{x_i} and points z_1, …, z_M the projection in H_K is g = Σ_j a_j K_{z_j} with K_zz a = K_zx
+c = f(z), and
 
     ‖f - g‖² = ‖f‖² - ‖g‖²,    |f(x) - g(x)| ≤ √K(x,x) ‖f - g‖    for every x.
 

@@ -1,7 +1,7 @@
 """Distributed correntropy (Xie, Hu, Wang and Wang 2022, section 1): blocks descend on the loss, sharing σ and T.
 
 f̄ = Σ_j (|D_j|/|D|) f_{T,D_j}, each f_{T,D_j} by (5). The scale and the iteration are chosen for the average, and
-robustly: rule (13) with the criterion of :mod:`unpooled.robust` in place of squares.
+robustly: by rule (13) with the criterion of :mod:`unpooled._solvers.descent.robust` in place of squares.
 """
 
 from __future__ import annotations

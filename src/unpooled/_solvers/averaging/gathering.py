@@ -1,8 +1,11 @@
-"""The work on a block, and how the results of two blocks combine. All of it importable, for every engine.
+"""The work on one block and how the results of two blocks combine, and the facts gathered from all blocks beforehand.
 
-f̄ = Σ_j (|D_j|/|D|) f_j (Guo, Lin and Zhou 2017, (3)); with unlabeled rows the weights are |D*_j|/|D*| (Wang 2018, 3.3).
+The average is f̄ = Σ_j (|D_j|/|D|) f_j (Guo, Lin and Zhou 2017, (3)); with unlabeled rows the weights are |D*_j|/|D*|
+(Wang 2018, 3.3). A block gives its function, or the values of all its candidates on the validation rows, and two such
+results are added.
 
-What the whole must know before blocks can be worked on, gathered by the engine: weights, a sample, κ, hashes.
+Before blocks can be worked on, the whole has to know the weights, a sample of the rows, κ and the hashes of the rows.
+The engine gathers these block by block as well. All functions here are importable, so that every engine can call them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What averaging asks of a local learner: candidates from one decomposition, one fit at the choice, a score.
+"""Local learners: candidates from one decomposition, a score, and one fit at the choice, for averaging to ask for.
 
-Three kinds: a spectral filter (candidates are λ), a descent on a loss (candidates are scales and iterations), and any
-other scikit-learn regressor, which is fitted as it is.
+There are three kinds: a spectral filter, whose candidates are values of λ; a descent on a loss, whose candidates are
+scales and iterations; and any other scikit-learn regressor, which is fitted as it is.
 """
 
 from __future__ import annotations
@@ -185,7 +185,10 @@ class SpectralLocal(Local):
         return {"lam_": self.lams.copy() if several else float(self.lams[0])}
 
     def single_serves(self, found: Judgement | None) -> bool:
-        """As on one machine (:mod:`unpooled.solvers.paths`): the scores must have risen before single gives out."""
+        """Whether single precision can choose: the scores must have risen before it gives out.
+
+        The rule is the one for a single machine (:func:`unpooled._solvers.spectral.paths.risen`).
+        """
         trusted = self.lams >= self.resolution
         if found is None:
             return bool(np.sum(trusted) > 1)

@@ -1,4 +1,9 @@
-"""Which rows form a block, and how blocks are halved."""
+"""Partitions of rows into blocks, and the halving of blocks.
+
+Rows are halved by their content: in the order of a hash of x, and of y among rows of one x. Copies of a row therefore
+stay together, and a row of weight two is as good as two rows. Only the order of y counts, so a shift of y changes
+nothing. A Parquet file is halved exactly as the arrays that it was written from.
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,18 @@
-"""What each number of blocks would cost, before anything runs.
+"""Rules (13) and (14) of Guo, Lin and Zhou (2017): λ, and the number of blocks, by halving every block.
 
-What rules (13) and (14) have seen: the score of every number of blocks and every candidate.
+Before anything runs, every number of blocks gets its planned memory and time, and those that would take too much are
+left out. The scores of every number of blocks and every candidate are kept in the path that the model shows.
 
-Rules (13) and (14) of Guo, Lin and Zhou (2017): λ, and the number of blocks, by halving every block.
-
-D_j = D_j¹ ∪ D_j². The averages f̄ = Σ_j w_j f_{D_j¹,λ} are fitted to the training halves and scored on the validation
-halves,
+With D_j = D_j¹ ∪ D_j², the averages f̄ = Σ_j w_j f_{D_j¹,λ} are fitted to the training halves and scored on the
+validation halves,
 
     (13)  (1/m) Σ_j (1/|D_j²|) Σ_{D_j²} (f̄(x) - y)²   as printed: every site counts alike, or
     (14)  (1/|D²|) Σ_j Σ_{D_j²} (f̄(x) - y)²            every row counts alike.
 
-The search of rules (13) and (14): numbers of blocks one after the other, every candidate within each.
+Rule (13) needs f̄ on all validation rows. Every block predicts these rows for every λ, and the predictions are added
+up. So no block sees another block's training rows, and memory does not grow with N.
+
+The search tries one number of blocks after the other, and every candidate within each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernel gradient descent with a loss (paper 003, (5)), for many scales and iterations in one run.
+"""Kernel gradient descent with a loss (Xie, Hu, Wang and Wang 2022, (5)), many scales and iterations in one run.
 
 With weights w, Σ w_i = 1, and f = Σ c_i K_{x_i} from f = 0,
 
@@ -7,15 +7,14 @@ With weights w, Σ w_i = 1, and f = Σ c_i K_{x_i} from f = 0,
 **Pseudo-labels.** With ỹ_i = f(x_i) - ψ(f(x_i) - y_i) the same step reads f ← f - η_t (L_D f - Σ w_i ỹ_i K_{x_i}):
 least squares on ỹ. Three things follow.
 
-- *Jumps.* While ỹ stands still, m steps are one: in the eigenbasis of L_D, with q = 1 - ησ,
-  a ← q^m a + ((1-q^m)/σ) ỹ. f moves with log t (component σ at t ≈ 1/(ησ)), so after the first few hundred steps
-  ``jump``·t of them are taken at once, with ỹ linear over them: a predictor, then corrections with h_m below until
-  they settle. Exact for least squares, and stable for any m since ψ' ≤ 1 makes least squares on ỹ a majorant of
-  the loss; for other losses the error is of order jump². T steps cost (1/jump)·log T products, a few times.
-  ``jump=0`` takes every step.
-- *Unlabeled rows* U (left open in paper 003). Paper 002, (3.22), takes L over D* = D ∪ U, which knows the distribution
-  of x better, and inflates the labels by |D*|/|D|. With ω_i = ψ(u_i)/u_i, the weight that the loss leaves row i, w* the
-  weights of D*, and the mean ω̄ = Σ_D w_i ω_i for rows whose residual nobody knows:
+- *Jumps.* While ỹ stands still, m steps are one: in the eigenbasis of L_D, with q = 1 - ησ, a ← q^m a + ((1-q^m)/σ) ỹ.
+  f moves with log t (component σ at t ≈ 1/(ησ)), so after the first few hundred steps ``jump``·t of them are taken at
+  once, with ỹ linear over them: a predictor, then corrections with h_m below until they settle. Exact for least
+  squares, and stable for any m since ψ' ≤ 1 makes least squares on ỹ a majorant of the loss; for other losses the error
+  is of order jump². T steps cost (1/jump)·log T products, a few times. ``jump=0`` takes every step.
+- *Unlabeled rows* U, which the paper leaves open. Wang (2018, (3.22)) takes L over D* = D ∪ U, which knows the
+  distribution of x better, and inflates the labels by |D*|/|D|. With ω_i = ψ(u_i)/u_i, the weight that the loss leaves
+  row i, w* the weights of D*, and the mean ω̄ = Σ_D w_i ω_i for rows whose residual nobody knows:
 
       f ← f - η_t [Σ_D ω_i (w*_i f(x_i) - w_i y_i) K_{x_i} + ω̄ Σ_U w*_j f(x_j) K_{x_j}]
 

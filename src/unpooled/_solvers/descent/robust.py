@@ -1,10 +1,10 @@
-"""Choosing a scale and an iteration from data of which a part may be wrong: grids, and a criterion robust itself.
+"""Choice of a scale and an iteration from data of which a part may be wrong: grids, and a criterion robust itself.
 
 Residuals r of rows left out are given for every candidate. A plain mean of squares would be ruled by the outliers that
 the loss is there to ignore, so
 
-1. a reference scale s: the smallest normalised median |r| over the candidates, then, for the best candidate so far,
-   the spread of the residuals that a window of 2s holds (a median alone is off by 2 where 40 % are outliers);
+1. a reference scale s: the smallest normalised median |r| over the candidates, then, for the best candidate so far, the
+   spread of the residuals that a window of 2s holds (a median alone is off by 2 where 40 % are outliers);
 2. the score of a candidate is mean(1 - exp(-r²/(2(2s)²))), bounded, and about squared for |r| < 2s;
 3. a scale is admissible where its best iteration scores worse than the best of all by at most Z standard errors of the
    paired difference. Scores alone tell scales apart poorly: they differ by less than their noise while the errors

@@ -1,9 +1,10 @@
-"""Stochastic gradient descent on a squared or a clipped loss, from zero: the learner of paper 004 and its batches.
+"""Stochastic gradient descent on a squared or a clipped loss, from zero, in batches or row by row (Wang and Guo 2024).
 
     w ← (1 - ηλ) w - (η/b) Σ_{i in B} ψ(⟨w, φ_i⟩ - y_i) φ_i
 
-with ψ the identity or clipping to [-C, C] (Huber's loss). Pure functions: how far one record can move the outcome is
-:mod:`unpooled.privacy.sgd`, and how far rounding can is :func:`rounding`; both are proved in docs/privacy/sgd.md.
+with ψ the identity or clipping to [-C, C] (Huber's loss). These are pure functions. How far one record can move the
+outcome is in :mod:`unpooled.privacy.sgd`, and how far rounding can is in :func:`rounding`; both are proved in
+docs/privacy/sgd.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The steps of a descent on L_{D*}/κ²: by products with the matrix, or in its eigenvectors, where m steps are one.
 
-The mathematics is told in :mod:`.descent`. The coordinates are those of :mod:`.operator`, and a stands for κ² times
-g(A)v there: a row of U, or of all rows, holds one column for every scale and target.
+The mathematics is in :mod:`.descent`. The coordinates are those of :mod:`unpooled._linalg.operator`, and a stands for
+κ² times g(A)v there: a row of U, or of all rows, holds one column for every scale and target.
 """
 
 from __future__ import annotations

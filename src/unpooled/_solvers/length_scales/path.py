@@ -1,16 +1,17 @@
-"""From one length scale for all features to one for each: a path along which a penalty falls.
+"""The path from one length scale for all features to one for each, along which a penalty falls.
 
 It begins with one length scale for all features, each in units of its spread, ℓ_k = e^{θ_0} s_k, the minimum of
 
     log L(θ) + β(θ_0 - log m)²,
 
-m being the median distance in these units: a rough kernel hardly tells a longer ℓ from a smaller λ, a smooth function
-is as well served by any long ℓ, and the search is to stay where L does not ask it to go. From there it minimises
+m being the median distance in these units. The second term keeps the search where L does not ask it to go elsewhere: a
+rough kernel hardly tells a longer ℓ from a smaller λ, and a smooth function is as well served by any long ℓ. From there
+the path minimises
 
     log L(θ) + α Σ_k φ(θ_k - θ_0),      φ(δ) = δ² for δ < 0,  log(1 + δ²) for δ > 0,
 
-for falling α: more attention to a feature costs its square, and leaving a feature out costs little. Rows that L has
-not seen judge the points of the path, and end it where it gets worse.
+for falling α: more attention to a feature costs its square, and leaving a feature out costs little. Rows that L has not
+seen judge the points of the path, and end it where it gets worse.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The exact leave-one-out error of kernel ridge regression, and how it changes with the kernel matrix and λ.
+"""The exact leave-one-out error of kernel ridge regression, its gradient, and its minimum over length scales and λ.
 
-In the coordinates of :mod:`.operator`, M = P R𝕂R P with R = diag(root), P = I - ssᵀ and v = P R y, the residuals of
-the fit with an intercept are r = μAv with A = (M + μI)⁻¹ and μ = Nλ, and of its own residual row i leaves the share
-q_i = 1 - h_i = μA_ii - w_i. The fit without row i would miss it by e_i = r_i/q_i (in units of 1/root_i), so
+In the coordinates of :mod:`unpooled._linalg.operator`, M = P R𝕂R P with R = diag(root), P = I - ssᵀ and v = P R y, the
+residuals of the fit with an intercept are r = μAv with A = (M + μI)⁻¹ and μ = Nλ, and of its own residual row i leaves
+the share q_i = 1 - h_i = μA_ii - w_i. The fit without row i would miss it by e_i = r_i/q_i (in units of 1/root_i), so
 
     L = (1/N) Σ_it e_it²
 
@@ -14,17 +14,17 @@ and dA = -A dM A for a change of the kernel, so that with u = Av and p = Aa
 
     dL = ⟨G, dM⟩,      G = μ(A diag(c) A - ½ Σ_t (p_t u_tᵀ + u_t p_tᵀ)).
 
-The kernel matrix sees R P G P R, since M is linear in it. λ enters twice, through A as dM = I dμ and as a factor:
+The gradient with respect to the kernel matrix is R P G P R, since M is linear in 𝕂. λ enters twice, through A as dM = I
+dμ and as a factor:
 
     dL/dlog μ = μ(tr G + Σ_it a_it u_it - Σ_i c_i A_ii).
 
 That is a Cholesky factorisation, an inverse and one product of matrices, 2N³ operations, whatever the number of
 parameters in the kernel: each of them then costs a sum over ⟨R P G P R, d𝕂⟩.
 
-A kernel whose length scales are free, on a few rows: its leave-one-out error, that error's gradient, its minima.
-
-The parameters θ are log(ℓ_k/s_k) for every free part of the kernel and every feature k, s_k being the spread of the
-feature, and at last log(λ/κ²). Scaling a column of X then changes no θ, and scaling y adds a constant to log L.
+:class:`ScaledKernel` minimises L on a few rows for a kernel whose length scales are free. The parameters θ are
+log(ℓ_k/s_k) for every free part of the kernel and every feature k, s_k being the spread of the feature, and at last
+log(λ/κ²). Scaling a column of X then changes no θ, and scaling y adds a constant to log L.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""How well a kernel does on many rows: ridge regression in the span of a few points, judged on other rows, every λ.
+"""Length scales for every feature by the exact leave-one-out error, judged on rows that it has not seen.
 
-Length scales for every feature by the exact leave-one-out error, and how far to believe it.
+The judge is ridge regression in the span of a few points: it learns from many rows, tries every λ, and is scored on
+rows held out.
 
-With d features the error has d + 1 parameters, and its minimum over them promises too much: on a thousand rows of a
-hundred features new rows may show no gain at all. So the search goes along a path (:mod:`.length_scale_path`) that rows
-held out judge. From its best point it goes on with all rows of the search, and where there are many more rows, which
-may support shorter length scales, all of them are multiplied by what does best there. The median distance stands
-beside both times: where it does better by more than the noise of the comparison, it is taken.
+With d features the leave-one-out error has d + 1 parameters, and its minimum over them promises too much: on a thousand
+rows of a hundred features new rows may show no gain at all. So the search goes along a path (:mod:`.path`) that rows
+held out judge. From its best point it goes on with all rows of the search. Where there are many more rows, which may
+support shorter length scales, all of them are then multiplied by the factor that does best there. Both times the median
+distance is tried as well, and it is taken where it does better by more than the noise of the comparison.
 """
 
 from __future__ import annotations

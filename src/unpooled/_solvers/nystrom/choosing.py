@@ -1,6 +1,7 @@
-"""Where sums are worked out, in which precision, and which way: decided from what is known before a pass.
+"""The choice of a machine, of its precision and of a route, from what is known before a pass; and the memory they need.
 
-Room for matrices of M × M numbers: how many preconditioners rounds keep, and what is refused before it starts.
+The memory is the room for matrices of M × M numbers. It decides how many preconditioners rounds keep, and what is
+refused before it starts.
 """
 
 from __future__ import annotations

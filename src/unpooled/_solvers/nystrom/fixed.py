@@ -2,8 +2,8 @@
 
 Processors multiply bytes many times as fast as numbers of double precision (VNNI, AMX), and add them up in integers
 without any rounding. So a value k(r) in [0, 1] is rounded to q/65535, which is two bytes, a label is the eight bytes of
-an integer, and one product ZᵀZ of all bytes holds every sum that is wanted. What rounds is the values and nothing
-after them: the Gram matrix is that of features off by at most 1/131070, it stays positive semi-definite, and a function
+an integer, and one product ZᵀZ of all bytes holds every sum that is wanted. The values are rounded, and nothing after
+them is: the Gram matrix is that of features off by at most 1/131070, it stays positive semi-definite, and a function
 Σ c_j K(·, z_j) fitted to such features is off by Σ c_j e_j(x) elsewhere, which can be looked at (:meth:`off`). A Gram
 matrix summed in single precision has neither property, although its entries are as good.
 

@@ -1,15 +1,25 @@
-"""What every λ came to, whichever way it was found.
+"""Solutions for every λ from the Gram matrix of one pass: by a tridiagonal form on a CPU, by Cholesky factors on a GPU.
 
-Every λ from the Gram matrix of one pass: a tridiagonal form on a CPU, a Cholesky factor each on a GPU.
+:class:`Solved` holds what every λ came to, whichever way it was found, and rounds give it too.
 
-The Gram matrix is that of kernel functions less their means m, G = (1/W) Σ w (r - m)(r - m)ᵀ; what was taken out
-comes back in orthonormal coordinates, as products of two vectors. Rounding leaves G off by a share δ of its trace
-(:meth:`.machine.Machine.rounding`), and the smaller the trace the better: with the means in it would be up to a
-thousand times as large. Brought to orthonormal coordinates that becomes δ·tr(G)/ε, so ε must not be too small; and
-kernel functions of weight ε count at λ once ε is as large as Mλ, so it must not be too large. Half-way between, on a
-logarithmic scale, is ε = √(HARMLESS·M·δ·tr G) whatever λ is, and what is then left of rounding sets the smallest λ
-(:func:`smallest`). That is what is to be expected. Rows may be such that sums round more (copies of a row all round the
-same way), and then the covariance has negative eigenvalues: they say by how much, and smaller λ are not trusted.
+The Gram matrix is that of kernel functions and not of features, because turning kernel values into features costs twice
+what their products do. Rounding then decides how small λ may be. Below that rounds take over, which never square a
+condition number (:mod:`.rounds`).
+
+The kernel functions have their means m taken out before anything is multiplied, G = (1/W) Σ w (r - m)(r - m)ᵀ, as in
+the centred regression of Wang (2018) but in the features: large numbers that would cancel later are never added up. The
+part that was taken out comes back in orthonormal coordinates, as products of two vectors. Rounding leaves G off by a
+share δ of its trace (:meth:`.machine.Machine.rounding`), and the smaller the trace the better: with the means in it
+would be up to a thousand times as large.
+
+Brought to orthonormal coordinates that error becomes δ·tr(G)/ε, so ε must not be too small; and kernel functions of
+weight ε count at λ once ε is as large as Mλ, so it must not be too large. Half-way between, on a logarithmic scale, is
+ε = √(HARMLESS·M·δ·tr G) whatever λ is, and what is then left of rounding sets the smallest λ (:func:`smallest`).
+
+The points alone predict that smallest λ, and the eigenvalues found show whether the prediction was right. Rows may be
+such that sums round more (copies of a row all round the same way), and then the covariance has negative eigenvalues:
+their size is the error that was made, and smaller λ are not trusted. So the result can be checked from the eigenvalues
+alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums over rows of products of kernel values: what is asked, and how NumPy answers on all cores."""
+"""Sums over rows of products of kernel values: the contract of a machine, and the one that runs NumPy on all cores."""
 
 from __future__ import annotations
 

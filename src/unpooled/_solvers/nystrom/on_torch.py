@@ -1,11 +1,12 @@
-"""The same sums by torch, on a CPU or a GPU: whole blocks of kernel values, products in double precision.
+"""Sums of kernel products by torch, on a CPU or a GPU: whole blocks of values, or tiles in the registers of a GPU.
 
-Products of a kernel matrix with a few columns on a GPU, where no kernel value ever reaches memory (Triton).
+:class:`OnTorch` makes whole blocks of kernel values and takes their products in double precision.
 
-Two kernels of plain torch write a block of values, read it to take its exponential, write it again and read it twice
-for the products. Here a tile of values lives in registers: computed in single precision, multiplied in double by the
-tensor cores, forgotten. For few features that leaves the exponential as the cost, and a pass over 10¹⁰ values takes
-about as long as reading them once would.
+:class:`Fused` takes products of a kernel matrix with a few columns on a GPU without any kernel value reaching memory
+(Triton). Plain torch takes two kernels for this, which write a block of values, read it to take its exponential, write
+it again and read it twice for the products. Here a tile of values lives in registers: it is computed in single
+precision, multiplied in double by the tensor cores, and forgotten. For few features that leaves the exponential as the
+cost, and a pass over 10¹⁰ values takes about as long as reading them once would.
 """
 
 from __future__ import annotations

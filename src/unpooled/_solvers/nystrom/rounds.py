@@ -1,10 +1,12 @@
 """Every λ by rounds of products with the rows, none of which needs a Gram matrix: preconditioned conjugate gradients.
 
-In orthonormal coordinates (C + λ)a = d. The covariance C_s of a few rows a point stands for C in the preconditioner
-(C_s + λ)⁻¹: with c rows a point the spectrum of (C_s + λ)⁻¹(C + λ) lies about (1 ± c^(-1/2))², whatever λ is, where
-FALKON (Rudi, Carratino and Rosasco 2017), whose rows are the points themselves, needs ever more rounds as λ falls.
-All λ and all labels are columns that share each pass over the rows, and with them labels of random signs z, whose
-fits have E zᵀHz = tr H: the degrees of freedom for generalised cross-validation.
+In orthonormal coordinates (C + λ)a = d. The preconditioner is (C_s + λ)⁻¹, in which the covariance C_s of a few rows a
+point takes the place of C. With c rows a point the spectrum of (C_s + λ)⁻¹(C + λ) lies about (1 ± c^(-1/2))², whatever
+λ is, so the number of rounds does not depend on λ. FALKON (Rudi, Carratino and Rosasco 2017), whose rows are the points
+themselves, needs ever more rounds as λ falls.
+
+All λ and all labels are columns that share each pass over the rows, and with them labels of random signs z, whose fits
+have E zᵀHz = tr H: the degrees of freedom for generalised cross-validation.
 """
 
 from __future__ import annotations

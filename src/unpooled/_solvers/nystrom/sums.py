@@ -1,6 +1,7 @@
-"""The rows of a source on a machine, pass after pass: kept where they fit, read ahead where they do not.
+"""One pass over all rows: the sums that every route starts from, and the Gram matrix where one is wanted.
 
-One pass over all rows: the sums that every route starts from, and the Gram matrix where one is wanted.
+The rows of a source are brought to a machine in chunks, pass after pass. They are kept where they fit into memory, and
+read ahead where they do not.
 """
 
 from __future__ import annotations

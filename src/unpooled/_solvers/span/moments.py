@@ -197,7 +197,7 @@ def risk(system: System, found: Solutions, rounds_follow: bool = False) -> Float
     term, they remove the mismatch, and it is not counted.
 
     Noise that was added to d for privacy is in v_i as well, with its known variance, and what t_i² - v_i says of the
-    signal is not believed beyond what is possible (:func:`unpooled.solvers.noisy_moments.cross_terms`).
+    signal is not believed beyond what is possible (:func:`.noisy_moments.cross_terms`).
     """
     t, g, q, noise = system.projected, found.g[:, :, None], system.spread[:, None], system.d_variance
     variance = np.maximum(system.y_square * q - t * t + noise, 0.0) / system.n + noise

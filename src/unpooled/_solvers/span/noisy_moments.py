@@ -1,7 +1,7 @@
 """Regression from means that have noise for privacy: what the noise does to C a = d, and choosing λ in spite of it.
 
-All of it is post-processing: it looks at noisy means and at the noise's public standard deviations only. The noise of
-C is E, symmetric and the same in all directions (standard deviation s on the diagonal, s/√2 beside it), that of d is e.
+All of it is post-processing: it looks at noisy means and at the noise's public standard deviations only. The noise of C
+is E, symmetric and the same in all directions (standard deviation s on the diagonal, s/√2 beside it), that of d is e.
 """
 
 from __future__ import annotations

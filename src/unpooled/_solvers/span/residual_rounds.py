@@ -1,27 +1,29 @@
-"""Rounds of residual statistics: LESS again, on what the function so far has not explained.
+"""Rounds of residual statistics in the span of a basis: LESS again, on what the function so far has not explained.
 
 In a round the sites send r = (1/n) Σ ψ(y - f(x)) φ(x), the negative gradient of J(a) = (1/n) Σ ρ(y - aᵀφ(x)), and
 
     a ← a + P r,     P = (C^u + λ)⁻¹ of the public sample.
 
 From a = 0 with ψ(u) = u the first round is LESS and the rounds are iterated Tikhonov with a public preconditioner;
-where the public sample is the rows, the filter of that name exactly. They converge to the least-squares solution in
-the span (the one smallest in the P⁻¹-norm), from which -λa in every r (``ridge``) makes the ridge solution.
+where the public sample is the rows, the filter of that name exactly. They converge to the least-squares solution in the
+span (the one smallest in the P⁻¹-norm), or, with a term -λa in every r (``ridge``), to the ridge solution.
 
-A full step contracts only while the largest eigenvalue of P·C^x is below 2, and nobody knows C^x. But with squares r is
-linear, r = d - C^x a, so the message at a point a + p tells C^x p, and with that how far it was right to go:
-α = rᵀp / pᵀ(C^x + ridge)p, J falling while α > 1/2. A column whose full step was too long (α ≤ 0.55) takes the best
-point of all those that messages have told about instead: the minimiser of J over the span of every direction tried,
-of all columns, since they share C^x. Then P r from there is the next point to ask about. J falls in every round, and
-they converge always: with one column these are conjugate gradients preconditioned by P, with many λ side by side a
-block of them. With the steps "conjugate" all columns do so from the start: the same messages, far fewer rounds.
+A full step contracts only while the largest eigenvalue of P·C^x is below 2, and nobody knows C^x. With the squared
+loss, however, r is linear, r = d - C^x a. So the message at a point a + p tells C^x p, and with that how far it was
+right to go: α = rᵀp / pᵀ(C^x + ridge)p, and J falls while α > 1/2. A column whose full step was too long (α ≤ 0.55)
+takes the best point of all those that messages have told about instead: the minimiser of J over the span of every
+direction tried, of all columns, since they share C^x. Then P r from there is the next point to ask about. J falls in
+every round, and the rounds always converge: with one column these are conjugate gradients preconditioned by P, and with
+many λ side by side they are a block of them. With the steps "conjugate" all columns do so from the start, which takes
+the same messages and far fewer rounds.
 
 With another loss J itself is compared (sites send Σρ), and a step that does not lower it is shortened.
 
-Messages with noise for privacy tell neither C^x p nor J: rounds then take full steps, of the careful P, which knows the
-spread of the features at fresh rows, and compare nothing.
+Messages with noise for privacy tell neither C^x p nor J. Rounds then take full steps with the careful P, which knows
+the spread of the features at fresh rows, and compare nothing.
 
-Rounds of residuals in the span of a basis: preconditioners, messages, and the way to coefficients and back.
+The functions after the rounds are for the span of a basis: the preconditioners, the messages, and the way to
+coefficients and back.
 """
 
 from __future__ import annotations

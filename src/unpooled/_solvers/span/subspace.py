@@ -1,4 +1,9 @@
-"""A subspace on which a symmetric operator C is known, from products that somebody else has computed."""
+"""A subspace on which a symmetric operator C is known, from products that somebody else has computed.
+
+In rounds of residuals every message tells the rows' covariance C in one direction. Once a full step was too long, the
+next point is the best one in the span of all the directions known so far. So the error falls in every round, although
+nobody knows the largest eigenvalue of C.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Choosing λ: a default grid, and leave-one-out, GCV and k-fold scores of a whole path.
+"""Criteria for the choice of λ: a default grid, and leave-one-out, GCV and k-fold scores of a whole path.
 
 All scores are weighted mean squared errors, so smaller is better and the unit is that of y². In coordinates
 v = √(N w)·(y - b) the residual is (I - A g(A))v, and row i has leverage h_i = [A g(A)]_ii (+ w_i for the intercept).
 
-- leave-one-out: Σ w_i (r_i/(1-h_i))². Exact for Tikhonov with N·λ held fixed, intercept and weights included: a row
-  is left out with all its weight. For other filters it is a shortcut, a few per cent off on small samples.
+- leave-one-out: Σ w_i (r_i/(1-h_i))². Exact for Tikhonov with N·λ held fixed, intercept and weights included: a row is
+  left out with all its weight. For other filters it is a shortcut, a few per cent off on small samples.
 - GCV: Σ w_i r_i² / (1 - df/N)², df = Σ_i h_i, N the number of rows: weights count in the error, not in N.
 - k folds: rows held out in turn, the squared errors weighted.
 """

@@ -60,7 +60,7 @@ def fit_path(
 
 
 def serves(solver: str, problem: Problem, criterion: str | None) -> bool:
-    """Whether a solver of :data:`.fit.SOLVERS` can do the job; ``criterion`` None is one given λ."""
+    """Whether a solver of :data:`.problem.SOLVERS` can do the job; ``criterion`` None is one given λ."""
     on_a_path = criterion in ("loo", "gcv")
     able = {
         "low-rank": criterion != "cv",

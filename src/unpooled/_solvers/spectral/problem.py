@@ -1,21 +1,4 @@
-"""Iterative filters at one λ by matrix products: t passes over the matrix instead of a decomposition.
-
-With x ↦ (1/κ²)·A x the step operator, both iterations solve A a = v from a = 0:
-
-    Landweber   a ← a + η (v - A a)
-    ν-method    a ← a + μ_k (a - a_old) + ω_k η (v - A a)        (Engl, Hanke and Neubauer 1996, §6.3)
-
-so that a = g_λ(A) v after the number of steps that λ stands for.
-
-A certified low-rank decomposition from a pivoted Cholesky factor: the kernel matrix is never formed.
-
-Greedy pivoting picks the row whose residual diagonal is largest and subtracts it: M = LLᵀ + E with E ⪰ 0, so
-‖E‖₂ ≤ tr E, and tr E is known at every step. Replacing M by LLᵀ moves (M + μI)⁻¹ by at most tr E/μ² in norm, and ridge
-predictions by at most κ·tr E·‖y‖/(2μ^{3/2}); with tr E ≤ tol·μ and μ = Nλ that is κ·tol·rms(y)/(2√λ), in practice far
-less. Other filters see a spectrum that has moved by at most tol·λ (the cut-off may then count an eigenvalue at λ to
-the other side). Smooth kernels in few dimensions need a few hundred columns where N is in the tens of thousands.
-
-From data to coefficients at one λ, by the cheapest route that is right. Paths of λ are in :mod:`.paths`.
+"""From data to coefficients at one λ, by the cheapest route that is right. Paths of λ are in :mod:`.paths`.
 
 ========  =======================================================================  ========================
 route     what it does                                                             when
@@ -27,6 +10,21 @@ mixed     float32 factorisation chooses λ, conjugate gradients finish in float6
 banded    reduction to block tridiagonal form                                      ridge path, larger N
 eigh      full decomposition                                                       everything else
 ========  =======================================================================  ========================
+
+**Products.** Iterative filters at one λ take t passes over the matrix instead of a decomposition. With x ↦ (1/κ²)·A x
+the step operator, both iterations solve A a = v from a = 0:
+
+    Landweber   a ← a + η (v - A a)
+    ν-method    a ← a + μ_k (a - a_old) + ω_k η (v - A a)        (Engl, Hanke and Neubauer 1996, §6.3)
+
+so that a = g_λ(A) v after the number of steps that λ stands for.
+
+**Low rank.** A certified low-rank decomposition comes from a pivoted Cholesky factor, and the kernel matrix is never
+formed. Greedy pivoting picks the row whose residual diagonal is largest and subtracts it: M = LLᵀ + E with E ⪰ 0, so
+‖E‖₂ ≤ tr E, and tr E is known at every step. Replacing M by LLᵀ moves (M + μI)⁻¹ by at most tr E/μ² in norm, and ridge
+predictions by at most κ·tr E·‖y‖/(2μ^{3/2}); with tr E ≤ tol·μ and μ = Nλ that is κ·tol·rms(y)/(2√λ), in practice far
+less. Other filters see a spectrum that has moved by at most tol·λ (the cut-off may then count an eigenvalue at λ to the
+other side). Smooth kernels in few dimensions need a few hundred columns where N is in the tens of thousands.
 """
 
 from __future__ import annotations

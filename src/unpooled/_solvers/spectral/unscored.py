@@ -1,6 +1,7 @@
-"""Unlabeled rows in a regression, by inflating the labels (Wang 2018, (3.22)).
+"""Coefficients for every λ of a grid without scores, and unlabeled rows in a regression by inflated labels.
 
-With |D| labeled and |U| unlabeled rows, D* = D ∪ U carries the labels
+Rows without labels enter by inflating the labels of the others (Wang 2018, (3.22)). With |D| labeled and |U| unlabeled
+rows, D* = D ∪ U carries the labels
 
     y* = (|D*|/|D|) y on D,   0 on U,   so that   (1/|D*|) Σ_{D*} y* K_x = (1/|D|) Σ_D y K_x:
 
@@ -8,9 +9,9 @@ the operator L_{D*} learns from every row and the right-hand side from the label
 are centred before they are inflated: b = mean(y) over D, and (y - b)|D*|/|D| on D. Inflating y itself would make a
 shift of y a spike at the labeled rows.
 
-The coefficients of every λ of a grid, without scores: what validation on other rows needs.
-
-Plain and iterated Tikhonov need no orthogonal matrix then, only its action on the labels (:mod:`.banded`).
+Validation on other rows needs the coefficients of every λ and no leave-one-out diagonal. Plain and iterated Tikhonov
+then never need the orthogonal matrix Q of the banded form (:mod:`unpooled._linalg.banded`), only its action on the
+labels, which saves half of the operations.
 """
 
 from __future__ import annotations

@@ -1,12 +1,20 @@
 """Numbers as integers modulo 2¹²⁸ on the grid 2⁻ᶠ: their sum is exact, whatever the order, and can be masked.
 
 A number v = high + low becomes the integer k nearest to v·2ᶠ (halves upwards), kept as k mod 2¹²⁸ in two words of 64
-bits, the low one first. Adding words modulo 2¹²⁸ adds the integers exactly as long as their sum stays within
-±2¹²⁷. That is checked before a number is encoded: each of n sites may send at most 2¹²⁶⁻ᶠ/n, which leaves one bit
-unused, so that most sums that went wrong are seen when they are decoded.
+bits, the low one first. Adding words modulo 2¹²⁸ adds the integers exactly as long as their sum stays within ±2¹²⁷.
+That is checked before a number is encoded: each of n sites may send at most 2¹²⁶⁻ᶠ/n, which leaves one bit unused, so
+that most sums that went wrong are seen when they are decoded.
 
-With the default f = 64 an encoded number is off by at most 2⁻⁶⁵ ≈ 2.7·10⁻²⁰, a sum of n by n times that, and sums
-reach 2⁶² ≈ 4.6·10¹⁸.
+With the default f = 64 an encoded number is off by at most 2⁻⁶⁵ ≈ 2.7·10⁻²⁰, a sum of n by n times that, and sums reach
+2⁶² ≈ 4.6·10¹⁸.
+
+The sums of a statistic become one vector and come back from it: the number of rows first, then the fields of the
+statistic one after the other.
+
+Sums with noise in shares are added up as the whole numbers that they are, because a secure sum of them must not round.
+Each site's noised sums are multiples k·g/w of a public grid g by public weights w. As doubles they are rounded, each in
+its own way, and in a sum to many digits these roundings would show how it came about; the proof that shares of noise
+are enough is for Σk alone (docs/privacy/summaries.md). So sites add up k, and the server divides once.
 """
 
 from __future__ import annotations

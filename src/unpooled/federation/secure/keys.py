@@ -1,6 +1,6 @@
-"""What the extra ``flower`` brings for keys and masks, imported where it is needed.
+"""A site's identity: an Ed25519 key that stays in one file of the site, and its public part, which the others pin.
 
-A site's identity: an Ed25519 key that stays in one file of the site, and its public part, which the others pin.
+The extra ``flower`` brings the library for keys and masks, which is imported where it is needed.
 
 The public part is a line of 61 characters that people send each other by a way they trust (in person, by telephone, on
 paper): "site:", then the 32 bytes of the key and 3 of a checksum in base32, so that a slip of the pen is noticed.

@@ -1,4 +1,4 @@
-"""Masks that cancel, and locks that open: what every two members of an attempt share.
+"""Masks that cancel and locks that open, from secrets that every two members of an attempt share.
 
 From X25519 of their two keys for the attempt and HKDF-SHA256 the sites i < j (by name) have two secrets, and from each
 of these ChaCha20 makes a stream of words: the mask A(i, j), which nobody else ever learns, and the lock B(i, j). Site k
@@ -8,14 +8,20 @@ sends
 
 so that over all members the masks cancel and Σ x + Σ_{i < j} B(i, j) is left, of which nobody can make anything. Once
 every message is there, members open their locks: i and j both know the secret of B(i, j), so all members but one are
-enough. A site opens the locks of one set of members for a question (see ``locks.py``): the server gets one sum.
+enough. A site opens the locks of one set of members for a question, and of no other set afterwards, so the server gets
+one sum.
+
+A server may have to repeat an attempt without a site that fell silent. If the first attempt could be opened as well,
+because the site was only late, or because the server only said that it was silent, the two sums would differ by just
+that site's numbers. So every message is locked, and the first time a site opens it notes for which members
+(:class:`Locks`); for the same question it opens no other set of members afterwards. The same set it does open again:
+that gives the same sum.
 
 The secrets depend on the study, round and attempt, on a digest of what is asked, on both names and on the whole list of
 members with their keys: sites that were told different things have masks that do not cancel.
 
-A site's side of a secure sum: it offers a key, sends its numbers masked and locked, and opens.
-
-The server's side is :func:`unpooled.federation.masks.unmasked`. docs/security.md says who learns what.
+:class:`Member` is a site's side of a secure sum: it offers a key, sends its numbers masked and locked, and opens. The
+server's side is :func:`unmasked`. docs/security.md says who learns what.
 """
 
 from __future__ import annotations

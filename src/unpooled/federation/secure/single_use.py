@@ -1,19 +1,12 @@
-"""A site's own small secrets and notes, in a folder that only it may read, or in memory where there is none.
+"""Keys for one attempt, in a drawer: made, signed and offered to the others, used once, and gone.
 
-Whatever a method has done is on disk when it returns: a site that is killed and started again finds what it promised.
-
-Keys for one attempt: made, signed and offered to the others, used once, and gone.
+:class:`Drawer` keeps a site's own small secrets and notes, in a folder that only the site may read, or in memory where
+there is none. Whatever a method has done is on disk when it returns: a site that is killed and started again finds what
+it promised.
 
 What a site sends in an attempt is hidden by masks that come from its key for that attempt. Two messages under one key
 would give their difference away, so a key is struck out before it is used, on disk: there is no second use, not by a
 server that asks twice with other members, not after a restart.
-
-The rule by which a site opens: for one question, the sum over one set of members.
-
-A server may have to repeat an attempt without a site that fell silent. If the first attempt could be opened as well,
-because the site was only late, or because the server only said that it was silent, the two sums would differ by just
-that site's numbers. So every message is locked, and the first time a site opens it notes for which members; for the
-same question it opens no other set of members afterwards. The same set it does open again: that gives the same sum.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""FederatedEngine: the same estimator on the rows of sites. Parts are references to sites; functions never travel.
+"""FederatedEngine and FlowerEngine: the same estimator on rows that stay at the sites.
 
-An engine maps functions over parts. Here a function is looked up among the few that a site has under a name, and what
-is sent is that name with its arguments: any other function is an error, on this side.
+Parts are references to sites, and functions never travel. An engine maps functions over parts; here a function is
+looked up among the few statistics that a site knows by name, and that name is sent with its arguments. Any other
+function is an error on this side, and nothing is sent.
 
-FlowerEngine: an estimator in this process, the sums at the sites of a Flower network.
+:class:`FlowerEngine` runs the estimator in this process and makes the sums at the sites of a Flower network.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
-"""From sums to a model, for each kind of study; ``ask`` brings the sum of a statistic.
+"""A study from its beginning, or from its last complete exchange, to a model and a record.
 
-A study from its beginning, or from its last complete exchange, to a model and a record.
+For each kind of study a function makes the model from sums; it gets them through ``ask``, which brings the sum of a
+statistic.
+
+A study is replayed and not restored. Each complete exchange is a sum and an entry on disk, of which the entry is
+written last. A restarted server runs the same code again and takes sums from the folder as far as they go. If a
+question differs from the one on disk, it is refused.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The sites of a study that are still in it: they join, are sent messages, and are left out where they fail.
+"""The server's side of a study: it keeps track of the sites, asks for a statistic, and gets one sum, plain or secure.
 
-The server's side: it asks sites for a statistic, finds out who failed, and gets one sum; plain or secure.
+:class:`Session` has the sites that are still in the study: they join, are sent messages, and are left out where they
+fail.
 
-An attempt is over when every site has answered or time is up. Whoever did not answer as asked is named and left out
-for the rest of the study; the others go on if they are enough, with fresh masks where sums are secure.
+An attempt is over when every site has answered or time is up. A site that did not answer as asked is named and left out
+for the rest of the study, and the others go on if they are enough. Plain sums keep the answers of the others. Secure
+sums are asked for again, with fresh masks. The record says which exchanges lack which sites.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""A site's own settings, and its rows as a study names them."""
+"""A site's own settings, and its rows as a study names them.
+
+The settings are a TOML file that the site owns, and nothing in it comes from a server.
+
+The features of the rows are worked out once for a study, where they fit into memory. They are kept in memory, and on
+the site's own disk as well, since a site may be a new process for every question.
+"""
 
 from __future__ import annotations
 

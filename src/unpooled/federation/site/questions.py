@@ -1,5 +1,6 @@
-"""Averages in a basis: what is asked for rule (13) of Guo, Lin and Zhou (2017), with ridge regression in the span.
+"""Questions between server and site: averages of the sites' own fits, and the messages that ask for a statistic.
 
+**Averages** in a basis are what rule (13) of Guo, Lin and Zhou (2017) asks for, here with ridge regression in the span.
 Every site fits its own rows, f_j = a_jᵀφ + b_j for every λ, and the average is f̄ = Σ_j |D_j| f_j / Σ_j |D_j|, (4) of
 the paper: a site sends |D_j| a_j and |D_j| b_j, which add up. λ is chosen by the error of the averages f̄ of the
 training halves on the validation halves,
@@ -7,7 +8,8 @@ training halves on the validation halves,
     (13)  (1/m) Σ_j (1/|D_j²|) Σ_{D_j²} (f̄(x) - y)²   every site counts alike, or
     (14)  (1/|D²|) Σ_j Σ_{D_j²} (f̄(x) - y)²            every row counts alike.
 
-From a message to the statistic it asks for, and what a policy can say of a study before any row is looked at.
+**Messages** are turned into the statistic they ask for, and a policy learns what a study would ask before any row is
+looked at.
 """
 
 from __future__ import annotations

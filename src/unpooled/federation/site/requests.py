@@ -1,6 +1,7 @@
-"""Studies that a site was asked to join, and what its people said: a file each, in the site's own folder.
+"""Studies that a site was asked to join, and the answers of its people, each in a file of the site's own folder.
 
-A yes is to one study with all its terms, named by its digest: one that differs in anything has to be asked for again.
+A yes is to one study with all its terms, named by its digest: a study that differs in anything has to be asked for
+again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """The site's own side: it is asked for a statistic of a study it has joined, and answers, or says no in a sentence.
 
 Everything it decides by is its own: data, policy, ledger, log, key, the keys it has pinned and the yes of its people.
-What it says no with tells nothing about its rows: those reasons are for its own log.
+
+A site keeps nothing in memory that it needs. Studies, keys, approvals and the log of what has left are on its disk, so
+a node may be a new process for every message.
+
+Reasons stay at home. A refusal tells only what follows from the question. Reasons that follow from the rows go into the
+site's own log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""What a server may ask a site for: a few named statistics, each a sum over rows, and nothing else.
+"""Statistics that a server may ask a site for: a few, by name, each a sum over rows, and nothing else.
 
 A statistic knows how it travels (``parts``), what it is made of (``fields``), how a site makes it (``made``) and what
 the server gets from the sum (``result``). A study says which belong to it; the others are refused on both sides.
+
+Sums of a statistic that is no summary and no scores are :class:`Totals`: they are named by the statistic and add up
+like the others.
 """
 
 from __future__ import annotations

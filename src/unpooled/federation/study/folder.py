@@ -1,4 +1,11 @@
-"""The folder of a study: its exchanges, the record of what became of it, and how it stands for people who look."""
+"""The folder of a study at the server: its exchanges, the record of what became of it, and how far it is.
+
+An exchange is complete once its entry is there, which is written after the sum it names. So whatever happens to the
+server, a study that is run again begins after the last complete exchange, with the same numbers.
+
+The record says who was asked, who is in the sums, who failed and why, what it cost, and what came out. The status says
+how far a study is: the progress display and ``unpooled federation status`` show it, from the study's folder.
+"""
 
 from __future__ import annotations
 

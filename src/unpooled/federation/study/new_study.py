@@ -1,8 +1,6 @@
-"""The texts of a new study folder: the Flower app, the study, the sites, and how it is run.
+"""A ready study folder: the Flower app, the study, a TEST network, and a folder for every site.
 
-``study.toml``: a study as the people who run it write it down, beside its basis.
-
-A ready study folder: the Flower app, the study, a TEST network, and a folder for every site.
+The texts of its files come first: the Flower app, the study, the sites' settings, and how the study is run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A study: what is asked of the sites, all of it public, fixed before the first is asked, and named by a digest."""
+"""A study: what is asked of the sites, all of it public, fixed before the first is asked, and named by a digest.
+
+``study.toml`` is a study as the people who run it write it down, beside its basis.
+"""
 
 from __future__ import annotations
 

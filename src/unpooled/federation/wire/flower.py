@@ -1,4 +1,4 @@
-"""Flower: the one file that knows its names. Everything else of a federation speaks of sites, messages and bytes.
+"""Flower's side of a federation: only this file knows Flower's names. The rest speaks of sites, messages and bytes.
 
 Only the Message API is used. A message of ours is one array of raw bytes in a RecordDict, so Flower cuts large ones
 into chunks and sends what is the same for all sites once to its store.

@@ -1,6 +1,7 @@
 """A relay: a study's own process, a notebook perhaps, asks the sites through a process that the network runs.
 
-The two talk over a socket in a folder that only their user may enter; what they send each other are messages in bytes.
+The two processes talk over a socket in a folder that only their user may enter, and they send each other messages in
+bytes.
 """
 
 from __future__ import annotations

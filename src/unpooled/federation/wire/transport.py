@@ -1,9 +1,8 @@
-"""What travels between a server and its sites: a kind, a JSON header and arrays, in the container of ``files.py``.
+"""Messages between a server and its sites, and the seam under which Flower, or anything else that carries bytes, lies.
 
-In front of the container stand the 32 bytes of its SHA-256. So a message that differs in any bit from the one that was
-sent is refused before anything of it is read; whether it is from whom it says is the business of TLS and of keys.
-
-How messages get to the sites: the seam under which Flower, or anything else that carries bytes, is put.
+A message is a kind, a JSON header and arrays, in the container of :mod:`unpooled._base.files`. In front of the
+container stand the 32 bytes of its SHA-256. So a message that differs in any bit from the one that was sent is refused
+before anything of it is read; whether it is from whom it says is the business of TLS and of keys.
 """
 
 from __future__ import annotations

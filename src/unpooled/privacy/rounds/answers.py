@@ -1,6 +1,7 @@
-"""A question answered from rows: one pass, a block at a time. What comes back has no noise yet and must get it.
+"""Answers to questions, computed in one pass over rows, and the custodian who adds noise before the learner sees them.
 
-The learner and the rows brought together: every answer gets its noise before the learner sees it.
+An answer is summed a block at a time. The sums have no noise yet and must get it: :class:`Custodian` holds the rows,
+answers the learner's questions and adds the noise to every answer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..._base.compensated import Sum
 from ..._base.quiet import quietly
 from ..._base.rows import Block, Rows, Source
 from ...summaries.passes import mapped, stretches
-from ..composition import Gaussian
+from ..events import Gaussian
 from ..guarantee import Spent
 from .frame import Frame
 from .questions import Calibration, Counts, Losses, Question, Residuals, noise_for

@@ -1,14 +1,16 @@
-"""What is believed of the coefficients, from noised messages alone: a normal law for each, and its hyper-parameters.
+"""Beliefs about coefficients and residuals, from noised messages alone, and the choice of the next round's question.
 
-A round tells, in each coordinate, γ q_i (a*_i - a_i) plus noise of known variance, a the function it was asked at. So
-x_i = a_i + message/(γ q_i) is an observation of a*_i, and rounds are averaged by their precisions: no round is lost.
-The prior is a*_i ~ N(0, v q_i^β): large β is a smooth target (for r the paper's regularity, β = 2r - 1 + 1/α for
-eigenvalues like i^{-α}), v its size. Both are averaged over by how likely they make the observations (empirical
-Bayes); where there is more noise than signal that shrinks to nothing by itself.
+**Coefficients.** Each coefficient has a normal law, and the laws have common hyper-parameters. A round tells, in each
+coordinate, γ q_i (a*_i - a_i) plus noise of known variance, a the function it was asked at. So x_i = a_i + message/(γ
+q_i) is an observation of a*_i, and rounds are averaged by their precisions: no round is lost. The prior is a*_i ~ N(0,
+v q_i^β): large β is a smooth target (with the regularity r of Wang and Guo 2024, β = 2r - 1 + 1/α for eigenvalues like
+i^{-α}), and v is its size. Both are averaged over by how likely they make the observations (empirical Bayes). Where
+there is more noise than signal that shrinks the coefficients to nothing by itself.
 
-What is known of the size of residuals, from noised counts: their scale, and what a loss makes of them.
+**Residuals.** Noised counts tell the size of residuals: their scale, and what a loss makes of them.
 
-What the next round asks: the loss, the weights and the length that make the expected error least.
+**The next question.** The loss, the weights and the length of the next round are those that make the expected error
+least.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Coordinates in which rounds are asked: z = (1, Vᵀ(φ(x) - m)), uncorrelated on the public sample."""
+"""Frame: the coordinates in which rounds are asked, z = (1, Vᵀ(φ(x) - m)), uncorrelated on the public sample."""
 
 from __future__ import annotations
 

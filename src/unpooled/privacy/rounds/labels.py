@@ -1,9 +1,10 @@
-"""Where the labels lie and how far they spread, from noised counts: first over all they might be, then closer.
+"""The centre and spread of labels, and the range of inputs, from noised counts.
 
-What inputs look like where no public rows tell it: noised counts of each column, and rows made up from them.
+Labels are counted first over all the values they might have, then over a closer range.
 
-Columns are taken as independent, which they are not; the rows only have to be roughly where the records are, so that
-features and their moments are not far off. Rounds correct what is.
+Where no public rows tell what inputs look like, noised counts of each column do, and rows are made up from these
+counts. Columns are taken as independent, which they are not. The rows only have to be roughly where the records are, so
+that features and their moments are not far off; the rounds correct the rest.
 """
 
 from __future__ import annotations

@@ -1,15 +1,4 @@
-"""The last question: whether the function that was learned lies too high, and whether it reaches far enough.
-
-Rounds cut residuals off so that little noise is needed, and what they learn of skewed labels is nearer to a median than
-to a mean: the function is too flat where labels have a long tail, by a third and more. Along one direction, the
-function itself, noise is cheap, so residuals can be cut off late there: with g = (f - m)/s of mean zero and variance
-one on public rows,
-
-    E ψ(ru)/r (1, g)  ≈  (κ_0 δ_0, κ_1 δ_1),    κ_0 = E ψ'(ru), κ_1 = E ψ'(ru) g²,
-
-tells by which δ_0 + δ_1 g to correct it. Both are shrunk by what noise there is on them.
-
-The learner: asks, is told with noise, believes, asks better. It never sees a row.
+"""The learner: it asks, is told with noise, believes, and asks better. It never sees a row.
 
 Each round is a step of Newton's method with a public second derivative, diag(γq), on the messages of a bounded loss:
 
@@ -18,18 +7,26 @@ Each round is a step of Newton's method with a public second derivative, diag(γ
 u_j = y_j - f(x_j), r_j = ω_j|Wz_j|/B. Three choices make it work at small budgets, all made anew for every round from
 public and noised facts:
 
-- *Where the noise goes.* A record reaches the length of Wz, so E|Wz|² = Σ w_i²q_i is what all coordinates share.
-  The error Σ q_i Var(a_i), Var = s²/(w_iγq_i)² where the coefficient is learned at all, is least at w_i² ∝ k_i/q_i, k_i
-  the share P/(P + Var) that is kept of an observation: by Cauchy and Schwarz (Σ q_i g_i)² in the place of the
-  (Σ q_i)(Σ q_i g_i²) that unweighted features cost, g_i = k_i/q_i.
-- *Where residuals are cut off* (:mod:`.choosing`). Noise is proportional to B sup|ψ|, and what is cut off may be
-  missed: the scale of ψ makes the expected error plus a share of what is cut off least. Residuals shrink over the
-  rounds, and noise with them. What a record adds is cut off as a whole: the residual of a long row earlier, that of a
-  short one later.
-- *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`), with what they have
-  told together of the records' second moments (:mod:`.secants`).
+- *Where the noise goes.* A record reaches the length of Wz, so E|Wz|² = Σ w_i²q_i is what all coordinates share. The
+  error Σ q_i Var(a_i), Var = s²/(w_iγq_i)² where the coefficient is learned at all, is least at w_i² ∝ k_i/q_i, k_i the
+  share P/(P + Var) that is kept of an observation: by Cauchy and Schwarz (Σ q_i g_i)² in the place of the (Σ q_i)(Σ q_i
+  g_i²) that unweighted features cost, g_i = k_i/q_i.
+- *Where residuals are cut off* (:func:`.belief.chosen`). Noise is proportional to B sup|ψ|, and what is cut off may be
+  missed: the scale of ψ is the one for which the expected error plus a share of what is cut off is least. Residuals
+  shrink over the rounds, and noise with them. What a record adds is cut off as a whole: the residual of a long row
+  earlier, that of a short one later.
+- *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`), with what they have told
+  together of the records' second moments (:mod:`.secants`).
 
-At the end the function as a whole is asked about (:mod:`.calibrating`).
+**The last question** (:func:`calibrated`) is whether the function as a whole lies too high, and whether it reaches far
+enough. Rounds cut residuals off so that little noise is needed, and what they learn of skewed labels is nearer to a
+median than to a mean: the function is too flat where labels have a long tail, by a third and more. Along one direction,
+the function itself, noise is cheap, so residuals can be cut off late there: with g = (f - m)/s of mean zero and
+variance one on public rows,
+
+    E ψ(ru)/r (1, g)  ≈  (κ_0 δ_0, κ_1 δ_1),    κ_0 = E ψ'(ru), κ_1 = E ψ'(ru) g²,
+
+tells by which δ_0 + δ_1 g to correct it. Both are shrunk according to the noise on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What may be asked of private rows, and how far one record moves each answer (docs/privacy/rounds.md).
+"""Questions that may be asked of private rows, and how far one record moves each answer (docs/privacy/rounds.md).
 
 Every question is a sum over records. It says how many numbers the answer has, its sensitivity, and a bound on what one
 record adds, so that its noise is planned without a look at the rows.

@@ -1,4 +1,4 @@
-"""What past rounds tell of the records' second moments, which the public rows know only about.
+"""Secants: the records' second moments as past rounds tell them, where the public rows know them only roughly.
 
 In units in which the public second moments are the identity, a round asked at a_t tells g_t = (I + E)(a* - a_t) plus
 noise, E the difference between records and public rows: about n_public^(-1/2) in every entry, not small all together,
@@ -8,10 +8,10 @@ and far larger where rows have long tails. Two rounds tell E along the step betw
 
 With the prior E_ij ~ N(0, τ²) and noise of known variance the posterior mean Ê on the span of all steps is regularised
 least squares; τ² is 1/n_public, or what the steps themselves say where that is clearly more than noise. All rounds are
-then averaged by their precisions and solved for a*, (I + Ê) a* = Σ_t p_t (g_t + (I + Ê) a_t), and what an early round,
-asked far from a*, got wrong about E is mended by later ones: without it rounds run away where a record's second moments
-are more than twice the public ones. Where noise is large Ê is nothing. All of it is made of answers that have their
-noise already.
+then averaged by their precisions and solved for a*, (I + Ê) a* = Σ_t p_t (g_t + (I + Ê) a_t). Later rounds so mend what
+an early round, asked far from a*, got wrong about E; without it rounds run away where a record's second moments are
+more than twice the public ones. Where noise is large Ê is nothing. All of it is made of answers that have their noise
+already.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The learner played against a made-up target: what a budget would buy, before any of it is spent.
+"""A simulation of the learner against a made-up target: what a budget would buy, before any of it is spent.
 
 No rows are simulated, so that there may be any number of them: in the coordinates of the frame the records are taken to
 have the second moments q and no others, and then a round's message is known in closed form up to noise.

@@ -1,1 +1,1 @@
-"""A file for each claim, or for a few that need the same runs; each has its EXPERIMENT."""
+"""Claims of the papers: a file for each, or for a few that need the same runs; each file has its EXPERIMENT."""

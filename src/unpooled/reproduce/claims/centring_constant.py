@@ -1,4 +1,4 @@
-"""Paper 002, §2.4: a constant added to the labels spoils kernel ridge regression, and centring cures it."""
+"""A constant added to the labels spoils kernel ridge regression, and centring cures it (Wang 2018, §2.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paper 002, Theorem 2.1: the rate N^{-r/(2r+1)} of regression with a centred kernel."""
+"""The rate N^{-r/(2r+1)} of regression with a centred kernel (Wang 2018, Theorem 2.1)."""
 
 from __future__ import annotations
 

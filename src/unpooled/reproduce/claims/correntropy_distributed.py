@@ -1,4 +1,7 @@
-"""Paper 003: averages of correntropy fits: the rate of Corollary 1, and outliers against the number m of machines."""
+"""Averages of correntropy fits: the rate of Corollary 1, and outliers against the number m of machines.
+
+The claims are those of Xie, Hu, Wang and Wang (2022).
+"""
 
 from __future__ import annotations
 

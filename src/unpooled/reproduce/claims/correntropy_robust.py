@@ -1,15 +1,16 @@
-"""Minimum error entropy by kernel gradient descent: what paper 003 compares itself with, here for that comparison only.
+"""Robustness under outliers and heavy tails: correntropy, least squares, Huber's loss and minimum error entropy.
+
+The claim is that of Xie, Hu, Wang and Wang (2022). They compare correntropy with minimum error entropy (MEE), which is
+here by kernel gradient descent, for that comparison only.
 
 With residuals e_i = y_i - f(x_i), w_ij = exp(-(e_i - e_j)²/(2h²)) and from f = 0,
 
     f ← f + η (1/N²) Σ_ij w_ij (e_i - e_j)(K_{x_i} - K_{x_j}) = f + η (2/N²) Σ_i [Σ_j w_ij (e_i - e_j)] K_{x_i}.
 
-Only differences of residuals enter, so f is known up to a constant. It is where the residuals are densest at the scale
-h, b = Σ w_i e_i/Σ w_i with w_i = exp(-(e_i - b)²/(2h²)), from their median on: the median itself would give way to
-outliers on one side. η = 1/(2κ²): with h → ∞ these are the steps of Landweber on centred residuals. Every step costs N²
-exponentials.
-
-Paper 003: robustness under outliers and heavy tails, beside least squares, Huber's loss and MEE.
+Only differences of residuals enter, so f is known up to a constant. The constant is where the residuals are densest at
+the scale h, the fixed point b = Σ w_i e_i/Σ w_i with w_i = exp(-(e_i - b)²/(2h²)) that is reached from their median.
+The median itself would give way to outliers on one side. η = 1/(2κ²): with h → ∞ these are the steps of Landweber on
+centred residuals. Every step costs N² exponentials.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What the experiments on correntropy's scale and on its averages share: the number of steps, and wrong labels.
+"""The error against the scale σ of the correntropy loss, and the use of the σ of Corollary 1.
 
-Paper 003: the error against the scale σ of the loss, and what the σ of Corollary 1 is good for.
+The claim is that of Xie, Hu, Wang and Wang (2022). The number of steps and the wrong labels are shared with the
+experiment on averages (:mod:`.correntropy_distributed`).
 """
 
 from __future__ import annotations

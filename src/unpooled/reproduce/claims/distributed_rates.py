@@ -1,6 +1,7 @@
-"""Paper 002: how many machines (3.2) and (3.25) allow, without their logarithms; averages with rows without labels.
+"""The rates of distributed kernel ridge regression and of its semi-supervised form (Wang 2018, chapter 3).
 
-Paper 002, chapter 3: the rates of distributed kernel ridge regression and of its semi-supervised form.
+The number of machines is the one that (3.2) and (3.25) allow, without their logarithms. The averages of the
+semi-supervised form have rows without labels.
 """
 
 from __future__ import annotations

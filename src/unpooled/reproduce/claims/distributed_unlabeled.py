@@ -1,4 +1,4 @@
-"""Paper 002, (3.25): the larger number of machines that rows without labels buy, and what they cost."""
+"""The larger number of machines that rows without labels buy, and their cost (Wang 2018, (3.25))."""
 
 from __future__ import annotations
 

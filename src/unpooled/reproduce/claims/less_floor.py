@@ -1,4 +1,4 @@
-"""Paper 000, and beyond: the floor that a small public sample sets LESS, and what removes it."""
+"""The floor that a small public sample sets LESS, and what removes it (Qin and Guo 2019, and beyond)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paper 000: LESS beside kernel ridge regression, in m, n and N (Corollary 2.3 and (A4))."""
+"""LESS beside kernel ridge regression, in m, n and N (Qin and Guo 2019, Corollary 2.3 and (A4))."""
 
 from __future__ import annotations
 

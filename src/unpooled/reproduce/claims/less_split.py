@@ -1,4 +1,4 @@
-"""Paper 000, (7): how labels are split over sources has no effect on LESS."""
+"""The split of labels over sources, which has no effect on LESS (Qin and Guo 2019, (7))."""
 
 from __future__ import annotations
 

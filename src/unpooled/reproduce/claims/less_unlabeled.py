@@ -1,4 +1,4 @@
-"""Paper 000, §3.2: how many public rows LESS needs beside the inflation method, with one label a source."""
+"""The public rows that LESS needs beside the inflation method, with one label a source (Qin and Guo 2019, §3.2)."""
 
 from __future__ import annotations
 

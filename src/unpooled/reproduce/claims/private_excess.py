@@ -1,4 +1,4 @@
-"""Paper 004: the excess error of Algorithm 1 against n and ε, as printed, as mended, and tight."""
+"""The excess error of Algorithm 1 of Wang and Guo (2024) against n and ε, as printed, as mended, and tight."""
 
 from __future__ import annotations
 

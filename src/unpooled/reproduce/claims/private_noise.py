@@ -1,6 +1,7 @@
-"""Paper 004: the schedules of Theorem 1, and the noise of Algorithm 1 as printed and as mended.
+"""The noise of Algorithm 1 of Wang and Guo (2024), as printed, as mended and tight.
 
-Paper 004: the noise of Algorithm 1 as printed, as mended and tight; what of its theorems holds as printed.
+First come the schedules of Theorem 1 and the formulas for the noise, then the claims: which of the paper's theorems
+hold as printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paper 001: the error of an average against the number m of machines, with the limit (9)."""
+"""The error of an average against the number m of machines, with the limit (9) of Guo, Lin and Zhou (2017)."""
 
 from __future__ import annotations
 

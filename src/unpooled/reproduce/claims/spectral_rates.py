@@ -1,4 +1,7 @@
-"""Paper 001: the rate N^{-r/(2r+β)} on one machine (Theorem 2) and on as many as (9) allows (Corollary 1)."""
+"""The rate N^{-r/(2r+β)} on one machine and on as many as (9) allows (Guo, Lin and Zhou 2017).
+
+One machine is Theorem 2, many machines are Corollary 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Paper 001: λ by rule (13), and λ with the number of blocks by rule (14), against an oracle that knows the target."""
+"""λ by rule (13), and λ with the number of blocks by rule (14), against an oracle that knows the target.
+
+The rules are those of Guo, Lin and Zhou (2017).
+"""
 
 from __future__ import annotations
 

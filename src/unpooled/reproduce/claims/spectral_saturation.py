@@ -1,4 +1,7 @@
-"""Paper 001: Tikhonov's saturation beyond its qualification, and that other filters have none (Definition 1, (5))."""
+"""Tikhonov's saturation beyond its qualification, and that other filters have none.
+
+The definition is that of Guo, Lin and Zhou (2017), Definition 1, (5).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Paper 001, §3: every block needs the λ of the whole sample, which is too small for the block by itself."""
+"""The λ of the whole sample, which every block needs although it is too small for the block by itself.
+
+This is section 3 of Guo, Lin and Zhou (2017).
+"""
 
 from __future__ import annotations
 
