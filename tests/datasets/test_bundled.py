@@ -38,7 +38,7 @@ def test_the_four_hospitals():
 
 
 def test_every_bundled_file_is_named_with_its_licence():
-    folder = files("unpooled") / "data"
+    folder = files("unpooled") / "datasets"
     text = (folder / "README.md").read_text()
     for file in folder.iterdir():
         if file.name.endswith(".parquet"):

@@ -170,7 +170,7 @@ def test_the_effective_dimension_is_its_trace(center, seed, lam, weighted):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge(center):
-    X, lams = points(), np.geomspace(1, 1e-4, 5)
+    X, lams = points(0, 40), np.geomspace(1, 1e-4, 5)
     model = SpectralRegressor(Gaussian(0.8), lam=lams, center=center, solver="eigh").fit(X, X[:, 0])
     intercept = 1.0 if center else 0.0
     assert_allclose(theory.effective_dimension(Gaussian(0.8), X, lams, center=center) + intercept, model.path_.df)
@@ -178,7 +178,7 @@ def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge(center):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_whole_weights_equal_repeated_rows(center):
-    X, w, lams = points(), np.arange(40) % 4, np.geomspace(1, 1e-4, 5)
+    X, w, lams = points(0, 40), np.arange(40) % 4, np.geomspace(1, 1e-4, 5)
     by_weight = theory.effective_dimension("rbf", X, lams, center=center, weights=w)
     assert_allclose(by_weight, theory.effective_dimension("rbf", np.repeat(X, w, axis=0), lams, center=center))
 
@@ -194,7 +194,7 @@ def test_scaling_the_kernel_and_lam_together_changes_nothing(scale):
 
 
 def test_many_lams_are_each_alone_in_the_shape_given():
-    X, lams = points(), np.geomspace(1, 1e-5, 6).reshape(2, 3)
+    X, lams = points(0, 40), np.geomspace(1, 1e-5, 6).reshape(2, 3)
     together = theory.effective_dimension(None, X, lams)
     alone = [theory.effective_dimension(Gaussian("median"), X, float(lam)) for lam in lams.reshape(-1)]
     assert together.shape == (2, 3)
