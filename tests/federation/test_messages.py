@@ -76,7 +76,11 @@ def test_mutated_bytes_are_refused_in_a_sentence():
                 Message.from_bytes(wrong)
 
 
-@pytest.mark.parametrize("content", [b"", b"x", b"\0" * 32, b"\0" * 33, b"\0" * 1000, os.urandom(1000)])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"x", b"\0" * 32, b"\0" * 33, b"\0" * 1000, os.urandom(1000)],
+    ids=["nothing", "a letter", "32 zeros", "33 zeros", "1000 zeros", "random bytes"],  # the same in every process
+)
 def test_what_is_no_message_is_refused(content):
     with pytest.raises(MessageError):
         Message.from_bytes(content)
