@@ -57,27 +57,18 @@ def judge_constant(p: Protocol, found: Found) -> Outcome:
         worse.append(above(f"N = {n}", ratio(squares[PLAIN_SHIFTED][:, j], squares[PLAIN][:, j]), 2.0, "ratio"))
     heads = ("N", "error: printed", "ours", f"labels + {shift:g}: printed", "ours", "centred", f"centred, + {shift:g}")
     table = Table(f"§2.4, λ = N^-{p['power']:g}, over random targets", heads, tuple(rows))
+    lost = exponent(sizes, squares[PLAIN], over=squares[PLAIN_SHIFTED], paired=True)  # one target at all sizes
     gap = float(np.max(np.abs(np.sqrt(squares[CENTRED]) - np.sqrt(squares[CENTRED_SHIFTED]))))
-    against = root(squares[MISPRINT][:, 0])
+    against, shown = (root(squares[name][:, 0]) for name in (MISPRINT, PLAIN_SHIFTED))
+    slower = "§2.4: the rate becomes slower, and not the constant larger only" + printed_slopes(sizes)
+    equal = "The centred kernel makes the two columns equal: the constant moves the intercept and nothing else"
+    as_printed = "error.const as printed, against f_ρ, is what its column shows"
+    found_out = f"against f_ρ it would be {against:.2f}; the column is the error against f_ρ + {shift:g}"
     verdicts = (
         together(f"§2.4: adding {shift:g} to the labels at least doubles the error of plain KRR", worse),
-        above(
-            "§2.4: the rate becomes slower, and not the constant larger only" + printed_slopes(sizes),
-            exponent(sizes, squares[PLAIN], over=squares[PLAIN_SHIFTED], paired=True),  # a target, all sizes
-            0.0,
-            "difference of the exponents",
-        ),
-        is_so(
-            "The centred kernel makes the two columns equal: the constant moves the intercept and nothing else",
-            gap < 1e-8,
-            f"largest difference {gap:.1e}",
-        ),
-        is_so(
-            "error.const as printed, against f_ρ, is what its column shows",
-            against < 2 * root(squares[PLAIN_SHIFTED][:, 0]),
-            f"against f_ρ it would be {against:.2f}; the column is the error against f_ρ + {shift:g}",
-            known_wrong=True,
-        ),
+        above(slower, lost, 0.0, "difference of the exponents"),
+        is_so(equal, gap < 1e-8, f"largest difference {gap:.1e}"),
+        is_so(as_printed, against < 2 * shown, found_out, known_wrong=True),
     )
     curves = tuple(measured(name, sizes, squares[name]) for name in COLUMNS)
     panel = Panel(f"Gaussian kernel of width {p['width']:g}", "N, labels", "error in L²", curves)
@@ -200,18 +191,13 @@ def judge_distributed(p: Protocol, found: Found) -> Outcome:
         curves.append(power_law(sizes, curves[-2].y[0], target.order()))
     allowed = theory.partition_limit(sizes[-1], 1.0, 0.5, "krr")
     first = next(k for k in range(1, 60) if theory.partition_limit(10.0**k, 1.0, 0.5, "krr") >= 1)
+    keep = "Corollary 3.1: averages over (3.2) machines, logarithms left out, keep N^{-r/(2r+s)}"
+    as_printed = "(3.2) as it stands, with log³N + 1, allows two machines or more at an N that somebody has"
+    at_last = f"at N = {sizes[-1]:,}, r = 1, s = 1/2 it allows {allowed:.2g} machines, and one from N = 10^{first} on"
     judged = (
-        together(
-            "Corollary 3.1: averages over (3.2) machines, logarithms left out, keep N^{-r/(2r+s)}", verdicts[LABELS]
-        ),
+        together(keep, verdicts[LABELS]),
         together("Corollary 3.2: so do semi-supervised ones over (3.25) machines", verdicts[BOTH]),
-        is_so(
-            "(3.2) as it stands, with log³N + 1, allows two machines or more at an N that somebody has",
-            allowed >= 2,
-            f"at N = {sizes[-1]:,}, r = 1, s = 1/2 it allows {allowed:.2g} machines, and one from N = 10^{first} on: "
-            "the logarithm is there for the proof",
-            known_wrong=True,
-        ),
+        is_so(as_printed, allowed >= 2, f"{at_last}: the logarithm is there for the proof", known_wrong=True),
     )
     heads = ("kernel", "r", "N*", "machines", "exponent [95 %]", "theory", "verdict")
     panel = Panel("λ by the schedule", "N, labels", "‖f̄ - f‖ in L²", tuple(curves))
@@ -249,16 +235,12 @@ def term_of_proof(m: float, n: int, r: float, s: float, total: int) -> float:
     return float(m**1.5 * total**-0.5 * n**power)
 
 
-def grown(p: Protocol, times: int) -> int:
-    """m₁√(N*/N)."""
-    return round(p["machines"] * math.sqrt(times))
-
-
-def tried_machines(p: Protocol) -> dict[int, list[int]]:
-    """The m that are tried, for every N*/N; labels alone are tried with all that N* buys."""
-    tried = {q: {grown(p, q), *(m for m in p["tried"] if q * p["size"] / m <= p["most_rows"])} for q in p["times"]}
-    tried[1] |= {grown(p, q) for q in p["times"]}
-    return {q: sorted(ms) for q, ms in tried.items()}
+def tried_machines(p: Protocol) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """For every N*/N, m₁√(N*/N) and all m that are tried; labels alone are tried with all that N* buys."""
+    grown = {q: round(p["machines"] * math.sqrt(q)) for q in p["times"]}
+    tried = {q: {m, *(m for m in p["tried"] if q * p["size"] / m <= p["most_rows"])} for q, m in grown.items()}
+    tried[1] |= set(grown.values())
+    return grown, {q: sorted(ms) for q, ms in tried.items()}
 
 
 def errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
@@ -268,7 +250,7 @@ def errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
     more = rng.random(((max(p["times"]) - 1) * n, 1))
     errors = {"one": target.error_of(SpectralRegressor(target.kernel, lam=lam).fit(X, Y))}
-    for q, ms in tried_machines(p).items():
+    for q, ms in tried_machines(p)[1].items():
         for m in ms:
             errors[f"{q}, {m}"] = error(target, m, lam, X, Y, more[: (q - 1) * n], at.repetition)
     return errors
@@ -276,11 +258,10 @@ def errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
 
 def judge_unlabeled(p: Protocol, found: Found) -> Outcome:
     """The larger number of machines that rows without labels buy by (3.25), and their cost."""
-    target, n, tried, one = target_of(p["kernel"], p["r"]), p["size"], tried_machines(p), found.at("one")
+    target, n, (grown, tried), one = target_of(p["kernel"], p["r"]), p["size"], tried_machines(p), found.at("one")
     r, s, rows = target.r, target.beta, []
-    more = {q: grown(p, q) for q in p["times"] if q > 1}
-    for q in p["times"]:
-        m = grown(p, q)
+    more = {q: m for q, m in grown.items() if q > 1}
+    for q, m in grown.items():
         ratios = (str(ratio(found.at(f"{own}, {m}"), one)) for own in (q, 1))
         limits = (without_logs(n, target, q * n), min(*as_printed(n, r, s, q * n), n))
         rows.append((q, m, *ratios, *limits))
@@ -294,16 +275,13 @@ def judge_unlabeled(p: Protocol, found: Found) -> Outcome:
     costly = [above(f"N* = {q}N, m = {m}", ratio(found.at(f"{q}, {m}"), one), 1.0, "ratio") for q, m in few.items()]
     where = (n, 0.6, 0.25, 16 * n)
     term = term_of_proof(as_printed(*where)[1], *where)
+    sign = "(3.25) as printed, with -(2r+s-2)/(6r+3s), keeps the term of its proof below N^{-r/(2r+s)}"
+    ten = f"at r = 0.6, s = 0.25, N = {n}, N* = 16N the term is {term:.1f} times that; with + it is 1 always"
     verdicts = (
         no_slower("(3.25): m may grow like √N*, and the error keeps its order, N*^0", kept, 0.0, p["resolution"]),
         together("With so many machines labels alone do worse", lost),
         together("With few machines rows without labels cost rather than help", costly),
-        is_so(
-            "(3.25) as printed, with -(2r+s-2)/(6r+3s), keeps the term of its proof below N^{-r/(2r+s)}",
-            term <= 1 + 1e-9,
-            f"at r = 0.6, s = 0.25, N = {n}, N* = 16N the term is {term:.1f} times that; with + it is 1 always",
-            known_wrong=True,
-        ),
+        is_so(sign, term <= 1 + 1e-9, ten, known_wrong=True),
     )
     title = f"{p['kernel']}, r = {r:g}, N = {n} labels; (3.25) without logarithms; m grows as it does, like √N*"
     heads = ("N*/N", "m", "error / one machine's", "same m, labels only", "(3.25), sign mended", "(3.25) as printed")

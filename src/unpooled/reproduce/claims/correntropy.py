@@ -112,14 +112,10 @@ def judge_robust(p: Protocol, found: Found) -> Outcome:
         for f in outliers
     ]
     against_mee = [below(f, typical_ratio(squares[f, CORRENTROPY], squares[f, MEE]), slack, "ratio") for f in faults(p)]
+    cheap = f"With bounded noise it costs next to nothing beside least squares (less than {slack - 1:.0%})"
     verdicts = (
         together("Where labels are wrong or heavy-tailed, correntropy does better than least squares", worse),
-        below(
-            f"With bounded noise it costs next to nothing beside least squares (less than {slack - 1:.0%})",
-            typical_ratio(clean, squares[CLEAN, LEAST_SQUARES]),
-            slack,
-            "ratio of errors",
-        ),
+        below(cheap, typical_ratio(clean, squares[CLEAN, LEAST_SQUARES]), slack, "ratio of errors"),
         together(f"Up to {max(p['shares']):.0%} of outliers, all on one side, at most double its error", doubled),
         together(f"§3: it does as well as MEE, whose steps cost N² (within {slack - 1:.0%})", against_mee),
     )
@@ -197,23 +193,14 @@ def judge_scale(p: Protocol, found: Found) -> Outcome:
     in_scale = exponent([scales[k] for k in large], gaps[-1][:, large], paired=True)
     in_n = exponent(sizes, np.stack([own[:, -1] for own in gaps], axis=1))
     growth, best = 5 / (2 * (2 * target.r + target.beta)), int(np.argmin(dirty.mean(axis=0)))
+    falls = "Proposition 1: the distance from least squares falls at least like σ^-2"
+    grows = f"Corollary 1: at one σ that distance, N^-a, grows no faster than N^{growth:.2f}: a ≥ -{growth:.2f}"
+    moderate = f"A moderate σ = {scales[best]:g} does better under outliers than the σ = {theirs:.0f} for which"
+    gain = ratio(found.at("theirs"), dirty[:, best])
     verdicts = (
-        no_slower(
-            "Proposition 1: the distance from least squares falls at least like σ^-2", in_scale, 2.0, p["resolution"]
-        ),
-        no_slower(
-            f"Corollary 1: at one σ that distance, N^-a, grows no faster than N^{growth:.2f}: a ≥ -{growth:.2f}",
-            in_n,
-            -growth,
-            1.0,
-        ),
-        above(
-            f"A moderate σ = {scales[best]:g} does better under outliers than the σ = {theirs:.0f} for which "
-            "Corollary 1 has the rate",
-            ratio(found.at("theirs"), dirty[:, best]),
-            1.0,
-            "ratio of errors",
-        ),
+        no_slower(falls, in_scale, 2.0, p["resolution"]),
+        no_slower(grows, in_n, -growth, 1.0),
+        above(f"{moderate} Corollary 1 has the rate", gain, 1.0, "ratio of errors"),
     )
     rows = [
         (scale, *(root(own[:, k]) for own in gaps), root(clean[:, k]), root(dirty[:, k]))
@@ -293,28 +280,19 @@ def judge_distributed(p: Protocol, found: Found) -> Outcome:
     better = [above(f"m = {m}", ratio(plain[:, k], robust[:, k]), 1.0, "ratio") for k, m in enumerate(ms)]
     setting = f"{p['share']:.0%} outliers, σ = {p['scale']:g}"
     within = f"{setting}: up to that many machines the error stays within {p['slack'] - 1:.0%} of one machine's"
+    keep = "Corollary 1: averages over N^{(r-1/2)/(2r+s)} machines, (8) without its log⁵N, keep N^{-r/(2r+s)}"
     verdicts = (
-        no_slower(
-            "Corollary 1: averages over N^{(r-1/2)/(2r+s)} machines, (8) without its log⁵N, keep N^{-r/(2r+s)}",
-            slope,
-            order,
-            p["resolution"],
-        ),
+        no_slower(keep, slope, order, p["resolution"]),
         together(within, kept),
         together(f"{setting}: averages of correntropy fits do better than those of least squares", better),
     )
     allowed = [theory.partition_limit(size, r, s, "correntropy") for size in sizes]
+    over_n = tuple((size, limits[j], root(squares[:, j]), allowed[j]) for j, size in enumerate(sizes))
+    over_m = tuple((m, root(robust[:, k]), root(plain[:, k])) for k, m in enumerate(ms))
+    title = f"Bounded noise, σ and T of Corollary 1: exponent {slope}, theory {order:.3f}"
     tables = (
-        Table(
-            f"Bounded noise, σ and T of Corollary 1: exponent {slope}, theory {order:.3f}",
-            ("N", "m", "error", "(8) with its log⁵N"),
-            tuple((size, limits[j], root(squares[:, j]), allowed[j]) for j, size in enumerate(sizes)),
-        ),
-        Table(
-            f"N = {n}, {setting}",
-            ("m", CORRENTROPY, LEAST_SQUARES),
-            tuple((m, root(robust[:, k]), root(plain[:, k])) for k, m in enumerate(ms)),
-        ),
+        Table(title, ("N", "m", "error", "(8) with its log⁵N"), over_n),
+        Table(f"N = {n}, {setting}", ("m", CORRENTROPY, LEAST_SQUARES), over_m),
     )
     rates = measured("averages, σ of Corollary 1", sizes, squares)
     curves = (measured(CORRENTROPY, ms, robust), measured(LEAST_SQUARES, ms, plain))

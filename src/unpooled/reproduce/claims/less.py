@@ -83,15 +83,10 @@ def judge_ridge(p: Protocol, found: Found) -> Outcome:
         together(enough, keeping),
         is_so("With u = x and all features LESS is kernel ridge regression", gap < 1e-8, f"difference {gap:.1e}"),
     )
+    mark = ((f"(A4): N = {rule}", float(rule)),)
     panels = (
         Panel("n as (14) asks", "m, labels", "‖f̂ - f‖ in L²", tuple(curves)),
-        Panel(
-            title,
-            "N, features",
-            "‖f̂ - f‖ in L²",
-            (measured("LESS", tried, over),),
-            ((f"(A4): N = {rule}", float(rule)),),
-        ),
+        Panel(title, "N, features", "‖f̂ - f‖ in L²", (measured("LESS", tried, over),), mark),
     )
     return Outcome(tables, panels, verdicts)
 
@@ -161,12 +156,9 @@ def judge_split(p: Protocol, found: Found) -> Outcome:
     curves = tuple(measured(name, sources, errors) for name, errors in squares.items())
     panel = Panel(f"m = {m} labels", "ℓ, sources", "‖f̂ - f‖ in L²", curves)
     lost = ratio(squares[AVERAGE][:, -1], squares[AVERAGE][:, 0])
+    largest = f"largest change of a coefficient {moved.max():.1e}, which is rounding"
     verdicts = (
-        is_so(
-            "(7): the split has no effect, not even with one label a source",
-            float(moved.max()) < 1e-12,
-            f"largest change of a coefficient {moved.max():.1e}, which is rounding",
-        ),
+        is_so("(7): the split has no effect, not even with one label a source", float(moved.max()) < 1e-12, largest),
         above("Averages of local fits do lose with it", lost, 1.0, "error with the most sources over that with one"),
     )
     return Outcome((table,), (panel,), verdicts)

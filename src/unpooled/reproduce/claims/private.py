@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..._solvers.descent.sgd import one_by_one
-from ...bases import Basis, CosineFeatures, EmpiricalFeatures
+from ...bases import CosineFeatures, EmpiricalFeatures
 from ...estimators import PrivateRegressor, PrivateSGDRegressor, SummaryRegressor
 from ...kernels import Gaussian
 from ...privacy import Private, delta_of, sgd, sigma_for
 from ...summaries import Summary
 from ..experiment import Experiment, Found, Numbers, Protocol, Setting
 from ..inference import Estimate, above, below, exponent, is_so, mean, measured, no_slower, together, typical_ratio
-from ..outcome import Cell, Curve, Outcome, Panel, Table, Verdict, level, line
+from ..outcome import Cell, Outcome, Panel, Table, Verdict, level, line
 from ..problems import fit_less, grid
 
 KAPPA = math.sqrt(2)  # of cosine features
@@ -146,17 +146,14 @@ def judge_noise_term(p: Protocol) -> Verdict:
     )
 
 
+NINE_SIZES = [300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000]
+
 NOISE = Experiment(
     name="004-noise",
     title="The noise of Algorithm 1: as printed, as mended, and tight",
     question="How much noise do (17) as printed and as proved add, and is it enough? Theorems 1 and 2, Lemma 1.1.",
     protocol={"seed": 24001, "r": 0.75, "alpha": 0.8, "epsilon": 1.0, "delta": 1e-5, "label_bound": 1.0}
-    | {
-        "sizes": (
-            [1000, 10_000, 100_000, 1_000_000],
-            [300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000],
-        )
-    }
+    | {"sizes": ([1000, 10_000, 100_000, 1_000_000], NINE_SIZES)}
     | {"size": 10_000, "epsilons": [0.1, 1.0, 10.0], "refuting": {"n": 1000, "T": 1000, "eta": 1e-5, "c": 1.0}}
     | {"large_epsilon": 10.0, "slope_between": [1_000_000, 1_000_000_000]},
     repetitions=lambda _: 0,
@@ -250,33 +247,24 @@ def judge_excess(p: Protocol, found: Found) -> Outcome:
     ):
         rows = ((value, *(float(squares[m][:, j].mean()) for m in METHODS)) for j, value in enumerate(x))
         tables.append(Table(f"Excess error {against}", (head, *METHODS), tuple(rows)))
-        curves = [squared(measured(name, x, own)) for name, own in squares.items()]
+        curves = [measured(name, x, own, power=2) for name, own in squares.items()]
         variance = level("variance of the target", x, spread)
         panels.append(Panel(title, label, "‖f_priv - f‖²", (*curves, variance)))
     where = f"n = {n}, ε = {p['epsilon']:g}"
     mended, tight, rounds = (
         typical_ratio(by_n[name][:, -1], np.full(p["repetitions"], spread)) for name in (MENDED, TIGHT, ROUNDS)
     )
+    falls = "Theorem 1, (16), its second term: before noise ‖f̂ - f‖² falls at least as fast as n^{-2r/(2r+α)}"
+    before = exponent(p["sizes"], found.over("descent")).times(2)
     no_use = f"Algorithm 1, mended, is of no use at {where}: its error is above the standard deviation of the target"
     useful = "Tight noise makes the same kind of descent useful: its error is typically below a third of that"
     verdicts = (
-        no_slower(
-            "Theorem 1, (16), its second term: before noise ‖f̂ - f‖² falls at least as fast as n^{-2r/(2r+α)}",
-            exponent(p["sizes"], found.over("descent")).times(2),
-            order,
-            p["resolution"],
-        ),
+        no_slower(falls, before, order, p["resolution"]),
         above(no_use, mended, 1.0, "ratio"),
         below(useful, tight, 1 / 3, "ratio"),
         below("So do private residual rounds", rounds, 1 / 3, "ratio"),
     )
     return Outcome(tuple(tables), tuple(panels), verdicts)
-
-
-def squared(curve: Curve) -> Curve:
-    """Mean squares in the place of their roots."""
-    y, low, high = (tuple(value**2 for value in values or ()) for values in (curve.y, curve.low, curve.high))
-    return Curve(curve.label, curve.x, y, low, high)
 
 
 EXCESS = Experiment(
@@ -313,19 +301,6 @@ def smooth(X: np.ndarray) -> np.ndarray:
     return np.asarray(f / 3)
 
 
-def fit_private(
-    p: Protocol, epsilon: float, basis: Basis, X: np.ndarray, y: np.ndarray, public: np.ndarray
-) -> dict[str, Any]:
-    """Fit every method with that budget."""
-    budget = (epsilon, p["delta"], 1.0)
-    return {
-        ALGORITHM: PrivateSGDRegressor(*budget, None, p["features"], "paper").fit(X, y, public=public),
-        LESS: fit_less(Summary.of(basis, X, y, privacy=Private(*budget)), "auto", center="public"),
-        DESCENT: PrivateSGDRegressor(*budget, None, p["features"]).fit(X, y, public=public),
-        ROUNDS: PrivateRegressor(*budget).fit(X, y, public=public),
-    }
-
-
 def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     """R² on fresh rows without noise, against the function itself, for every method and ε."""
     rng = at.rng()
@@ -339,7 +314,12 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     second = SummaryRegressor(center=True).fit_summary(Summary.of(basis, X, y, order=2))
     numbers: dict[str, Any] = {NOT_PRIVATE: explained(second)} | {name: [] for name in FRONTIER_METHODS}
     for epsilon in p["epsilons"]:
-        for name, model in fit_private(p, epsilon, basis, X, y, public).items():
+        budget = (epsilon, p["delta"], 1.0)
+        algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper").fit(X, y, public=public)
+        less = fit_less(Summary.of(basis, X, y, privacy=Private(*budget)), "auto", center="public")
+        descent = PrivateSGDRegressor(*budget, None, p["features"]).fit(X, y, public=public)
+        rounds = PrivateRegressor(*budget).fit(X, y, public=public)
+        for name, model in zip(FRONTIER_METHODS, (algorithm, less, descent, rounds)):
             numbers[name].append(explained(model))
     return numbers
 

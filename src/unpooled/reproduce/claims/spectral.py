@@ -59,27 +59,24 @@ def judge_rates(p: Protocol, found: Found) -> Outcome:
             curves.append(measured(name, sizes, squares))
         curves.append(power_law(sizes, curves[0].y[0], order))
         panels.append(Panel(f"{kernel}, {filter}, r = {r:g}", "N, labels in all", "‖f̂ - f‖ in L²", tuple(curves)))
+    heads = ("kernel", "β", "filter", "r", "machines", "exponent [95 %]", "theory", "verdict")
     judged = (
         together("Theorem 2, (12): on one machine errors fall at least as fast as N^{-r/(2r+β)}", verdicts[ONE]),
         together("Corollary 1, (10): so do averages over as many machines as (9) allows", verdicts[MANY]),
     )
-    heads = ("kernel", "β", "filter", "r", "machines", "exponent [95 %]", "theory", "verdict")
     return Outcome((Table("Exponents a of error ∝ N^-a", heads, tuple(rows)),), tuple(panels), judged)
 
+
+QUICK_RATES = with_filters(("Brownian", [0.5, 1.0]), ("Sobolev 2", [0.75]), ("Sobolev 1", [2.0]))
+ALL_RATES = with_filters(
+    ("Brownian", [0.5, 0.75, 1.0, 2.0]), ("Sobolev 1", [0.5, 1.0, 1.5, 2.0]), ("Sobolev 2", [0.5, 1.0, 2.0])
+)
 
 RATES = Experiment(
     name="001-rates",
     title="Rates of spectral algorithms, on one machine and on many",
     question="Do errors fall as fast as N^{-r/(2r+β)}, on one machine and on as many as (9) allows?",
-    protocol={"noise": 0.3, "seed": 17001, "draws": 8}
-    | {
-        "cases": (
-            with_filters(("Brownian", [0.5, 1.0]), ("Sobolev 2", [0.75]), ("Sobolev 1", [2.0])),
-            with_filters(
-                ("Brownian", [0.5, 0.75, 1.0, 2.0]), ("Sobolev 1", [0.5, 1.0, 1.5, 2.0]), ("Sobolev 2", [0.5, 1.0, 2.0])
-            ),
-        )
-    }
+    protocol={"noise": 0.3, "seed": 17001, "draws": 8, "cases": (QUICK_RATES, ALL_RATES)}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048]), "repetitions": (12, 24)}
     | {"resolution": (0.08, 0.05)},
     cases=itemgetter("cases"),
@@ -104,23 +101,17 @@ def errors_over_path(p: Protocol, at: Setting) -> Numbers:
     return {"errors": target.squared_error(path.predict(grid()[:, None]))}
 
 
-def biases(p: Protocol, target: Target, filter: str) -> np.ndarray:
-    """‖f_λ - f‖ for every λ, without noise."""
-    x = (np.arange(p["bias_rows"]) + 0.5) / p["bias_rows"]
-    fits = (SpectralRegressor(target.kernel, filter, lam) for lam in p["bias_lams"])
-    labels = target(x)
-    return np.sqrt([target.error_of(model.fit(x[:, None], labels)) for model in fits])
-
-
 def judge_saturation(p: Protocol, found: Found) -> Outcome:
     """Definition 1, (5): the qualification. (22) is bias ≤ γ_r λ^r ‖u‖ for f = L_K^r u, and γ_r is the filter's own."""
     target, sizes, lams = target_of(p["kernel"], p["r"]), p["sizes"], p["bias_lams"]
     norm = np.linalg.norm(target.coefficients / target.known.eigenvalues**target.r)
-    bias, squares, shares, rows, each = {}, {}, {}, [], []
+    x = (np.arange(p["bias_rows"]) + 0.5) / p["bias_rows"]
+    labels, bias, squares, shares, rows, each = target(x), {}, {}, {}, [], []
     for number, name in enumerate(p["filters"]):
         filter, tried = as_filter(name), [found.at("errors", number, j) for j in range(len(sizes))]
         squares[name] = np.stack([errors[:, np.argmin(errors.mean(axis=0))] for errors in tried], axis=1)
-        bias[name] = biases(p, target, name)
+        fits = (SpectralRegressor(target.kernel, name, lam).fit(x[:, None], labels) for lam in lams)
+        bias[name] = np.sqrt([target.error_of(model) for model in fits])
         shares[name] = bias[name] / (filter.gamma(target.r) * np.asarray(lams) ** target.r * norm)
     landweber = squares["landweber"]
     for name, own in squares.items():
@@ -131,24 +122,16 @@ def judge_saturation(p: Protocol, found: Found) -> Outcome:
         rows.append((name, "∞" if math.isinf(nu) else f"{nu:g}", in_lam, min(target.r, nu), *cells[:2], beside))
     kept = max(float(shares[name].max()) for name in ("cutoff", "landweber"))
     growth, fall = float(shares["tikhonov"][-1] / shares["tikhonov"][0]), lams[0] / lams[-1]
+    behind = exponent(sizes, landweber, over=squares["tikhonov"])
+    bounded = f"(22): the biases of cut-off and Landweber are at most γ_r λ^r ‖u‖, also for r = {target.r:g}"
+    ends = f"(22) ends at the qualification: for Tikhonov no constant will do with r = {target.r:g}"
+    grows = f"its bias grows {growth:.3g}-fold beside λ^r while λ falls {fall:.3g}-fold"
+    saturates = "Saturation in N: even with the best λ Tikhonov's error falls more slowly than Landweber's"
     verdicts = (
-        is_so(
-            f"(22): the biases of cut-off and Landweber are at most γ_r λ^r ‖u‖, also for r = {target.r:g}",
-            kept <= 1,
-            f"at most {kept:.2g} of the bound over all λ",
-        ),
-        is_so(
-            f"(22) ends at the qualification: for Tikhonov no constant will do with r = {target.r:g}",
-            growth > fall**0.5,
-            f"its bias grows {growth:.3g}-fold beside λ^r while λ falls {fall:.3g}-fold",
-        ),
+        is_so(bounded, kept <= 1, f"at most {kept:.2g} of the bound over all λ"),
+        is_so(ends, growth > fall**0.5, grows),
         together("Theorem 2 with r capped by the qualification: no filter's error falls more slowly in N", each),
-        above(
-            "Saturation in N: even with the best λ Tikhonov's error falls more slowly than Landweber's",
-            exponent(sizes, landweber, over=squares["tikhonov"]),
-            0.0,
-            "difference of the exponents",
-        ),
+        above(saturates, behind, 0.0, "difference of the exponents"),
     )
     heads = ("filter", "qualification", "bias ∝ λ^", "theory", "error ∝ N^- [95 %]", "theory", "error / Landweber's")
     title = f"{target.known.name}, r = {target.r:g}; the last column at N = {sizes[-1]}"
@@ -221,25 +204,19 @@ def judge_blocks(p: Protocol, found: Found) -> Outcome:
         panels.append(Panel(title, "m, machines", "‖f̄ - f‖ in L²", tuple(curves), tuple(marks)))
     heads = ("kernel", "filter", "r", "N", "limit (9)", "error, m = 1", "ratio at (9)", "ratio at the last m", "last m")
     table = Table("Error against m; ratios to one machine, with 95 % intervals", heads, tuple(rows))
-    verdict = together(
-        "Corollary 1: with m up to (9) the error keeps the order of one machine's: their ratio does not grow with N",
-        verdicts,
-    )
-    return Outcome((table,), tuple(panels), (verdict,))
+    claim = "Corollary 1: with m up to (9) the error keeps the order of one machine's: their ratio does not grow with N"
+    return Outcome((table,), tuple(panels), (together(claim, verdicts),))
 
+
+QUICK_BLOCKS = with_filters(("Sobolev 1", [1.0]), ("Brownian", [1.5]))
+ALL_BLOCKS = with_filters(("Brownian", [0.75]), ("Sobolev 1", [1.0]), ("Brownian", [1.5]), ("Sobolev 1", [2.0]))
 
 BLOCKS = Experiment(
     name="001-blocks",
     title="Error against the number of machines, with the limit (9)",
     question="Up to which number of machines does the average keep the order of one machine? Corollary 1.",
     protocol={"noise": 0.3, "seed": 17003, "fewest": 8, "draws": 4, "resolution": 0.15}
-    | {
-        "cases": (
-            with_filters(("Sobolev 1", [1.0]), ("Brownian", [1.5])),
-            with_filters(("Brownian", [0.75]), ("Sobolev 1", [1.0]), ("Brownian", [1.5]), ("Sobolev 1", [2.0])),
-        )
-    }
-    | {"sizes": ([256, 1024], [256, 1024, 4096]), "repetitions": (5, 8)},
+    | {"cases": (QUICK_BLOCKS, ALL_BLOCKS), "sizes": ([256, 1024], [256, 1024, 4096]), "repetitions": (5, 8)},
     cases=itemgetter("cases"),
     sizes=itemgetter("sizes"),
     measure=errors_over_machines,
@@ -286,12 +263,10 @@ def judge_whose_lambda(p: Protocol, found: Found) -> Outcome:
     panel = Panel(f"{p['kernel']}, r = {p['r']:g}, N = {n:,}", "m, machines", "‖f̂ - f‖ in L²", curves)
     heads = ("m", "rows a block", "one block alone", "averaged", "averaged, each block its own leave-one-out λ")
     table = Table("Errors with the λ of a block over those with the λ of the whole sample", heads, tuple(rows))
-    over_regularised = (
-        "§3: averaged, these over-regularised fits lose to under-regularised ones with the λ of the whole sample"
-    )
+    loses = "§3: averaged, these over-regularised fits lose to under-regularised ones with the λ of the whole sample"
     verdicts = (
         together("§3: a block by itself does better with the λ of its own size", leading),
-        together(over_regularised, losing),
+        together(loses, losing),
         together("So they do where each block chooses its λ by leave-one-out", own),
     )
     return Outcome((table,), (panel,), verdicts)
@@ -319,15 +294,10 @@ def errors_by_rule(p: Protocol, at: Setting) -> Numbers:
     target, n = target_of(p["kernel"], p["r"]), at.size
     X, Y = target.draw(at.rng(), n, p["noise"])
     lams, limit = target.known.kappa_sq * np.asarray(p["lams"]), most_machines(target, n, "tikhonov")
-    tried: dict[str, tuple[Any, Any, bool]] = {
-        ORACLE: (limit, target.best_lam("tikhonov", n, p["noise"]), True),
-        PRINTED: (limit, lams, False),
-        REFITTED: (limit, lams, True),
-        JOINT: ([m for m in (2**k for k in range(20)) if m < limit] + [limit], lams, True),
-    }
+    best, up_to = target.best_lam("tikhonov", n, p["noise"]), [*(2**k for k in range(20) if 2**k < limit), limit]
     numbers: dict[str, Any] = {}
-    for name, (m, lam, refit) in tried.items():
-        local = SpectralRegressor(target.kernel)
+    for name, m, lam in ((ORACLE, limit, best), (PRINTED, limit, lams), (REFITTED, limit, lams), (JOINT, up_to, lams)):
+        local, refit = SpectralRegressor(target.kernel), name != PRINTED
         model = fit_average(local, m, X, Y[:, 0], at.repetition, lam=lam, refit=refit)
         numbers |= {name: target.error_of(model), f"{name}: λ, m": (float(model.lam_), model.n_blocks_)}
     return numbers
@@ -353,16 +323,12 @@ def judge_rules(p: Protocol, found: Found) -> Outcome:
     behind = [
         no_slower(name, exponent(sizes, squares[name], over=squares[ORACLE]), 0.0, resolution) for name in CHOICES[1:]
     ]
+    better = "Refitted to all data, (13) does better than the fit to half of them that it keeps as printed"
     verdicts = (
         no_slower(f"Rule (13) as printed {rate}", exponent(sizes, squares[PRINTED]), target.order(), resolution),
         no_slower(f"Rule (14) {rate}", exponent(sizes, squares[JOINT]), target.order(), resolution),
         together("The error of a rule over the oracle's does not grow with N", behind),
-        below(
-            "Refitted to all data, (13) does better than the fit to half of them that it keeps as printed",
-            ratio(squares[REFITTED], squares[PRINTED]),
-            1.0,
-            "ratio of errors over all N",
-        ),
+        below(better, ratio(squares[REFITTED], squares[PRINTED]), 1.0, "ratio of errors over all N"),
     )
     return Outcome((Table(title, heads, tuple(rows)),), (panel,), verdicts)
 
