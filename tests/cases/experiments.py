@@ -19,14 +19,13 @@ OUTCOME = Outcome(
 def toy(name="001-toy", quick=None, private=False, ran=None):
     """An experiment that counts its runs."""
 
-    def run(protocol, advance):
-        advance()
+    def judge(protocol, found):
         if ran is not None:
             ran.append((name, dict(protocol)))
         return OUTCOME
 
-    quick = {"seed": 1, "size": 3} if quick is None else quick
-    return Experiment(name, "A toy", "Does it run?", quick, {"seed": 1, "size": 30}, lambda _: 1, run, private)
+    protocol = {"seed": 1, "size": (3, 30)} if quick is None else quick
+    return Experiment(name, "A toy", "Does it run?", protocol, judge, repetitions=lambda _: 1, private=private)
 
 
 def results_of(folder, *toys, **options):

@@ -90,7 +90,7 @@ def test_quick_and_full_results_live_side_by_side(toys):
 
 def test_a_claim_that_does_not_hold_is_a_result_and_no_error(toys, monkeypatch):
     failing = dataclasses.replace(OUTCOME, verdicts=(Verdict("A claim", FAILS, "figures"),))
-    monkeypatch.setitem(experiments.EXPERIMENTS, "001-toy", dataclasses.replace(toy(), run=lambda *_: failing))
+    monkeypatch.setitem(experiments.EXPERIMENTS, "001-toy", dataclasses.replace(toy(), judge=lambda *_: failing))
     assert "* DOES NOT HOLD: A claim" in call("reproduce", "001", "--quick", code=0).stdout
 
 

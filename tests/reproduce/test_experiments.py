@@ -8,7 +8,7 @@ import pytest
 
 from unpooled.reproduce import EXPERIMENTS, PAPERS
 from unpooled.reproduce import experiment as running
-from unpooled.reproduce.claims import centring_constant, less_ridge, private_noise, spectral_rates
+from unpooled.reproduce.claims import centring, less, private, spectral
 from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED
 from unpooled.reproduce.page import drawn, labels_of, words_for
 
@@ -149,33 +149,33 @@ PLANTED = {**EXPERIMENTS["001-rates"].quick, "cases": [["Sobolev 1", 1.0, "tikho
 
 def test_a_rate_that_is_wrong_is_found_wrong(monkeypatch):
     """λ that does not fall leaves the bias where it is: Theorem 2 then fails, with the exponent as evidence."""
-    good = spectral_rates.run(PLANTED, lambda: None)
+    good = EXPERIMENTS["001-rates"].run(PLANTED, lambda: None)
     assert [v.status for v in good.verdicts] == [HOLDS, HOLDS]
-    monkeypatch.setattr(spectral_rates.Case, "lam", lambda *_: 1.0)
-    bad = spectral_rates.run(PLANTED, lambda: None)
+    monkeypatch.setattr(spectral.Target, "lam_from", lambda *_: 1.0)
+    bad = EXPERIMENTS["001-rates"].run(PLANTED, lambda: None)
     assert [v.status for v in bad.verdicts] == [FAILS, FAILS]
     assert "slower, beyond the interval" in bad.verdicts[0].evidence
 
 
 def test_a_theory_that_promises_too_much_is_found_wrong(monkeypatch):
-    monkeypatch.setattr(spectral_rates.theory, "rate", lambda n, *_, **__: n**-0.9)
-    assert spectral_rates.run(PLANTED, lambda: None).verdicts[0].status == FAILS
+    monkeypatch.setattr(spectral.theory, "rate", lambda n, *_, **__: n**-0.9)
+    assert EXPERIMENTS["001-rates"].run(PLANTED, lambda: None).verdicts[0].status == FAILS
 
 
 def without_centring(kernel, center=False, **more):
-    return spectral_rates.SpectralRegressor(kernel, **more)
+    return spectral.SpectralRegressor(kernel, **more)
 
 
 def with_a_wrong_lam(kernel, lam):
-    return less_ridge.SpectralRegressor(kernel, lam=1.01 * lam)
+    return less.SpectralRegressor(kernel, lam=1.01 * lam)
 
 
 @pytest.mark.parametrize(
     ("name", "module", "broken", "fault", "claim"),
     [
-        ("002-constant", centring_constant, "SpectralRegressor", without_centring, "The centred kernel makes"),
-        ("000-ridge", less_ridge, "LESSRegressor", with_a_wrong_lam, "With u = x"),
-        ("004-noise", private_noise.sgd, "paper", private_noise.sgd.paper_as_printed, "Theorem 2 as its proof"),
+        ("002-constant", centring, "SpectralRegressor", without_centring, "The centred kernel makes"),
+        ("000-ridge", less, "LESSRegressor", with_a_wrong_lam, "With u = x"),
+        ("004-noise", private.sgd, "paper", private.sgd.paper_as_printed, "Theorem 2 as its proof"),
     ],
 )
 def test_a_fault_in_the_library_makes_an_identity_fail(monkeypatch, name, module, broken, fault, claim):

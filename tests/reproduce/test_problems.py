@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import unpooled as up
-from unpooled.reproduce.claims import correntropy_robust as mee
+from unpooled.reproduce.claims import correntropy as mee
 from unpooled.reproduce.problems import EDGE, PROBLEMS, grid
 
 FEW = 12  # eigenfunctions that are looked at

@@ -44,12 +44,12 @@ def test_a_changed_protocol_or_version_is_run_again_and_the_other_result_stays(t
 def test_a_run_that_was_stopped_goes_on_where_it_stopped(tmp_path):
     ran = []
 
-    def stopped(protocol, advance):
+    def stopped(protocol, setting):
         raise KeyboardInterrupt
 
     first, second = toy("001-first", ran=ran), toy("001-second", ran=ran)
     with pytest.raises(KeyboardInterrupt):
-        results_of(tmp_path, first, dataclasses.replace(second, run=stopped))
+        results_of(tmp_path, first, dataclasses.replace(second, measure=stopped))
     files = [path.name for path in (tmp_path / running.RESULTS).iterdir()]
     assert len(files) == 1  # and no half of another
     assert files[0].startswith("001-first-")
@@ -64,13 +64,13 @@ from pathlib import Path
 from unpooled.reproduce import Outcome, experiment as running
 from unpooled.reproduce.experiment import Experiment
 
-def run(protocol, advance):
+def judge(protocol, found):
     if protocol["blocks"] and sys.argv[2] == "first":
         time.sleep(60)
     return Outcome((), (), (), (protocol["word"],))
 
 def toy(name, **protocol):
-    return Experiment(name, "A toy", "Does it run?", protocol, protocol, lambda _: 1, run)
+    return Experiment(name, "A toy", "Does it run?", {"seed": 1, **protocol}, judge, repetitions=lambda _: 1)
 
 toys = [toy("001-done", word="done", blocks=False), toy("001-killed", word="killed", blocks=True)]
 for result in running.run(toys, Path(sys.argv[1]), progress=False):
@@ -93,12 +93,10 @@ def test_a_process_that_was_killed_leaves_what_was_done_and_nothing_half_done(tm
 
 
 def test_a_result_is_named_by_the_code_of_the_experiment_and_of_all_it_judges_with(tmp_path, monkeypatch):
-    code = experiment._modules(EXPERIMENTS["000-unlabeled"].run.__module__)
+    code = experiment._modules(EXPERIMENTS["000-unlabeled"].judge.__module__)
     here = "unpooled.reproduce"
-    assert {
-        f"{here}.{name}" for name in ("claims.less_unlabeled", "claims.less_ridge", "problems", "inference")
-    } <= set(code)
-    assert f"{here}.claims.spectral_rates" not in code
+    assert {f"{here}.{name}" for name in ("claims.less", "problems", "inference")} <= set(code)
+    assert f"{here}.claims.spectral" not in code
     ran = []
     results_of(tmp_path, toy(ran=ran))
     monkeypatch.setattr(experiment, "_modules", lambda name: {name: "another"})
@@ -111,12 +109,12 @@ def test_a_result_is_named_by_the_code_of_the_experiment_and_of_all_it_judges_wi
 def test_quick_protocols_hold_blas_to_one_thread_and_give_back_what_was_allowed(tmp_path, quick):
     seen = []
 
-    def look(protocol, advance):
+    def look(protocol, found):
         seen.append(threads.allowed_threads())
         return OUTCOME
 
     before = threads.allowed_threads()
-    list(running.run([dataclasses.replace(toy(), run=look)], tmp_path, quick=quick, progress=False))
+    list(running.run([dataclasses.replace(toy(), judge=look)], tmp_path, quick=quick, progress=False))
     assert seen == [1 if quick else before]
     assert threads.allowed_threads() == before
 

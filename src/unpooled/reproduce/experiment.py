@@ -1,4 +1,7 @@
-"""Experiment: a claim of a paper, a protocol that says all there is to choose, and a function that runs it.
+"""Experiments on the claims of a paper: what one declares, the loop that measures, and the files of results.
+
+An experiment declares a protocol, which says all there is to choose, what is measured in one setting, and how the
+numbers are judged. :func:`measure` is the loop over cases, sizes and repetitions that all experiments share.
 
 Experiments run one after the other, and a result of the same protocol is read and not made again. A result is one JSON
 file in the folder ``results``, named by the experiment and by the digest of the protocol, the code and the version it
@@ -15,10 +18,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import resolve_name
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .._base import files
 from .._base.text import shown
@@ -29,6 +37,7 @@ from ..privacy.noise import opendp
 from .outcome import Outcome
 
 Protocol = Mapping[str, Any]  # numbers, words and lists of them: seeds, sizes, repetitions, constants
+Numbers = Mapping[str, Any]  # numbers or arrays of one repetition, by name
 Advance = Callable[[], None]  # called after each step
 
 PAPERS = {
@@ -41,26 +50,103 @@ PAPERS = {
 
 
 @dataclass(frozen=True)
+class Setting:
+    """One repetition of one case at one size, where the protocol has cases and sizes."""
+
+    case: Any
+    size: Any
+    repetition: int
+    seed: tuple[int, ...]
+
+    def rng(self, *more: int) -> np.random.Generator:
+        """A generator of this setting's own random numbers, from their first one on at every call."""
+        return np.random.default_rng([*self.seed, *more])
+
+
+class Found:
+    """The numbers that were measured, by case, size and name: arrays with a row for each repetition."""
+
+    def __init__(self, sizes: Sequence[Any]) -> None:
+        self._sizes = range(len(sizes))
+        self._values: dict[tuple[int, int], dict[str, list[Any]]] = {}
+
+    def add(self, case: int, size: int, numbers: Numbers) -> None:
+        """One repetition more."""
+        values = self._values.setdefault((case, size), {})
+        for name, value in numbers.items():
+            values.setdefault(name, []).append(value)
+
+    def names(self, case: int = 0) -> list[str]:
+        """The names that were measured for a case at the first size."""
+        return list(self._values[case, 0])
+
+    def at(self, name: str, case: int = 0, size: int = -1) -> np.ndarray:
+        """One number at one size, by default the last."""
+        return np.asarray(self._values[case, self._sizes[size]][name])
+
+    def over(self, name: str, case: int = 0) -> np.ndarray:
+        """One number at all sizes, (repetitions, sizes)."""
+        return np.stack([self.at(name, case, size) for size in self._sizes], axis=1)
+
+
+def measure(
+    once: Callable[[Setting], Numbers],
+    cases: Sequence[Any],
+    sizes: Sequence[Any],
+    repetitions: int,
+    seed: int,
+    same_data: bool = False,
+    advance: Advance = lambda: None,
+) -> Found:
+    """Measure ``once`` for every case, size and repetition, each with random numbers of its own.
+
+    Parameters
+    ----------
+    once : from a setting to numbers or arrays by name
+    cases, sizes : (None,) where there is nothing to vary
+    repetitions, seed : how often, and the number that all random numbers come from
+    same_data : all cases have the same random numbers
+    advance : called after every call of ``once``
+    """
+    found = Found(sizes)
+    for repetition, number, j in product(range(repetitions), range(len(cases)), range(len(sizes))):
+        case, size = cases[number], sizes[j]
+        own_case = () if case is None or same_data else (number,)
+        own_size = () if size is None else (size,)
+        setting = Setting(case, size, repetition, (seed, *own_case, *own_size, repetition))
+        found.add(number, j, once(setting))
+        advance()
+    return found
+
+
+@dataclass(frozen=True)
 class Experiment:
-    """One claim, or a few that need the same runs.
+    """A few claims of a paper that need the same runs.
 
     Attributes
     ----------
     name : the paper's number, a dash, a word
     title, question : a heading, and what is asked, with the theorem's number
-    quick, full : the two protocols
-    steps : how many times ``run`` calls its second argument
-    run : the work
+    protocol : seed, sizes, constants; a pair has the quick and the full value, anything else is the same in both
+    judge : from the protocol and what was measured to tables, panels and a verdict on every claim
+    measure : the numbers of one setting
+    cases, sizes, repetitions : what is measured, from the protocol
+    same_data : all cases have the same random numbers
+    notes : sentences a reader needs to read the figures
     private : whether it needs the extra ``privacy``
     """
 
     name: str
     title: str
     question: str
-    quick: Protocol
-    full: Protocol
-    steps: Callable[[Protocol], int]
-    run: Callable[[Protocol, Advance], Outcome]
+    protocol: Protocol
+    judge: Callable[[Protocol, Found], Outcome]
+    measure: Callable[[Protocol, Setting], Numbers] = lambda *_: {}
+    cases: Callable[[Protocol], Sequence[Any]] = lambda _: (None,)
+    sizes: Callable[[Protocol], Sequence[Any]] = lambda _: (None,)
+    repetitions: Callable[[Protocol], int] = itemgetter("repetitions")
+    same_data: bool = False
+    notes: tuple[str, ...] = ()
     private: bool = False
 
     @property
@@ -68,14 +154,32 @@ class Experiment:
         """The paper's number."""
         return self.name[:3]
 
-    def protocol(self, quick: bool) -> Protocol:
-        """The one of the two that was asked for."""
-        return self.quick if quick else self.full
+    @property
+    def quick(self) -> Protocol:
+        """The short protocol."""
+        return {key: value[0] if isinstance(value, tuple) else value for key, value in self.protocol.items()}
+
+    @property
+    def full(self) -> Protocol:
+        """The long protocol."""
+        return {key: value[1] if isinstance(value, tuple) else value for key, value in self.protocol.items()}
+
+    def steps(self, protocol: Protocol) -> int:
+        """How many times ``run`` calls its second argument."""
+        return len(self.cases(protocol)) * len(self.sizes(protocol)) * self.repetitions(protocol)
+
+    def run(self, protocol: Protocol, advance: Advance) -> Outcome:
+        """Measure everything, then judge."""
+        once = partial(self.measure, protocol)
+        cases, sizes, repetitions = self.cases(protocol), self.sizes(protocol), self.repetitions(protocol)
+        found = measure(once, cases, sizes, repetitions, protocol["seed"], self.same_data, advance)
+        outcome = self.judge(protocol, found)
+        return replace(outcome, notes=(*outcome.notes, *self.notes))
 
     def digest(self, protocol: Protocol) -> str:
-        """What a result must have been made with to count: this protocol, the code of the experiment, this version."""
+        """Name what a result must have been made with to count: this protocol, the code, this version."""
         made_with = {"experiment": self.name, "protocol": dict(protocol), "unpooled": __version__}
-        return files.digest(made_with | {"code": _modules(self.run.__module__)}, {})
+        return files.digest(made_with | {"code": _modules(self.judge.__module__)}, {})
 
 
 def _modules(name: str) -> dict[str, str]:
@@ -143,7 +247,7 @@ def run(
     results = Path(folder) / RESULTS
     results.mkdir(parents=True, exist_ok=True)
     for number, experiment in enumerate(experiments, start=1):
-        protocol = experiment.protocol(quick)
+        protocol = experiment.quick if quick else experiment.full
         path = path_of(results, experiment, protocol)
         if path.exists() and not again:
             outcome, seconds = read(path, experiment, protocol)

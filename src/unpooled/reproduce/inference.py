@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from .outcome import FAILS, HOLDS, UNDECIDED, Verdict
+from .outcome import FAILS, HOLDS, UNDECIDED, Cell, Curve, Verdict
 
 LEVEL = 0.95  # of the two-sided intervals that are shown; a one-sided verdict errs with half of what is left
 
@@ -65,6 +65,17 @@ def root_mean_squares(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     logs, parts = _log_roots(squares)
     reach = _quantile(len(squares) - 1) * parts.std(axis=0, ddof=1) / math.sqrt(len(parts))
     return np.exp(logs), np.exp(logs - reach), np.exp(logs + reach)
+
+
+def root(squares: np.ndarray) -> float:
+    """The root of the mean, for a table."""
+    return float(np.sqrt(np.mean(squares)))
+
+
+def measured(label: str, x: Sequence[float], squares: np.ndarray, power: int = 1) -> Curve:
+    """A curve of root mean squared errors, or a power of them, with intervals; ``squares`` is (repetitions, len(x))."""
+    middle, low, high = (tuple(value**power for value in values.tolist()) for values in root_mean_squares(squares))
+    return Curve(label, tuple(map(float, x)), middle, low, high)
 
 
 def exponent(sizes: Any, squares: np.ndarray, over: np.ndarray | None = None, paired: bool = False) -> Estimate:
@@ -114,6 +125,15 @@ def no_slower(claim: str, found: Estimate, theory: float, resolution: float) -> 
     if found.low < theory and found.half_width > resolution:
         return Verdict(claim, UNDECIDED, f"{evidence}: the interval is wider than ±{resolution:g}", chance=chance)
     return Verdict(claim, HOLDS, evidence, chance=chance)
+
+
+def judge_rate(
+    claim: str, sizes: Any, squares: np.ndarray, theory: float, resolution: float
+) -> tuple[tuple[Cell, ...], Verdict]:
+    """Judge the exponent of errors by :func:`no_slower`, with the cells of a table: exponent, theory, verdict."""
+    found = exponent(sizes, squares)
+    verdict = no_slower(claim, found, theory, resolution)
+    return (str(found), theory, verdict.status), verdict
 
 
 def above(claim: str, found: Estimate, bound: float, what: str) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,6 +34,21 @@ class Curve:
     low: tuple[float, ...] | None = None
     high: tuple[float, ...] | None = None
     style: str = "measured"
+
+
+def line(label: str, x: Iterable[float], y: Iterable[float], style: str = "theory") -> Curve:
+    """Points without intervals."""
+    return Curve(label, tuple(map(float, x)), tuple(map(float, y)), style=style)
+
+
+def power_law(x: Sequence[float], start: float, exponent: float, letter: str = "N") -> Curve:
+    """start·(x/x₁)^{-exponent}: the slope of the theory, from a first point on."""
+    return line(f"{letter}^-{exponent:.3f}", x, (start * (value / x[0]) ** -exponent for value in x))
+
+
+def level(label: str, x: Sequence[float], value: float) -> Curve:
+    """One value for all x."""
+    return line(label, (x[0], x[-1]), (value, value), "level")
 
 
 @dataclass(frozen=True)

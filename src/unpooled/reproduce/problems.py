@@ -6,12 +6,17 @@ x is uniform on [0, 1]. With eigenvalues λ_k and eigenfunctions e_k of L_K, a t
 
 with ε = 0.05: h only just lies in L², so f is at the boundary of its class. Errors are integrals over [0, 1] on a fine
 grid, and no sample of test rows enters them.
+
+An experiment may be about many blocks or few public rows on purpose. :func:`fit_average` and :func:`fit_less` fit
+without the warning that says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,9 +24,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from .. import theory
 from .._base.arrays import Array, namespace
+from ..estimators import AveragedRegressor, SummaryRegressor
 from ..filters import Filter, as_filter
 from ..kernels import Brownian, Kernel
+from ..summaries import Summary
 
 MODES = 1000  # eigenfunctions that a target is made of
 GRID = 1024  # points of the midpoint rule
@@ -80,13 +88,23 @@ class Known:
         return Target(self, r, coefficients)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target:
     """f = Σ c_k e_k."""
 
     known: Known
     r: float
     coefficients: np.ndarray
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel of the problem."""
+        return self.known.kernel
+
+    @property
+    def beta(self) -> float:
+        """The capacity exponent of the kernel."""
+        return self.known.beta
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return self.known.eigenfunctions(x) @ self.coefficients
@@ -113,11 +131,21 @@ class Target:
         return np.mean((predicted - self.on_grid[:, None]) ** 2, axis=(-2, -1))
 
     def error_of(self, model: Any) -> float:
-        """The same of a fitted model."""
+        """∫ (f̂ - f)² of a fitted model."""
         return float(self.squared_error(model.predict(grid()[:, None])))
 
+    def order(self, filter: Any = "tikhonov") -> float:
+        """r/(2r+β), the exponent of the theory's rate, with r capped by the filter's qualification."""
+        return -math.log10(theory.rate(10, self.r, self.beta, filter=filter))
+
+    def lam_from(self, start: float, first: int, n: int, filter: Any = "tikhonov") -> float:
+        """The theory's schedule: λ is ``start`` at the ``first`` size and falls from there as n^{-1/(2r+β)}."""
+        here, there = (theory.lam(size, self.r, self.beta, filter=filter) for size in (n, first))
+        return start * here / there
+
+    @lru_cache  # noqa: B019 (targets are few, and kept anyway)
     def best_lam(self, filter: Any, n: int, noise: float) -> float:
-        """The λ with the smallest risk of the population, Σ (1 - λ_k g)² c_k² + (noise²/n) Σ (λ_k g)².
+        """Find the λ with the smallest risk of the population, Σ (1 - λ_k g)² c_k² + (noise²/n) Σ (λ_k g)².
 
         It is what a fit to n rows would have if L_D were L_K; a schedule starts there, at its smallest n.
         """
@@ -173,3 +201,36 @@ PROBLEMS: dict[str, Callable[[], Known]] = {
     "Sobolev 1": lambda: sobolev(1),
     "Sobolev 2": lambda: sobolev(2),
 }
+
+
+@lru_cache
+def target_of(kernel: str, r: float) -> Target:
+    """The target of regularity r on one of the problems."""
+    return PROBLEMS[kernel]().target(r)
+
+
+MEANT = (".*blocks are far more than", ".*public rows stand for")  # more blocks than theory supports; LESS has a floor
+
+
+@contextmanager
+def on_purpose() -> Iterator[None]:
+    """Silence the warnings of many blocks and of few public rows."""
+    with warnings.catch_warnings():
+        for message in MEANT:
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
+        yield
+
+
+def fit_average(
+    local: Any, m: Any, X: np.ndarray, Y: np.ndarray, seed: int, unlabeled: Any = None, **options: Any
+) -> AveragedRegressor:
+    """Fit an average over m machines."""
+    model = AveragedRegressor(local, m, random_state=seed, verbose=0, **options)
+    with on_purpose():
+        return model.fit(X, Y, unlabeled=unlabeled)
+
+
+def fit_less(summary: Summary, lam: Any, n_features: Any = "all", center: Any = False) -> SummaryRegressor:
+    """Fit LESS to a summary."""
+    with on_purpose():
+        return SummaryRegressor(lam=lam, n_features=n_features, center=center).fit_summary(summary)

@@ -1,1 +1,8 @@
-"""Claims of the papers: a file for each, or for a few that need the same runs; each file has its EXPERIMENT."""
+"""The experiments on the claims of each paper, a file for each; to add one, add it to the list of its file."""
+
+from ..experiment import Experiment
+from . import centring, correntropy, less, private, spectral
+
+_FILES = (less, spectral, centring, correntropy, private)
+
+EXPERIMENTS: dict[str, Experiment] = {found.name: found for file in _FILES for found in file.EXPERIMENTS}
