@@ -27,6 +27,7 @@ from ..bases.maps import KernelMap, Scaling
 from ..data.sources import is_stream, named_columns, open_all, open_labeled, stream_rows
 from ..engines.progress import Progress
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
 from . import nystrom_storage
 from .choices import ShowsChoices
@@ -273,11 +274,7 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         if isinstance(kernel, Precomputed):
             raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
         self.kernel_ = kernel.resolve(Z) if not free_parts(kernel) else self._with_labels(kernel, source, Z, scaling)
-        with np.errstate(over="ignore", invalid="ignore"):
-            kappa_sq = float(np.square(self.kernel_.kappa(Z)))
-        if not np.isfinite(kappa_sq):
-            raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
-        self._kappa_sq = kappa_sq if kappa_sq > 0 else 1.0
+        self._kappa_sq = kappa_squared(self.kernel_, Z)
         map_ = KernelMap(self.kernel_, Z, scaling)
         found = chosen_machine(map_, device, self.precision, rows_single, self._asked, self._kappa_sq)
         self._machine: Machine = found[0]
@@ -354,7 +351,9 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
     def _choose(self, found: Solved, sums: Sums) -> None:
         lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)
         intercepts = found.intercept + self._guess
-        criterion = found.gcv(max(sums.weight, float(sums.n_rows)))  # weights count as repeated rows
+        criterion = criteria.gcv(
+            found.error, found.df, max(sums.weight, float(sums.n_rows))
+        )  # weights count as repeated rows
         if not self._given:
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])

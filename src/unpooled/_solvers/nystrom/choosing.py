@@ -16,6 +16,7 @@ from ..._base.arrays import Floats
 from ..._base.text import shown
 from ...bases.maps import KernelMap
 from ...kernels.stationary import Stationary
+from ..spectral.criteria import three_a_decade
 from . import fixed, on_torch
 from .from_gram import smallest
 from .machine import SOLVING, Machine, OnCores
@@ -31,8 +32,9 @@ def device_of(device: Any, X: Any) -> Any:
         found = torch().device(device)
         torch().empty(0, device=found)
     except (RuntimeError, TypeError, AssertionError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"device={shown(device)} cannot be used: {reason}") from None
+        raise ValueError(
+            f"device={shown(device)} cannot be used by torch on this machine: take None, 'cpu', or a GPU that it has"
+        ) from error
     return found
 
 
@@ -76,8 +78,7 @@ def chosen_machine(
 
 def default_grid(kappa_sq: float, least: float) -> Floats:
     """Three λ a decade from 0.3κ² to where a Gram matrix ends, or single precision."""
-    decades = (-0.5, np.log10(max(least / kappa_sq, SINGLE_FLOOR)))
-    return np.asarray(kappa_sq * np.logspace(*decades, 1 + int(np.ceil(3 * (decades[0] - decades[1])))))
+    return three_a_decade(kappa_sq, -0.5, np.log10(max(least / kappa_sq, SINGLE_FLOOR)))
 
 
 def lams_for(machine: Machine, precision: str, kappa_sq: float, n: int, asked: Floats | None) -> tuple[Floats, float]:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from ..._base.arrays import Array, add_to_diagonal, cholesky, fill_lower, is_numpy, namespace, solve_lower
-from ..._linalg.operator import NotPositiveDefinite
+from ..._linalg.operator import NotFinite, NotPositiveDefinite
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -26,7 +26,7 @@ class Span:
         xp = namespace(K)
         size = float(xp.max(xp.linalg.diagonal(K)))
         if not np.isfinite(size) or not bool(xp.all(xp.isfinite(K))):
-            raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
+            raise NotFinite
         jitter, added = max(jitter, 8 * EPS * K.shape[0] * size, float(np.finfo(float).tiny)), 0.0
         while jitter <= 1e-3 * max(size, float(np.finfo(float).tiny)):
             add_to_diagonal(K, jitter - added)
