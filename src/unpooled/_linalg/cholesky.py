@@ -81,9 +81,9 @@ Solve = Callable[[Array], Array]  #: v ↦ (M + μI)⁻¹ v
 IN_PLACE_FROM = 20_000  # rows from which panels are factorised: LAPACK's own would take a copy of a tensor, or crash
 
 
-def matrices(X: Array) -> float:
-    """How many matrices of the size of M there are at the peak, for n rows X."""
-    return 1.0 if is_numpy(X) or (is_torch(X) and X.shape[0] >= IN_PLACE_FROM) else 2.0
+def matrices(library: str, n: int) -> float:
+    """How many matrices of the size of M there are at the peak, for n rows in an array of that library."""
+    return 1.0 if library == "numpy" or (library == "torch" and n >= IN_PLACE_FROM) else 2.0
 
 
 def factor(M: Array, mu: float) -> Solve:

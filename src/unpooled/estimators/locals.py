@@ -17,8 +17,8 @@ from .._solvers.averaging.descent import DescentLocal
 from .._solvers.averaging.local import Local, OpaqueLocal, SpectralLocal
 from .._solvers.descent import robust
 from .._solvers.spectral import criteria
-from .._solvers.spectral.paths import serves
-from .._solvers.spectral.problem import SOLVERS, Problem
+from .._solvers.spectral.problem import Problem
+from .._solvers.spectral.routes import SOLVERS, serves
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import sample_frequencies, squared

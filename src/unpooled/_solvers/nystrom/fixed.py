@@ -25,9 +25,8 @@ from ..._base.arrays import Floats, fill_lower
 from ..._base.rows import Rows
 from ...bases.maps import KernelMap
 from ...kernels.stationary import Stationary
-from .machine import CACHED, OnCores, Placed
+from .machine import CACHED, EPS, OnCores, Placed
 from .on_torch import torch
-from .span import EPS
 
 STEPS = 65535  # of the interval from 0 to 1 that a value is rounded to
 FLIP, FLIP_LABEL = 0x80, 0x0080808080808080  # the first bits of all bytes but the last, of two and of eight

@@ -34,7 +34,7 @@ from scipy.linalg import lapack
 from ..._base import threads
 from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, is_numpy, namespace, solve_lower, to_numpy
 from ..._linalg.operator import NotFinite
-from .span import Span
+from .machine import Span
 from .sums import Sums
 
 
@@ -48,6 +48,7 @@ class Solved:
     error: Floats  #: (L, T) mean squared residual on the rows
     df: Floats  #: (L,), the intercept's included
     rounds: int = 0  #: passes over the rows after the first
+    jitter: float = 0.0  #: the ε of the penalty
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, like, name
 from ..._linalg.operator import NotPositiveDefinite
 from ..spectral.criteria import trace_by_signs
 from .from_gram import Centred, Solved
-from .machine import Machine, Placed
-from .span import Span
+from .machine import Machine, Placed, Span
 
 Step = Callable[[int], None]
 
