@@ -17,7 +17,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from measure import machine
-from unpooled.planning.needs import Rates, measure, measure_on
+from unpooled._solvers.route import Rates, measure, measure_on
 
 UNITS = {
     "gemm": ("matrix product, float64", 1e9, "GFLOP/s"),

@@ -22,7 +22,7 @@ import numpy as np
 
 import unpooled as up
 from measure import forget_peak, machine, measured, resident
-from unpooled.planning.needs import Rates, measure
+from unpooled._solvers.route import Rates, measure
 
 D = 10
 ROOM = "500 MB"  # what blocks may take: else there would be two of them, whatever the rows

@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from unpooled import SpectralRegressor
@@ -54,3 +56,36 @@ def test_a_fit_that_fails_leaves_the_limit_as_it_was():
     with pytest.raises(ArithmeticError, match="no value"):
         SpectralRegressor(refuse, lam=0.1).fit(np.eye(3), np.ones(3))
     assert threads.allowed_threads() == 2
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.booleans())
+def test_a_shared_setting_changes_with_the_first_to_enter_and_is_restored_with_the_last_to_leave(visitors, always):
+    """Whoever enters and leaves in whatever order; a setting that each thread has is restored by all who leave."""
+    value = ["before"]
+    restored = []
+
+    def change():
+        before, value[0] = value[0], "changed"
+        return before
+
+    def restore(before):
+        restored.append(before)
+        value[0] = before if not inside else value[0]
+
+    setting, inside = threads.SharedSetting(change, restore, always), set()
+    for visitor in visitors:
+        if visitor in inside:
+            inside.remove(visitor)
+            setting.__exit__(None, None, None)
+        else:
+            setting.__enter__()
+            inside.add(visitor)
+        assert value[0] == ("changed" if inside else "before")
+    while inside:
+        inside.pop()
+        setting.__exit__(None, None, None)
+    assert value[0] == "before"
+    assert set(restored) == {"before"}
+    left = sum(1 for i, v in enumerate(visitors) if visitors[: i + 1].count(v) % 2)
+    assert len(restored) == left if always else len(restored) <= left

@@ -20,14 +20,14 @@ from tests.cases.cli import answer_of, call, said, write
 from tests.made_up import patients, regression, sine
 from unpooled._base import memory
 from unpooled._linalg import cholesky
-from unpooled._solvers.nystrom import choosing as nystrom_choosing
-from unpooled._solvers.nystrom import choosing as room
+from unpooled._solvers import route as rates
+from unpooled._solvers.nystrom import routes as nystrom_choosing
+from unpooled._solvers.route import Cost, Rates
 from unpooled._solvers.spectral import criteria as selection
+from unpooled._solvers.spectral.routes import routes_for
 from unpooled.data.parquet import RowGroup
 from unpooled.estimators import nystrom
-from unpooled.planning import choosing, needs
-from unpooled.planning import needs as rates
-from unpooled.planning.needs import Rates
+from unpooled.planning import plan as choosing
 from unpooled.planning.table import Table
 
 RATES = Rates(cores=2, gemm=160e9, gemm_single=320e9, syrk=150e9, exp=2e9, exp_single=4e9, bandwidth=20e9)
@@ -92,18 +92,23 @@ def test_it_counts_what_the_estimators_do():
     shortest, longest = (len(nystrom_choosing.default_grid(1.0, least)) for least in (6e-8, 0.0))
     assert shortest < longest == choosing.BASIS_GRID  # it depends on the rows
     assert choosing.PROBES == nystrom.PROBES
-    assert room.FACTORS == needs.FACTORS
-    assert up.AveragedRegressor().max_validation == needs.VALIDATION
+    assert up.AveragedRegressor().max_validation == choosing.VALIDATION
 
 
 def test_on_a_device_too_an_exact_fit_is_one_matrix():
-    cost = needs.Cost(Rates(1, 60e12, 50e12, 53e12, 2.4e11, 4.8e11, 4e12), 10, device=True)
-    one, path = (f(Table(100_000, 10), cost, *more) for f, *more in ((needs.exact_at_one,), (needs.exact_path, 28)))
-    assert 8e10 < one.memory < 1.1 * 8e10
-    assert path.memory > 5 * 8e10
-    assert 100_000**3 / 3 / 60e12 < one.seconds < 1.5 * 100_000**3 / 3 / 60e12
-    small = needs.exact_at_one(Table(cholesky.IN_PLACE_FROM - 1, 10), cost)
-    assert small.memory > 2 * 8 * (cholesky.IN_PLACE_FROM - 1) ** 2
+    cost = Cost(Rates(1, 60e12, 50e12, 53e12, 2.4e11, 4.8e11, 4e12), 10, device=True)
+
+    def asked(n, given):
+        job = choosing.exact_job(Table(n, 10), cost, given)
+        way = next(way for way in routes_for(job) if way.certain)
+        return way.memory(job).peak, way.seconds(job, cost)
+
+    (one, seconds), (path, _) = asked(100_000, True), asked(100_000, False)
+    assert 8e10 < one < 1.1 * 8e10
+    assert path > 5 * 8e10
+    assert 100_000**3 / 3 / 60e12 < seconds < 1.5 * 100_000**3 / 3 / 60e12
+    small, _ = asked(cholesky.IN_PLACE_FROM - 1, True)
+    assert small > 2 * 8 * (cholesky.IN_PLACE_FROM - 1) ** 2
 
 
 def test_a_time_that_nothing_keeps_to_gets_the_quickest():
@@ -115,7 +120,7 @@ def test_a_time_that_nothing_keeps_to_gets_the_quickest():
 
 PROGRAM = """
 import json, math, os, sys, numpy as np, unpooled as up
-from unpooled.planning.needs import Rates
+from unpooled._solvers.route import Rates
 
 def held(what):
     return next(1024.0 * float(line.split()[1]) for line in open('/proc/self/status') if line.startswith(what))

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
-
-class _NoRuntimeWarnings:
-    """RuntimeWarnings are left out while anybody is inside; what was set before is restored when the last one leaves.
-
-    Filters belong to the process, so threads must share this: two that each restored what they had found could leave
-    the filter behind for good.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._filters: warnings.catch_warnings[None] | None = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.simplefilter("ignore", RuntimeWarning)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._filters is not None:
-                self._filters.__exit__(None, None, None)
-                self._filters = None
+from .threads import SharedSetting
 
 
-_no_runtime_warnings = _NoRuntimeWarnings()
+def _ignore_runtime_warnings() -> warnings.catch_warnings[None]:
+    before = warnings.catch_warnings()
+    before.__enter__()
+    warnings.simplefilter("ignore", RuntimeWarning)
+    return before
+
+
+_no_runtime_warnings = SharedSetting(_ignore_runtime_warnings, lambda before: before.__exit__(None, None, None))
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import joblib
 import numpy as np
@@ -43,32 +43,44 @@ def _controller() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-class _OneBlasThread:
-    """BLAS on one thread while anybody is inside; what was allowed before is restored when the last one leaves.
+Before = TypeVar("Before")
 
-    The limit belongs to the process, so callers on several threads must share it: two that each restored what
-    they had found could leave the limit behind for good.
+
+class SharedSetting(Generic[Before]):
+    """A setting of the whole process that stays changed while any thread is inside the context.
+
+    The first thread to enter changes the setting, and the last one to leave restores it. Threads must share this:
+    two that each restored what they had found could leave the change behind for good.
+
+    Parameters
+    ----------
+    change : changes the setting and returns what restoring it takes
+    restore : restores the setting from that
+    always : restore whenever a thread leaves, for a setting that each thread has a copy of
     """
 
-    def __init__(self) -> None:
+    def __init__(self, change: Callable[[], Before], restore: Callable[[Before], object], always: bool = False) -> None:
+        self._change, self._restore, self._always = change, restore, always
         self._lock = threading.Lock()
         self._inside = 0
-        self._limiter: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limiter = _controller().limit(limits=1)
+                self._before = self._change()
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside == 0:
-                self._limiter.restore_original_limits()
+            if self._always or self._inside == 0:
+                self._restore(self._before)
 
 
-one_blas_thread = _OneBlasThread()
+#: BLAS on one thread; what was allowed before comes back when the last thread leaves.
+one_blas_thread = SharedSetting(
+    lambda: _controller().limit(limits=1), lambda limiter: limiter.restore_original_limits()
+)
 
 
 def blas_limit(n: int) -> contextlib.AbstractContextManager[Any]:

@@ -179,7 +179,7 @@ def checked_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
     """
     top, bottom = float(np.max(np.abs(sigma))), float(np.min(sigma))
     if not np.isfinite(top):
-        raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
+        raise NotFinite
     if bottom < -(1e-7 if rounding < 1e-10 else 1e-4) * max(top, kappa_sq):
         raise NotPositiveDefinite(
             f"the kernel is not positive semi-definite on X: the kernel matrix has the eigenvalue {bottom:g} "
@@ -197,3 +197,12 @@ class NotPositiveDefinite(ValueError):
             or "the kernel matrix plus N·lam on its diagonal is not positive definite: use a Mercer kernel, "
             "a larger lam, or double precision"
         )
+
+
+class NotFinite(ValueError):
+    """Kernel values that overflow, or are not numbers."""
+
+    def __init__(
+        self, message: str = "the kernel gives values that are not finite on X: check the scale of the features"
+    ) -> None:
+        super().__init__(message)

@@ -20,12 +20,12 @@ from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
 from .._solvers.predictors import KernelExpansion
 from ..kernels import Precomputed, as_kernel
+from ..kernels.base import kappa_squared
 from ..losses import Loss, as_loss
 from . import correntropy_storage
 from .choices import ShowsChoices
 from .length_scales import resolved
 from .paths import DescentPath
-from .spectral import _kappa_squared
 
 
 class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
@@ -177,7 +177,7 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
             float(self.jump),
         )
         kernel = resolved(kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True)
-        task = replace(task, kernel=kernel, kappa_sq=_kappa_squared(kernel, task.points()))
+        task = replace(task, kernel=kernel, kappa_sq=kappa_squared(kernel, task.points()))
         with threads.suited_to(int(task.points().shape[0])):
             found = self._search(task, weights, folds, scale, n_iter) if searching else None
             if found is not None:

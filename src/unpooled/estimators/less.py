@@ -253,9 +253,7 @@ class LESSRegressor(OnEngine, SpanModel):
         chosen = 0
         if len(lams) > 1 or isinstance(self.lam, str):
             losses, n = less_rounds.mean_losses(source, mapped, found, engine)
-            left = np.maximum(1.0 - found.df / n, 0.0)[:, None]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                criterion = np.where(left > 0, 2.0 * losses / left**2, np.inf)  # ρ(u) is u²/2 near zero
+            criterion = criteria.gcv(2.0 * losses, found.df, n)  # ρ(u) is u²/2 near zero
             trusted = found.df <= 0.5 * n
             judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
             index = criteria.best_index(judged, lams, per_target=False)

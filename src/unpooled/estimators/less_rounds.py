@@ -18,6 +18,7 @@ from .._solvers.span.residual_rounds import (
     public_system,
     ridge_term,
 )
+from .._solvers.spectral.criteria import trace_by_signs
 from ..bases.base import Basis
 from ..filters import Filter
 from ..losses import Loss, as_loss
@@ -117,7 +118,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
     coef, intercept = coef.T.reshape(L, T, M).transpose(0, 2, 1), intercept.reshape(L, T)
     if probes:
         # W · (1/W) Σ w z f_z(x) for labels z: zᵀH z.
-        df = (n * np.sum(d * result, axis=0)).reshape(L, T)[:, -probes:].mean(axis=1) + with_intercept
+        df = trace_by_signs((n * np.sum(d * result, axis=0)).reshape(L, T), probes) + with_intercept
         coef, intercept = coef[:, :, :-probes], intercept[:, :-probes]
     else:
         df = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, len(history)) + with_intercept

@@ -17,11 +17,11 @@ from .._solvers.averaging.descent import DescentLocal
 from .._solvers.averaging.local import Local, OpaqueLocal, SpectralLocal
 from .._solvers.descent import robust
 from .._solvers.spectral import criteria
-from .._solvers.spectral.paths import serves
-from .._solvers.spectral.problem import SOLVERS, Problem
+from .._solvers.spectral.problem import Problem
+from .._solvers.spectral.routes import SOLVERS, serves
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
-from ..kernels.base import sample_frequencies
+from ..kernels.base import sample_frequencies, squared
 from ..losses import as_loss
 from .correntropy import CorrentropyRegressor
 from .length_scales import resolved
@@ -70,10 +70,7 @@ def shared_kernel(kernel: Any, facts: Facts, wrong_labels: bool = False) -> tupl
         kernel, rows.X, rows.Y, weights, rows.X, points_weights, wrong_labels=wrong_labels, verbose=facts.verbose
     )
     kappa = kernel.kappa()
-    kappa_sq = (kappa if np.isfinite(kappa) else facts.kappa(kernel)) ** 2
-    if not np.isfinite(kappa_sq):
-        raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
-    return kernel, float(kappa_sq) or 1.0
+    return kernel, squared(kappa if np.isfinite(kappa) else facts.kappa(kernel))
 
 
 def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -> Local:

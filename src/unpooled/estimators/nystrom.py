@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from .._base import threads
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import check_choice, check_count, check_fitted, check_size, check_X, positive_numbers
 from .._base.rows import Rows, concatenate
 from .._base.text import shown
 from .._solvers.length_scales.search import MANY
-from .._solvers.nystrom import choosing, fixed, from_gram, rounds
-from .._solvers.nystrom.choosing import PRECISIONS, SOLVERS, chosen_machine, device_of, lams_for, machine_for, route
-from .._solvers.nystrom.from_gram import Centred, Solved
+from .._solvers.nystrom import fixed
+from .._solvers.nystrom.from_gram import Solved
 from .._solvers.nystrom.machine import Machine
-from .._solvers.nystrom.span import Span
+from .._solvers.nystrom.routes import (
+    GRAM,
+    PRECISIONS,
+    SOLVERS,
+    Job,
+    Work,
+    chosen_machine,
+    device_of,
+    lams_for,
+    machine_for,
+    take_route,
+)
 from .._solvers.nystrom.sums import Chunks, Sums, summed
 from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria
@@ -27,6 +37,7 @@ from ..bases.maps import KernelMap, Scaling
 from ..data.sources import is_stream, named_columns, open_all, open_labeled, stream_rows
 from ..engines.progress import Progress
 from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
 from . import nystrom_storage
 from .choices import ShowsChoices
@@ -152,24 +163,22 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         self._start(source, device_of(self.device, X), one_target)
         lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._asked)
         probes = 0 if self._given else PROBES
-        columns = len(lams) * (self._n_labels + probes)
+        job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
         wanted = "gram" if self.precision == "fixed" else self.solver
-        solver = route(wanted, self._machine, lams, least, source.n_rows, columns)
-        solver = choosing.affordable(self._machine, solver, len(lams), wanted == "gram")
-        chunks, found = Chunks(source, self._machine), None
-        if solver == "gram":
-            sums = summed(self._machine, chunks, 0, True, self._guess)
-            found = self._from_gram(sums, lams)
-            if found is None and wanted == "gram":
-                instead = "precision='single'" if self.precision == "fixed" else "solver='rounds'"
-                raise ValueError(f"{self._too_small(lams)}, or {instead}")
-        if found is None:  # also where rows turn out to round a Gram matrix more than points let expect
-            solver = "rounds"
-            choosing.require(self._machine, solver, len(lams))
-            sums = summed(self._machine, chunks, probes, False, self._guess)
-            found = self._by_rounds(sums, lams, chunks, probes, columns)
-        self.solver_, self.targets_ = solver, tuple(source.target_names)
-        self._choose(found, sums)
+        route = take_route(wanted, job, self._machine)
+        with Progress(int(self.max_rounds), "rounds over the rows", self.verbose) as bar:
+            work = self._work(source, lams, probes, lambda _: bar.advance())
+            found = route.solve(work)
+            if found is None:  # rows turn out to round a Gram matrix more than points let expect
+                if wanted == "gram":
+                    instead = "precision='single'" if self.precision == "fixed" else "solver='rounds'"
+                    raise ValueError(f"{self._too_small(lams)}, or {instead}")
+                route = take_route("rounds", job, self._machine)
+                found = route.solve(work)
+        assert found is not None
+        assert work.sums is not None
+        self.solver_, self.targets_ = route.name, tuple(source.target_names)
+        self._choose(found, work.sums)
         del self._machine
         return self
 
@@ -199,11 +208,12 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
             self._give_guess_back(self._sums)
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
         lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._asked)
-        route("gram", self._machine, lams, least, 1, len(lams))
-        choosing.require(self._machine, "gram", len(lams))
-        new = summed(self._machine, Chunks(source, self._machine), 0, True, self._guess)
+        take_route("gram", Job.on(self._machine, n, self._n_labels, lams, len(lams), least), self._machine)
+        work = self._work(source, lams, 0)
+        new = summed(self._machine, work.chunks, 0, True, self._guess)
         sums = new if self._sums is None else self._sums + new
-        found = self._from_gram(sums, lams)
+        work.sums = sums
+        found = GRAM.solve(work)
         if found is None:
             raise ValueError(f"{self._too_small(lams)}, or fit all rows at once with solver='rounds'")
         self._choose(found, sums)
@@ -273,11 +283,7 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         if isinstance(kernel, Precomputed):
             raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
         self.kernel_ = kernel.resolve(Z) if not free_parts(kernel) else self._with_labels(kernel, source, Z, scaling)
-        with np.errstate(over="ignore", invalid="ignore"):
-            kappa_sq = float(np.square(self.kernel_.kappa(Z)))
-        if not np.isfinite(kappa_sq):
-            raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
-        self._kappa_sq = kappa_sq if kappa_sq > 0 else 1.0
+        self._kappa_sq = kappa_squared(self.kernel_, Z)
         map_ = KernelMap(self.kernel_, Z, scaling)
         found = chosen_machine(map_, device, self.precision, rows_single, self._asked, self._kappa_sq)
         self._machine: Machine = found[0]
@@ -314,47 +320,35 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
             return np.atleast_1d(positive_numbers("lam", self.lam))
         return None if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
 
-    def _from_gram(self, sums: Sums, lams: Floats) -> Solved | None:
-        """Of the default grid what rows allow, and None if that is nothing; of λ that were named all or None."""
-        machine, place = self._machine, self._machine.for_lapack
-        rounding, mean = machine.rounding(sums.n_rows), sums.averages(place)
-        kept, found = from_gram.allowed(lams, mean.gram, self._kappa_sq, rounding), None
-        if len(kept):
-            with threads.suited_to(machine.map.size):
-                span = from_gram.span_for(place(machine.points_matrix()), mean.gram, rounding)
-                self.jitter_ = span.jitter
-                found = from_gram.solve(span, mean, place(machine.means), self._n_labels, bool(self.center), kept)
-        all_of_them = found is not None and len(found.lam) == len(lams)
-        return found if all_of_them or self._asked is None else None
+    def _work(
+        self, source: Any, lams: Floats, probes: int, after_round: Callable[[int], None] = lambda _: None
+    ) -> Work:
+        return Work(
+            self._machine,
+            Chunks(source, self._machine),
+            lams,
+            self._kappa_sq,
+            self._n_labels,
+            bool(self.center),
+            self._guess,
+            self._asked is not None,
+            probes,
+            lambda count: self._drawn(source, count),
+            float(self.tol),
+            int(self.max_rounds),
+            after_round,
+        )
 
     def _too_small(self, lams: Floats) -> str:
         named = "λ of the grid" if self._asked is None else f"lam={np.min(lams):.1e}"
         return f"{named} is too small for a Gram matrix of these rows, which rounds more than usual: take a larger lam"
 
-    def _by_rounds(self, sums: Sums, lams: Floats, chunks: Chunks, probes: int, columns: int) -> Solved:
-        system = Centred.of(sums, len(sums.y) - probes, bool(self.center))
-        span = Span.of(self._machine.points_matrix())
-        self.jitter_ = span.jitter
-        share, _ = self._machine.sampling(sums.n_rows, columns)
-        sample = None if share == 1 else self._machine.place(self._drawn(chunks.source, share * span.size))
-        with Progress(int(self.max_rounds), "rounds over the rows", self.verbose) as bar:
-            return rounds.solve(
-                span,
-                system,
-                self._machine,
-                chunks,
-                sample,
-                lams,
-                tol=float(self.tol),
-                most=int(self.max_rounds),
-                factors=choosing.factors(self._machine, len(lams)),
-                after_round=lambda _: bar.advance(),
-            )
-
     def _choose(self, found: Solved, sums: Sums) -> None:
         lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)
         intercepts = found.intercept + self._guess
-        criterion = found.gcv(max(sums.weight, float(sums.n_rows)))  # weights count as repeated rows
+        criterion = criteria.gcv(
+            found.error, found.df, max(sums.weight, float(sums.n_rows))
+        )  # weights count as repeated rows
         if not self._given:
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
@@ -363,7 +357,7 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         if not self._given:
             scores = criterion[:, 0] if self.one_target_ else criterion
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
-        self.lam_, self.n_rounds_ = float(lams[chosen]), found.rounds
+        self.lam_, self.n_rounds_, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
         coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
         self.predictor_ = BasisPredictor(map_, coef, intercept)
         self.coef_ = coef[:, 0] if self.one_target_ else coef

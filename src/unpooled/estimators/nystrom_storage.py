@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._solvers.nystrom.choosing import PRECISIONS
+from .._solvers.nystrom.routes import PRECISIONS
 from .._solvers.predictors import BasisPredictor
 from ..kernels import as_kernel
 from ..kernels.specs import from_spec as kernel_from_spec

@@ -16,10 +16,11 @@ from .._base.checks import check_folds, check_kernel_matrix, check_weights, chec
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria
-from .._solvers.spectral.paths import Folds, PathSolution, fit_path, serves
-from .._solvers.spectral.problem import SOLVERS, Problem, fit_one
+from .._solvers.spectral.problem import Problem
+from .._solvers.spectral.routes import SOLVERS, Folds, PathSolution, fit_one, fit_path, serves
 from ..filters import as_filter
-from ..kernels import Kernel, Precomputed, as_kernel
+from ..kernels import Precomputed, as_kernel
+from ..kernels.base import kappa_squared
 from . import stored
 from .choices import ShowsChoices
 from .length_scales import resolved
@@ -152,7 +153,7 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
             None if weights is None else like(weights, X),
             bool(self.center),
             filter_,
-            _kappa_squared(kernel, X),
+            kappa_squared(kernel, X),
         )
         criterion, lams = self._criterion_and_grid(problem)
         self._check_solver(problem, criterion)
@@ -266,13 +267,3 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
                 f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "
                 "on these data: use solver='auto'"
             )
-
-
-def _kappa_squared(kernel: Kernel, X: Array) -> float:
-    """κ² of the kernel, which bounds the spectrum, centred or not, and sets the step of the iterations."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        kappa_sq = float(np.square(kernel.kappa(X)))
-    if not np.isfinite(kappa_sq):
-        raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
-    # A kernel that is zero on all the data (linear, X = 0) fits the constant zero, at any scale.
-    return kappa_sq if kappa_sq > 0 else 1.0

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from .._base import threads
 from .._base.arrays import Array, as_floating, is_numpy, namespace, set_diagonal
 from .._base.text import shown
+from .._linalg.operator import NotFinite
 
 DEVICE_ELEMENTS = 1 << 26  # numbers of a tensor that are computed at once: 512 MiB of float64
 
@@ -116,6 +117,24 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, (Kernel, str)) or isinstance(b, str):
         return bool(a == b)
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+def kappa_squared(kernel: Kernel, X: Array) -> float:
+    """κ² of a kernel on rows; see :func:`squared`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return squared(kernel.kappa(X))
+
+
+def squared(kappa: float) -> float:
+    """κ², which bounds the spectrum, centred or not, and sets the step of the iterations.
+
+    A kernel that is zero on all the data (linear, X = 0) fits the constant zero at any scale: its κ² is one.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        kappa_sq = float(np.square(kappa))
+    if not math.isfinite(kappa_sq):
+        raise NotFinite
+    return kappa_sq if kappa_sq > 0 else 1.0
 
 
 class _Pair(Kernel):

@@ -1,16 +1,43 @@
-"""The plan itself: every route with its memory and time, and the one to take."""
+"""Plans of a fit before it runs: every route with its memory and time on this machine, and the one to take.
+
+The routes are those that the fits take (:mod:`unpooled._solvers.route`), asked about a table of which no row is read.
+The exact one is taken while it fits, then a basis as large as pays and as there is room for.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .._base.text import duration, size
-from .needs import Rates
+from .._base import threads
+from .._base.checks import check_size, positive
+from .._base.memory import free_memory, free_on
+from .._base.text import duration, shown, size
+from .._linalg.banded import BLOCK
+from .._solvers.averaging.search import powers_of_two
+from .._solvers.nystrom.from_gram import smallest
+from .._solvers.nystrom.machine import GRAM_ROWS, held_by_threads, rounding
+from .._solvers.nystrom.on_torch import OnTorch
+from .._solvers.nystrom.routes import ROUTES as BASIS_ROUTES
+from .._solvers.nystrom.routes import Job as BasisJob
+from .._solvers.nystrom.routes import device_of
+from .._solvers.route import OF_A_THREAD, Cost, Memory, Rates, measured
+from .._solvers.spectral.problem import LARGE, Job
+from .._solvers.spectral.routes import CALL, REDUCTION, routes_for
+from ..kernels import Gaussian, as_kernel
 from .table import Table
 
 HEADS = ("", "memory", "time", "")
+TIME = 300.0  # seconds that a fit may take if nothing is said
+POINTS = (500, 1000, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000)
+OTHER_KERNELS = 2.0  # what a value costs beside a Gaussian one
+GRID = {False: 28, True: 16}  # λ of SpectralRegressor's grid, in double and in single precision
+BASIS_GRID, PROBES = 27, 2  # λ of NystromRegressor's grid at the most, and columns beside the labels
+VALIDATION = 20_000  # rows on which averages are scored
+SIDE_BY_SIDE = 1.5  # times as long as alone: blocks in work together share memory and caches
 
 
 @dataclass(frozen=True)
@@ -115,3 +142,210 @@ class ResourcePlan:
     def _cells(route: Route) -> Sequence[str]:
         last = f"{route.blocks}; beyond {route.beyond}" if route.beyond else route.blocks
         return route.words, size(route.memory), duration(route.seconds), last
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes and seconds that a fit may take."""
+
+    memory: float
+    time: float
+
+    def beyond(self, need: Memory, seconds: float, rows: float = 0.0) -> str:
+        """What does not fit, or nothing."""
+        return "memory" if need.most + rows > self.memory else "time" if seconds > self.time else ""
+
+
+def planned(
+    table: Table,
+    *,
+    lam: Any = None,
+    kernel: Any = None,
+    n_features: Any = "auto",
+    memory: Any = None,
+    time: Any = None,
+    device: Any = None,
+    rates: Rates | None = None,
+) -> ResourcePlan:
+    """The plan of a regression of that shape; see :func:`unpooled.plan`."""
+    lam = None if lam is None or (isinstance(lam, str) and lam == "auto") else positive("lam", lam)
+    where = device_of(device, None)
+    gpu = where if where is not None and where.type == "cuda" else None
+    limits = Limits(_room(memory, gpu), TIME if time is None else positive("time", time))
+    n_points = check_size(n_features, auto=True)
+    if rates is not None and not isinstance(rates, Rates):
+        raise ValueError(f"rates must be those that a plan has as .rates, got {shown(rates)}")
+    rates = measured(gpu) if rates is None else rates
+    factor = 1.0 if kernel is None or type(as_kernel(kernel)) is Gaussian else OTHER_KERNELS
+    cost = Cost(rates, table.d, factor, gpu is not None)
+    common = {"kernel": kernel, "lam": lam}
+    routes = [*_exact(table, cost, limits, common)]
+    if gpu is None:
+        routes += _averaged(table, cost, limits, common)
+    routes += _basis(table, cost, limits, common, n_points, device)
+    chosen, why = _choice(table, routes, limits)
+    return ResourcePlan(table, limits.memory, limits.time, tuple(routes), chosen, why, rates, device and str(device))
+
+
+def _room(memory: Any, gpu: Any) -> float:
+    """Bytes: a number, text such as "8 GB" or "500 MiB", or what is free."""
+    if isinstance(memory, str):
+        found = re.fullmatch(r"([0-9.]+) *([kMGT]?)(i?)B?", memory.strip())
+        if found is None or found[1].count(".") > 1 or found[1] == ".":
+            raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {shown(memory)}")
+        memory = float(found[1]) * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " ")
+    if memory is not None:
+        return positive("memory", memory)
+    return free_memory() if gpu is None else free_on(gpu)
+
+
+def exact_job(table: Table, cost: Cost, given: bool) -> Job:
+    """Ridge regression with a Mercer kernel, at a λ that is given or chosen by leave-one-out."""
+    return Job(
+        table.n,
+        table.d,
+        table.itemsize,
+        "torch" if cost.device else "numpy",
+        None if given else "loo",
+        1 if given else GRID[table.single],
+        table.targets,
+        cores=cost.rates.cores,
+    )
+
+
+def _exact(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
+    """With λ chosen by leave-one-out, where it is not given, and with one λ."""
+    lam = common["lam"]
+    ways: list[tuple[str, str, bool, dict[str, Any] | None]] = [
+        ("exact", "exact, λ by leave-one-out", False, common | {"lam": "loo"}),
+        ("exact-one", "exact, if λ is given", True, None),
+    ]
+    if lam is not None:
+        ways = [("exact", f"exact, λ = {lam:g}", True, common)]
+    return [_exact_route(table, cost, limits, *way) for way in ways]
+
+
+def _exact_route(
+    table: Table, cost: Cost, limits: Limits, name: str, words: str, given: bool, arguments: dict[str, Any] | None
+) -> Route:
+    """By the first route that the fit would take and that is sure to serve."""
+    job = exact_job(table, cost, given)
+    way = next(way for way in routes_for(job) if way.certain)
+    need, seconds = way.memory(job), way.seconds(job, cost)
+    beyond = limits.beyond(need, seconds, 0.0 if table.loaded else table.bytes)
+    return Route(name, words, need.peak, seconds, "all rows", beyond, arguments)
+
+
+def _averaged(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
+    """As few blocks as fit."""
+    lam = common["lam"]
+    n_lams = GRID[table.single] if lam is None else 1
+    sizes = powers_of_two(table.n)[1:]
+    if not sizes:
+        return []
+    tried = {m: averaged(table, cost, m, n_lams) for m in sizes}
+    m = next((m for m in sizes if not limits.beyond(*tried[m])), sizes[-1])
+    at_once = blocks_at_once(cost.rates, m)
+    arguments = {"kernel": common["kernel"], "n_blocks": m, "lam": "rule13" if lam is None else lam, "time_limit": None}
+    block = f"{at_once} block{'s' if at_once > 1 else ''} of {math.ceil(table.n / m):,} rows"
+    need, seconds = tried[m]
+    words = f"averaged over {m} blocks"
+    return [Route("averaged", words, need.peak, seconds, block, limits.beyond(need, seconds), arguments)]
+
+
+def averaged(table: Table, cost: Cost, n_blocks: int, n_lams: int) -> tuple[Memory, float]:
+    """Memory and seconds of m blocks, one a core at once: every λ on halves of them, then each at the choice."""
+    rows, half = math.ceil(table.n / n_blocks), math.ceil(table.n / n_blocks / 2)
+    at_once = blocks_at_once(cost.rates, n_blocks)
+    s, T = table.itemsize, table.targets
+    validation = min(VALIDATION, table.n // 2) if n_lams > 1 else 0
+    # Of what the search has freed, the allocator keeps some for arrays that do not come any more.
+    kept = 0.4 * min(20.0 * half * half, 64e6) if n_lams > 1 else 0.0
+    memory = at_once * (s * float(rows) ** 2 + 1.25 * OF_A_THREAD + kept)
+    memory += 40.0 * validation * n_lams * T + table.n * (2.0 * table.d * s + 100.0)
+    seconds = cost.ridge(rows, table.single)
+    if n_lams > 1:
+        single = table.single or half >= LARGE
+        operation = cost.operation(single)
+        seconds += cost.matrix(half, table.single) + 4 / 3 * float(half) ** 3 * operation / REDUCTION
+        seconds += n_lams * T * (4.0 * half * half * operation + 10.0 * half / BLOCK * CALL)
+        seconds += float(half) * validation * (cost.value(single) + 2.0 * n_lams * T * operation)
+    # Rates are those of as many cores as BLAS may use; in the last turn some may have nothing to do.
+    turns = math.ceil(n_blocks / at_once) * min(at_once, cost.rates.cores)
+    return Memory(memory, memory, memory), turns * seconds * (SIDE_BY_SIDE if at_once > 1 else 1.0)
+
+
+def blocks_at_once(rates: Rates, n_blocks: int) -> int:
+    """Blocks that are in work together: one a core, whatever BLAS may use."""
+    return min(max(rates.cores, threads.cores()), n_blocks)
+
+
+def basis_job(table: Table, cost: Cost, n_points: int, lam: float | None) -> BasisJob:
+    """Regression in the span of so many points; the smallest λ of one pass is that of the worst of rows."""
+    n_lams, cores = BASIS_GRID if lam is None else 1, cost.rates.cores
+    return BasisJob(
+        table.n,
+        table.d,
+        table.targets,
+        n_points,
+        n_lams,
+        n_lams * (table.targets + (PROBES if lam is None else 0)),
+        table.single or cost.device,
+        cost.device,
+        cores,
+        OnTorch.gram_matrices if cost.device else held_by_threads(cores, n_points),
+        math.inf if lam is None else lam,
+        smallest(1.0, 1.0, rounding(table.n)),  # on the scale of κ² = 1
+        stretch=table.stretch,
+    )
+
+
+def _basis(
+    table: Table, cost: Cost, limits: Limits, common: dict[str, Any], n_points: int | None, device: Any
+) -> list[Route]:
+    """One pass and rounds, with the same points: as many as were asked for, or as pay and fit."""
+    lam = common["lam"]
+
+    def ways(M: int) -> dict[str, tuple[Memory, float]]:
+        job = basis_job(table, cost, M, lam)
+        return {way.name: (way.memory(job), way.seconds(job, cost)) for way in BASIS_ROUTES if way.able(job)}
+
+    pays = math.ceil(math.sqrt(table.n) * math.log(max(table.n, 2)))
+    sizes = [min(n_points, table.n)] if n_points else [M for M in POINTS if max(pays, POINTS[0]) >= M]
+    sizes = sorted({min(M, table.n) for M in sizes}, reverse=True)
+    tried = {M: ways(M) for M in sizes}
+    M = next((M for M in sizes if any(not limits.beyond(*need) for need in tried[M].values())), sizes[-1])
+    words = {"gram": "one pass", "rounds": "rounds"}
+    block = {"gram": min(GRAM_ROWS, table.n), "rounds": min(max(1, threads.BLOCK_ELEMENTS // M), table.n)}
+    return [
+        Route(
+            way,
+            f"basis of {M} points, {words[way]}",
+            need.peak,
+            seconds,
+            "a block of rows" if cost.device else f"{block[way]:,} rows a core",
+            limits.beyond(need, seconds),
+            common | {"n_features": M, "lam": "gcv" if lam is None else lam, "solver": way, "device": device},
+        )
+        for way, (need, seconds) in tried[M].items()
+    ]
+
+
+def _choice(table: Table, routes: list[Route], limits: Limits) -> tuple[str, str]:
+    """The name of the route to take, and the reason in a sentence."""
+    by_name = {route.name: route for route in routes}
+    exact = by_name["exact"]
+    if exact.fits:
+        loaded = "" if not table.stretch else ": load the rows first, SpectralRegressor takes arrays"
+        return "exact", f"{exact.words}: nothing is approximated, and it fits{loaded}"
+    needed = {
+        "memory": f"{size(exact.memory)}, and there are {size(limits.memory)}",
+        "time": f"{duration(exact.seconds)}, and there are {duration(limits.time)}",
+    }[exact.beyond]
+    others = [route for route in routes if not route.name.startswith("exact") and route.beyond != "memory"]
+    if not others:
+        return "", f"nothing fits: an exact fit would take {needed}; give more memory, or fewer points"
+    # What stays within the time comes first, then a basis, then what is quicker.
+    best = min(others, key=lambda route: (bool(route.beyond), route.name == "averaged", route.seconds))
+    late = f"; nothing keeps to {duration(limits.time)}" if best.beyond else ""
+    return best.name, f"{best.words}: an exact fit would take {needed}{late}"

@@ -20,7 +20,7 @@ from ..privacy.rounds.answers import held
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.learner import learn
 from ..privacy.rounds.simulation import MadeUp
-from .choosing import planned
+from .plan import planned
 from .table import Table, is_rows
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from .._base import files, threads
 from .._base.arrays import Array, is_numpy, like, namespace, to_numpy
 from .._base.rows import ArraySource, Block, InMemory, Rows, Slice, Source, row_hash
 from .._base.savable import digest_of
+from .._solvers.spectral.criteria import random_signs
 from ..bases.base import Basis
 from ..losses import Loss
 
@@ -59,11 +60,10 @@ class Target:
 
 
 def signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
-    """Random signs z for every row, over √w: labels from whose fit the degrees of freedom can be told.
+    """Random signs for every row, over √w: labels from whose fit the degrees of freedom can be told.
 
-    With E zzᵀ = I the fit H z of such labels has E zᵀH z = tr H (Hutchinson). Rows draw their signs by what is in them,
-    so that they do not depend on the site, the order or the number of rows; copies of a row in one block are counted,
-    for signs of their own.
+    Rows draw their signs by what is in them, so that they do not depend on the site, the order or the number of rows;
+    copies of a row in one block are counted, for signs of their own.
     """
     few = phi[:, :4]
     constants = np.random.default_rng(0).integers(0, 2**63, size=(few.shape[1] + 1,), dtype=np.uint64)
@@ -75,8 +75,7 @@ def signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray
     copies[order] = place - np.maximum.accumulate(np.where(new, place, 0))
     drawn = hashes ^ row_hash(copies[:, None], constants[-1:])
     bits = drawn[:, None] >> np.arange(63, 63 - count, -1, dtype=np.uint64)
-    z = np.where(bits & np.uint64(1), 1.0, -1.0)
-    return z if weights is None else z / np.sqrt(weights)[:, None]
+    return random_signs(bits & np.uint64(1), weights)
 
 
 def mapped(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:

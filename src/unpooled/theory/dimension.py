@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 from .._base import threads
 from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespace, to_numpy
 from .._base.text import shown
-from .._linalg.operator import checked_spectrum, dense
+from .._linalg.operator import NotFinite, checked_spectrum, dense
 from ..kernels import Kernel, Precomputed, as_kernel
 from .limits import checked_rows
 
@@ -224,7 +224,7 @@ def _spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, ra
             raise ValueError("the kernel matrix of X must be symmetric")
         M, _ = dense(K, counts, bool(center))
         if not np.all(np.isfinite(M)):
-            raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
+            raise NotFinite
         sigma = eigvalsh(M.T, lower=False, overwrite_a=True, check_finite=False) / n
     noise = max(-float(sigma[0]), np.finfo(float).eps * max(float(sigma[-1]), kappa_sq))
     share = np.full(n, 1.0 / n) if counts is None else counts / np.sum(counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import partial
 from io import BytesIO
 
@@ -17,6 +18,8 @@ from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 from tests import reference
 from tests.made_up import CUBE, regression
 from unpooled import SpectralRegressor
+from unpooled._linalg.operator import NotFinite
+from unpooled._solvers.spectral import criteria
 from unpooled.filters import IteratedTikhonov, Landweber, NuMethod
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
 
@@ -453,3 +456,29 @@ def test_a_fixed_lam_has_no_path_and_forgets_an_earlier_one():
     assert model.path_ is not None
     assert not hasattr(model.set_params(lam=0.1).fit(X, y), "path_")
     assert model.lam_ == 0.1
+
+
+def test_gcv_of_sums_is_its_definition_and_infinite_where_nothing_is_left():
+    error, df = np.asarray([[4.0, 1.0], [2.0, 0.0], [1.0, 1.0]]), np.asarray([5.0, 10.0, 12.0])
+    assert_array_equal(criteria.gcv(error, df, 10), [[16.0, 4.0], [np.inf, np.inf], [np.inf, np.inf]])
+
+
+@few
+@given(st.integers(1, 30), st.booleans(), seeds)
+def test_fits_of_random_signs_have_the_degrees_of_freedom_as_their_mean(n, weighted, seed):
+    """Over all 2ⁿ signs of few rows the mean of zᵀHz is tr H, whatever the weights are."""
+    rng, n = np.random.default_rng(seed), 1 + n % 8
+    H, weights = rng.normal(size=(n, n)), rng.uniform(0.5, 2.0, n) if weighted else None
+    every = (np.arange(2**n)[None, :] >> np.arange(n)[:, None]) & 1
+    z = criteria.random_signs(every, weights)
+    w = np.ones(n) if weights is None else weights
+    products = np.einsum("ik,i,ij,jk->k", z, np.sqrt(w), H, np.sqrt(w)[:, None] * z)
+    labels = rng.normal(size=3)
+    found = criteria.trace_by_signs(np.concatenate([labels, products])[None, :], 2**n)
+    assert_allclose(found, [np.trace(H)], atol=1e-10)
+
+
+def test_values_that_are_not_finite_are_the_same_error_after_a_trip_between_processes():
+    error = pickle.loads(pickle.dumps(NotFinite()))
+    assert type(error) is NotFinite
+    assert str(error) == str(NotFinite())

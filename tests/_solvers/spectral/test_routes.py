@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from tests.made_up import CUBE, regression
 from unpooled import SpectralRegressor
-from unpooled._solvers.spectral import paths
 from unpooled._solvers.spectral import problem as fit
+from unpooled._solvers.spectral import routes
 from unpooled.kernels import Gaussian, Kernel, Matern
 
 data = partial(regression, between=CUBE, noise=0.3, then=(40,))
@@ -20,8 +20,8 @@ data = partial(regression, between=CUBE, noise=0.3, then=(40,))
 @pytest.fixture
 def small_is_large(monkeypatch):
     """The routes of thousands of rows, on hundreds."""
-    monkeypatch.setattr(paths, "BANDED_FROM", 150)
-    monkeypatch.setattr(paths, "LARGE", 100)
+    monkeypatch.setattr(routes, "BANDED_FROM", 150)
+    monkeypatch.setattr(routes, "LARGE", 100)
     monkeypatch.setattr(fit, "LARGE", 100)
 
 

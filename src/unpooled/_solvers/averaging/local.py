@@ -2,6 +2,15 @@
 
 There are three kinds: a spectral filter, whose candidates are values of λ; a descent on a loss, whose candidates are
 scales and iterations; and any other scikit-learn regressor, which is fitted as it is.
+
+**Inflated labels.** Rows without labels enter by inflating the labels of the others (Wang 2018, (3.22)). With |D|
+labeled and |U| unlabeled rows, D* = D ∪ U carries the labels
+
+    y* = (|D*|/|D|) y on D,   0 on U,   so that   (1/|D*|) Σ_{D*} y* K_x = (1/|D|) Σ_D y K_x:
+
+the operator L_{D*} learns from every row and the right-hand side from the labeled ones. With an intercept the labels
+are centred before they are inflated: b = mean(y) over D, and (y - b)|D*|/|D| on D. Inflating y itself would make a
+shift of y a spike at the labeled rows.
 """
 
 from __future__ import annotations
@@ -17,13 +26,13 @@ from sklearn.utils.validation import has_fit_parameter
 from ..._base import threads
 from ..._base.arrays import Array, Floats, like, namespace, to_numpy
 from ..._base.rows import Rows
+from ..._linalg.operator import Coordinates, root_of
 from ...filters import Filter
 from ...kernels import Kernel
 from ..predictors import KernelExpansion
-from ..spectral import criteria, unscored
-from ..spectral.paths import risen
-from ..spectral.problem import Problem, fit_one, ridge_times
-from ..spectral.unscored import inflate
+from ..spectral import criteria
+from ..spectral.problem import Problem, coefficients_without_scores, ridge_times
+from ..spectral.routes import fit_one, risen
 
 
 class Predictor(Protocol):
@@ -144,7 +153,7 @@ class SpectralLocal(Local):
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
         problem, b = self._problem(rows, U)
         with threads.suited_to(problem.n):
-            coefs, intercepts = unscored.coefficients(problem, self.lams, single)
+            coefs, intercepts = coefficients_without_scores(problem, self.lams, single)
         xp = namespace(coefs)
         columns = xp.reshape(xp.permute_dims(coefs, (1, 0, 2)), (problem.n, -1))
         points = problem.X
@@ -187,7 +196,7 @@ class SpectralLocal(Local):
     def single_serves(self, found: Judgement | None) -> bool:
         """Whether single precision can choose: the scores must have risen before it gives out.
 
-        The rule is the one for a single machine (:func:`unpooled._solvers.spectral.paths.risen`).
+        The rule is the one for a single machine (:func:`unpooled._solvers.spectral.routes.risen`).
         """
         trusted = self.lams >= self.resolution
         if found is None:
@@ -201,6 +210,22 @@ class SpectralLocal(Local):
 
     def memory(self, n: int) -> float:
         return 8.0 * max(2.5 * n**2, 1.1 * (2 * n) ** 2)
+
+
+def inflate(
+    X: Array, Y: Array, weights: np.ndarray | None, U: Array, center: bool
+) -> tuple[Array, Array, np.ndarray | None, Array]:
+    """X*, Y*, w* and the intercepts b. A labeled row of weight w counts as w rows, an unlabeled one as one."""
+    xp: Any = namespace(X)
+    n = int(X.shape[0])
+    labeled = float(n) if weights is None else float(np.sum(weights))
+    total = labeled + U.shape[0]
+    root = None if weights is None else root_of(like(weights, Y), n)
+    _, b = Coordinates(n, root, center).targets(Y, Y.dtype)
+    zeros = xp.zeros((U.shape[0], Y.shape[1]), dtype=Y.dtype, device=Y.device)
+    Y_star = xp.concat([(Y - b) * (total / labeled), zeros])
+    w_star = None if weights is None else np.concatenate([weights, np.ones(U.shape[0])])
+    return xp.concat([X, like(U, X)]), Y_star, w_star, b
 
 
 class RoughExpansion:

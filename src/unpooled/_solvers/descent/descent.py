@@ -39,10 +39,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._base.arrays import Array, eps, is_numpy, like, namespace, to_numpy
+from ..._linalg.low_rank import decompose
 from ..._linalg.operator import dense, eigh
 from ...kernels.base import Kernel
 from ...losses import Loss
-from ..spectral import problem
 from ..spectral.problem import LARGE, PASSES_PER_ROW
 from .robust import Candidates, location
 from .steps import Operator, Products, Spectrum
@@ -207,7 +207,7 @@ def operator_of(task: Task, most: int, followed: float | None = None) -> Operato
     n = X.shape[0]
     followed = FOLLOWED[8 if eps(X) < 1e-10 else 4] if followed is None else followed
     if is_numpy(X) and task.kernel.by_columns and task.kernel.positive_definite and n >= LARGE:
-        thin = problem.decompose(task.kernel, X, weights, task.center, task.kappa_sq / most, n // 8)
+        thin = decompose(task.kernel, X, weights, task.center, task.kappa_sq / most, n // 8)
         if thin is not None:
             decomposition, coordinates = thin
             return Spectrum("low-rank", decomposition.U, decomposition.sigma, coordinates, task, followed)

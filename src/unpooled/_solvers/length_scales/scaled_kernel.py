@@ -41,7 +41,8 @@ from ..._linalg.operator import NotPositiveDefinite, dense, project_out
 from ...filters import Tikhonov
 from ...kernels.base import Kernel
 from ...kernels.parts import Path, gradients, with_length_scales
-from ..spectral.problem import Problem, fit_one
+from ..spectral.problem import Problem
+from ..spectral.routes import fit_one
 
 SMALLEST = 64 * np.finfo(float).eps  # of 1 - h: below it a row is reproduced whatever its label
 

@@ -14,7 +14,6 @@ of those takes 128 from each, so an integer is Σ_b 256^b·digit_b plus the mask
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from functools import cache
 from typing import Any
@@ -26,9 +25,8 @@ from ..._base.arrays import Floats, fill_lower
 from ..._base.rows import Rows
 from ...bases.maps import KernelMap
 from ...kernels.stationary import Stationary
-from .machine import CACHED, OnCores, Placed
+from .machine import CACHED, EPS, OnCores, Placed
 from .on_torch import torch
-from .span import EPS
 
 STEPS = 65535  # of the interval from 0 to 1 that a value is rounded to
 FLIP, FLIP_LABEL = 0x80, 0x0080808080808080  # the first bits of all bytes but the last, of two and of eight
@@ -45,29 +43,11 @@ HARM = 0.01  # of the mean squared error: how far rounding may move a function, 
 LEAST = 1.9e-7  # λ: below it rounded values would count
 
 
-class _TorchThreads:
-    """Threads of torch are those of each thread, and what the last one set is what a new one gets.
-
-    So threads that work here set one for themselves, and whoever sent them sets again what was before all of them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = self._before = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._before = torch().get_num_threads()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            torch().set_num_threads(self._before)
-
-
-torch_threads = _TorchThreads()
+#: Every thread has its own number of torch threads, and a new thread gets the number that was set last. So threads that
+#: work here set one for themselves, and whoever started them sets again the number that was there before all of them.
+torch_threads = threads.SharedSetting(
+    lambda: int(torch().get_num_threads()), lambda before: torch().set_num_threads(before), always=True
+)
 
 
 @cache

@@ -33,7 +33,8 @@ from scipy.linalg import lapack
 
 from ..._base import threads
 from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, is_numpy, namespace, solve_lower, to_numpy
-from .span import Span
+from ..._linalg.operator import NotFinite
+from .machine import Span
 from .sums import Sums
 
 
@@ -47,12 +48,7 @@ class Solved:
     error: Floats  #: (L, T) mean squared residual on the rows
     df: Floats  #: (L,), the intercept's included
     rounds: int = 0  #: passes over the rows after the first
-
-    def gcv(self, n: float) -> Floats:
-        """Generalised cross-validation, error/(1 - df/n)²: (L, T)."""
-        left = np.maximum(1.0 - self.df / n, 0.0)[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(left > 0, self.error / left**2, np.inf)
+    jitter: float = 0.0  #: the ε of the penalty
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,7 @@ def _trace(gram: Array) -> float:
     xp = namespace(gram)
     trace = float(xp.sum(xp.linalg.diagonal(gram)))
     if not math.isfinite(trace):
-        raise ValueError("the kernel gives values that are not finite on X: check the scale of the features")
+        raise NotFinite
     return trace
 
 

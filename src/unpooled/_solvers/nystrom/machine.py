@@ -1,22 +1,25 @@
-"""Sums over rows of products of kernel values: the contract of a machine, and the one that runs NumPy on all cores."""
+"""Sums over rows of products of kernel values: the contract of a machine, and the one that runs NumPy on all cores.
+
+:class:`Span` has the orthonormal coordinates c = L⁻ᵀa, LLᵀ = 𝕂_zz + εI, of the functions at M points.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas
+from scipy.linalg import blas, lapack
 
 from ..._base import threads
-from ..._base.arrays import Array, fill_lower, namespace, to_numpy
+from ..._base.arrays import Array, add_to_diagonal, cholesky, fill_lower, is_numpy, namespace, solve_lower, to_numpy
 from ..._base.rows import Rows
+from ..._linalg.operator import NotFinite, NotPositiveDefinite
 from ...bases.maps import KernelMap
 from ...kernels.stationary import Stationary
-from .span import Span
 
 #: Rows a point that the preconditioner is made from, and the rounds that were then seen to be needed. With c > 1 rows a
 #: point the preconditioned spectrum lies within (1 ± c^(-1/2))², whatever λ is; one row a point is the point itself.
@@ -26,6 +29,60 @@ GRAM_ROWS = 2048  # rows of a symmetric product: enough that adding it to the su
 CACHED = 1 << 20  # kernel values that are computed together
 LOOKED_AT = 512  # points at which kernel values are looked at, or some more
 SOLVING = {False: 5.5, True: 10.0}  # matrices of M × M numbers while all λ are solved for, on cores and on a GPU
+
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Functions Σ_j c_j K(·, z_j) = aᵀφ with |a|² = cᵀ(𝕂_zz + εI)c."""
+
+    L: Array = field(repr=False)  #: lower triangular, double precision, where sums are worked out
+    jitter: float  #: ε
+
+    @classmethod
+    def of(cls, K: Array, jitter: float = 0.0) -> Span:
+        """From 𝕂_zz, which is overwritten. ε is at least ``jitter``, and as small as rounding allows."""
+        xp = namespace(K)
+        size = float(xp.max(xp.linalg.diagonal(K)))
+        if not np.isfinite(size) or not bool(xp.all(xp.isfinite(K))):
+            raise NotFinite
+        jitter, added = max(jitter, 8 * EPS * K.shape[0] * size, float(np.finfo(float).tiny)), 0.0
+        while jitter <= 1e-3 * max(size, float(np.finfo(float).tiny)):
+            add_to_diagonal(K, jitter - added)
+            factor = cholesky(K.copy() if is_numpy(K) else K)  # LAPACK works in place, and another try may follow
+            if factor is not None:
+                return cls(factor, jitter)
+            jitter, added = 8 * jitter, jitter
+        raise NotPositiveDefinite("the kernel is not positive semi-definite on the points: use a Mercer kernel")
+
+    @property
+    def size(self) -> int:
+        """M."""
+        return int(self.L.shape[0])
+
+    def whitened(self, sums: Array) -> Array:
+        """L⁻¹s: sums over r as sums over φ."""
+        return solve_lower(self.L, sums)
+
+    def raw(self, a: Array) -> Array:
+        """c = L⁻ᵀa."""
+        return solve_lower(self.L, a, transposed=True)
+
+    def own_covariance(self) -> Array:
+        """(1/M) Σ_j φ(z_j)φ(z_j)ᵀ = LᵀL/M, that of the points themselves."""
+        return self.L.T @ self.L / self.size
+
+    def covariance(self, gram: Array) -> Array:
+        """L⁻¹ G L⁻ᵀ, symmetric to the last bit; NumPy overwrites G."""
+        if is_numpy(gram):
+            # The upper triangle is all that LAPACK looks at and writes: half of the operations.
+            reduced, _ = lapack.dsygst(gram.T, self.L.T, lower=0, overwrite_a=1)
+            return fill_lower(reduced).T
+        half = solve_lower(self.L, gram)
+        whole = solve_lower(self.L, half.T)
+        return 0.5 * (whole + whole.T)
 
 
 @dataclass

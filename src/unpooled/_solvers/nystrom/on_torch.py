@@ -22,8 +22,7 @@ from ..._base.rows import Rows
 from ...bases.maps import KernelMap
 from ...kernels import Gaussian, Laplacian, Matern
 from ...kernels.stationary import Stationary
-from .machine import LOOKED_AT, Machine, Placed
-from .span import Span
+from .machine import LOOKED_AT, Machine, Placed, Span
 
 ALONE = {False: 512, True: 1 << 14}  # rows summed by themselves, on a CPU and on a GPU: fewer would leave that idle
 PANELS = 8  # of columns into which the triangle of a Gram matrix is cut: 9/16 of all products are computed

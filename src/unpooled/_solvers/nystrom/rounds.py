@@ -17,9 +17,9 @@ import numpy as np
 
 from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, like, namespace, solve_lower, to_numpy
 from ..._linalg.operator import NotPositiveDefinite
+from ..spectral.criteria import trace_by_signs
 from .from_gram import Centred, Solved
-from .machine import Machine, Placed
-from .span import Span
+from .machine import Machine, Placed, Span
 
 Step = Callable[[int], None]
 
@@ -65,7 +65,7 @@ def solve(
     norm = to_numpy(xp.sum(a * a, axis=0)).reshape(len(lams), k)
     error = system.yy - 2 * inner + bent - lams[:, None] * norm
     T = system.n_labels
-    df = system.weight * inner[:, T:].mean(axis=1) if k > T else np.full(len(lams), np.nan)
+    df = system.weight * trace_by_signs(inner, k - T) if k > T else np.full(len(lams), np.nan)
     coef = xp.reshape(span.raw(a), (span.size, len(lams), k))[:, :, :T]
     return system.solved(lams, xp.permute_dims(coef, (1, 0, 2)), error[:, :T], df, rounds)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..._base.arrays import Array, namespace, to_numpy
 from ..._base.rows import InMemory, Rows, Slice, Source
+from ..spectral.criteria import random_signs
 from .machine import Machine, Placed
 
 
@@ -125,9 +126,9 @@ def _labels(
     xp = namespace(rows.Y)
     w = machine.array(np.ones(len(rows))) if rows.weights is None else rows.weights
     Y = rows.Y - machine.array(guess)
-    if probes:  # random signs over √w: from the fit of such labels the degrees of freedom can be told
-        signs = np.random.default_rng([n_before, probes]).integers(0, 2, size=(len(rows), probes)) * 2.0 - 1.0
-        Y = xp.concat([Y, machine.array(signs) / xp.sqrt(w)[:, None]], axis=1)
+    if probes:  # from the fit of such labels the degrees of freedom can be told
+        draws = np.random.default_rng([n_before, probes]).integers(0, 2, size=(len(rows), probes))
+        Y = xp.concat([Y, machine.array(random_signs(draws, None)) / xp.sqrt(w)[:, None]], axis=1)
     return xp.concat([w[:, None], Y * w[:, None]], axis=1), Y, w
 
 

@@ -19,6 +19,7 @@ import scipy.sparse.linalg
 from ..._base.arrays import Floats
 from ..._linalg.operator import eigh
 from ...filters import Filter
+from ..spectral import criteria
 from . import noisy_moments
 from .noisy_moments import Noise
 
@@ -177,11 +178,9 @@ def solve(system: System, filter: Filter, lams: Floats, by_rule: bool = False) -
 
 
 def gcv(system: System, found: Solutions) -> Floats:
-    """Generalised cross-validation (L, T), where C is of the rows themselves: error / (1 - df/n)²."""
-    left = np.maximum(1.0 - found.df / system.n, 0.0)[:, None]
+    """Generalised cross-validation (L, T), where C is of the rows themselves."""
     floor = 1e-14 * system.y_square  # what rounding leaves of the error
-    with np.errstate(divide="ignore"):
-        return np.where(left > 0, np.maximum(found.error, floor) / left**2, np.inf)
+    return criteria.gcv(np.maximum(found.error, floor), found.df, system.n)
 
 
 def risk(system: System, found: Solutions, rounds_follow: bool = False) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from ..._base.arrays import Floats
+from ..spectral import criteria
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def noisy_gcv(system: Any, found: Any, tikhonov: bool) -> Floats:
         along = np.einsum("r,lrt->lt", system.vectors.T @ system.shift, a)
         inflated = inflated + 2.0 * np.abs(along) * np.sqrt(size) * noise.phi + of_intercept(system, a)
     error = system.y_square - 2.0 * cross + found.signal + inflated
-    left = np.maximum(1.0 - found.df / system.n, 0.0)[:, None]
+    left = criteria.share_left(found.df, system.n)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(left > 0, error + np.maximum(error, 0.0) * (1.0 / left**2 - 1.0), np.inf)
 

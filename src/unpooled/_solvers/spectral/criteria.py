@@ -5,8 +5,12 @@ v = √(N w)·(y - b) the residual is (I - A g(A))v, and row i has leverage h_i 
 
 - leave-one-out: Σ w_i (r_i/(1-h_i))². Exact for Tikhonov with N·λ held fixed, intercept and weights included: a row is
   left out with all its weight. For other filters it is a shortcut, a few per cent off on small samples.
-- GCV: Σ w_i r_i² / (1 - df/N)², df = Σ_i h_i, N the number of rows: weights count in the error, not in N.
+- GCV (Golub, Heath and Wahba 1979): Σ w_i r_i² / (1 - df/N)², df = Σ_i h_i, N the number of rows: weights count in
+  the error, not in N. That is leave-one-out with the mean leverage df/N in the place of every h_i.
 - k folds: rows held out in turn, the squared errors weighted.
+
+Where only sums over rows are known, :func:`gcv` takes the residual sum of squares that its caller has worked out, and
+the degrees of freedom may come from labels of random signs (:func:`random_signs`).
 """
 
 from __future__ import annotations
@@ -37,8 +41,38 @@ CRITERIA = ("loo", "gcv", "cv")
 
 def default_grid(kappa_sq: float, rounding: float) -> Floats:
     """λ from κ² down, three a decade: to 10⁻⁹ κ² in double precision, to 10⁻⁵ κ² in single."""
-    decades = 9 if rounding < 1e-10 else 5
-    return np.asarray(kappa_sq * np.logspace(0, -decades, 3 * decades + 1))
+    return three_a_decade(kappa_sq, 0.0, -9.0 if rounding < 1e-10 else -5.0)
+
+
+def three_a_decade(kappa_sq: float, first: float, last: float) -> Floats:
+    """λ/κ² from 10^first down to 10^last, at least three a decade."""
+    return np.asarray(kappa_sq * np.logspace(first, last, 1 + int(np.ceil(3 * (first - last)))))
+
+
+def gcv(error: Floats, df: Floats, n: float) -> Floats:
+    """Generalised cross-validation, error/(1 - df/n)², for the mean squared residuals (L, T) of every λ and target."""
+    left = share_left(df, n)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(left > 0, error / left**2, np.inf)
+
+
+def share_left(df: Floats, n: float) -> Floats:
+    """1 - df/n, the share of the rows that is left for the residuals; zero where nothing is."""
+    return np.maximum(1.0 - df / n, 0.0)
+
+
+def random_signs(draws: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Labels z/√w for signs z that are drawn as zeros and ones (n, count).
+
+    With E zzᵀ = I the fit Hz of such labels has E zᵀHz = tr H, the degrees of freedom (Hutchinson 1990).
+    """
+    z = np.where(draws, 1.0, -1.0)
+    return z if weights is None else z / np.sqrt(weights)[:, None]
+
+
+def trace_by_signs(products: Floats, count: int) -> Floats:
+    """tr H (L,) from zᵀHz (L, T + count), of which the last ``count`` columns are those of random signs."""
+    return np.asarray(products[:, -count:].mean(axis=1))
 
 
 @dataclass
@@ -59,12 +93,13 @@ def score_path(
     """Leave-one-out or GCV for every λ from one decomposition."""
     _, (r, r0) = filtered
     df = degrees_of_freedom(decomposition, filtered, leverage_of_mean)
+    shares = share_left(df, v.shape[0])
     left = decomposition.diagonals(r, r0) - leverage_of_mean if criterion == "loo" else None
     projected = decomposition.project(v)
     scores = np.empty((len(r), v.shape[1]))
     for i in range(len(r)):
         residual = decomposition.apply(r[i], r0[i], projected)
-        scores[i] = _score(residual, left[i, :] if left is not None else 1.0 - float(df[i]) / v.shape[0])
+        scores[i] = _score(residual, left[i, :] if left is not None else float(shares[i]))
     return Scores(scores, df)
 
 
@@ -99,7 +134,7 @@ def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage
         mus = np.repeat(n * lams[batch], n_targets)
         residuals = mus.astype(v.dtype) * banded.solve(mus, np.tile(v, (1, len(batch))))
         for j, i in enumerate(batch):
-            left = kept[i] - leverage_of_mean if criterion == "loo" else 1.0 - float(df[i]) / n
+            left = kept[i] - leverage_of_mean if criterion == "loo" else float(share_left(df[i], n))
             scores[i] = _score(residuals[:, j * n_targets : (j + 1) * n_targets], left)
     return Scores(scores, df)
 

@@ -1,15 +1,4 @@
-"""From data to coefficients at one λ, by the cheapest route that is right. Paths of λ are in :mod:`.paths`.
-
-========  =======================================================================  ========================
-route     what it does                                                             when
-========  =======================================================================  ========================
-low-rank  certified pivoted Cholesky, thin decomposition; 𝕂 is never formed        fast-decaying spectra
-cholesky  (M + NλI)⁻¹ in place                                                     ridge at one λ
-products  t matrix products                                                        few iterations, one λ
-mixed     float32 factorisation chooses λ, conjugate gradients finish in float64   ridge path, large N, float64
-banded    reduction to block tridiagonal form                                      ridge path, larger N
-eigh      full decomposition                                                       everything else
-========  =======================================================================  ========================
+"""One regression, all checked: what every route works on, and what all of them are made of.
 
 **Products.** Iterative filters at one λ take t passes over the matrix instead of a decomposition. With x ↦ (1/κ²)·A x
 the step operator, both iterations solve A a = v from a = 0:
@@ -18,133 +7,66 @@ the step operator, both iterations solve A a = v from a = 0:
     ν-method    a ← a + μ_k (a - a_old) + ω_k η (v - A a)        (Engl, Hanke and Neubauer 1996, §6.3)
 
 so that a = g_λ(A) v after the number of steps that λ stands for.
-
-**Low rank.** A certified low-rank decomposition comes from a pivoted Cholesky factor, and the kernel matrix is never
-formed. Greedy pivoting picks the row whose residual diagonal is largest and subtracts it: M = LLᵀ + E with E ⪰ 0, so
-‖E‖₂ ≤ tr E, and tr E is known at every step. Replacing M by LLᵀ moves (M + μI)⁻¹ by at most tr E/μ² in norm, and ridge
-predictions by at most κ·tr E·‖y‖/(2μ^{3/2}); with tr E ≤ tol·μ and μ = Nλ that is κ·tol·rms(y)/(2√λ), in practice far
-less. Other filters see a spectrum that has moved by at most tol·λ (the cut-off may then count an eigenvalue at λ to the
-other side). Smooth kernels in few dimensions need a few hundred columns where N is in the tens of thousands.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import scipy.linalg
 
-from ..._base import memory
-from ..._base.arrays import Array, eps, is_numpy
+from ..._base import memory, threads
+from ..._base.arrays import Array, Floats, is_numpy, is_torch, namespace
 from ..._base.text import size
-from ..._linalg import cholesky
-from ..._linalg.operator import Coordinates, Decomposition, dense, eigh, root_of
+from ..._linalg import banded, cholesky
+from ..._linalg.low_rank import decompose
+from ..._linalg.operator import Coordinates, Decomposition, NotPositiveDefinite, dense, eigh
 from ...filters import Filter, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from ...kernels.base import Kernel
-from .criteria import filter_path
+from .criteria import FilteredSpectrum, filter_path
 
-
-def momentum_steps(filter: Filter, t: int) -> Iterable[tuple[float, float]]:
-    """The pairs (μ_k, ω_k) of an iterative filter, k = 1..t."""
-    return filter.steps(t) if isinstance(filter, NuMethod) else ((0.0, 1.0) for _ in range(t))
-
-
-def is_iteration(filter: Filter) -> bool:
-    """True where :func:`iterate` knows the recursion (a filter of one's own goes through eigh)."""
-    return type(filter) in (Landweber, NuMethod)
-
-
-def iterate(filter: Filter, M: Array, v: Array, lam: float, kappa_sq: float) -> Array:
-    """g_λ(A) v with A = M/N, by t matrix products."""
-    t = filter.iterations(lam, kappa_sq)
-    assert t is not None
-    step = 1.0 / (kappa_sq * M.shape[0])
-    a_old = a = 0.0 * v
-    for mu, omega in momentum_steps(filter, t):
-        gradient = kappa_sq**-1 * v - step * (M @ a)
-        a, a_old = a + mu * (a - a_old) + omega * gradient, a
-    return a
-
-
-# tr E/μ, by the size of a number in bytes: what is aimed for, and what must at least be reached. Rounding keeps the
-# trace from being known better than a few eps·tr M, which for the smallest λ is more than what is aimed for.
-TOLERANCE = {8: (1e-8, 1e-5), 4: (1e-4, 1e-3)}
-FIRST_CHECK = 32  # columns before the first guess at the rank
-
-
-def decompose(
-    kernel: Kernel, X: np.ndarray, weights: np.ndarray | None, center: bool, lam: float, max_rank: int
-) -> tuple[Decomposition, Coordinates] | None:
-    """The thin decomposition that serves every λ' ≥ λ, or None where ``max_rank`` columns do not suffice."""
-    n = len(X)
-    root = root_of(weights, n)
-    aim, least = TOLERANCE[X.dtype.itemsize]
-    L = pivoted_cholesky(kernel, X, root, aim * n * lam, least * n * lam, max_rank)
-    if L is None:
-        return None
-    coordinates = Coordinates(n, root, center)
-    if center:
-        # 𝕂w from the factor too: L holds rows scaled by root, and w = root²/N.
-        r = np.ones(n, dtype=X.dtype) if root is None else root
-        coordinates.mean_row = (L @ (L.T @ r)) / (n * r)
-        s = r / math.sqrt(n)
-        L = L - np.outer(s, s @ L)
-    # The SVD by QR keeps small singular values right, where LᵀL would square the condition number.
-    Q, R = scipy.linalg.qr(L, mode="economic", check_finite=False, overwrite_a=True)
-    W, singular, _ = scipy.linalg.svd(R, full_matrices=False, check_finite=False, overwrite_a=True)
-    return Decomposition(singular.astype(float) ** 2 / n, Q @ W), coordinates
-
-
-def pivoted_cholesky(
-    kernel: Kernel, X: np.ndarray, root: np.ndarray | None, aim: float, least: float, max_rank: int
-) -> np.ndarray | None:
-    """L with tr(R𝕂R - LLᵀ) ≤ aim, R = diag(root), or as small as rounding can tell if that is below ``least``.
-
-    None where it cannot be told, as soon as max_rank looks too small, or where 𝕂 turns out not positive semi-definite.
-    """
-    diag = np.asarray(kernel.diag(X), dtype=float)
-    if root is not None:
-        diag = diag * np.asarray(root, dtype=float) ** 2
-    start = float(diag.sum())
-    eps = float(np.finfo(X.dtype).eps)
-    tol = max(aim, 16 * eps * start)
-    if tol > least:
-        return None
-    L = np.empty((len(X), min(max_rank, 2 * FIRST_CHECK)), dtype=X.dtype, order="F")
-    check = FIRST_CHECK
-    for k in range(max_rank + 1):
-        trace = float(diag.sum())
-        if trace <= tol:
-            return L[:, :k]
-        if k == max_rank:
-            break
-        if k == check:
-            # Exponential decay from here on would need this many columns; anything slower needs more.
-            decay = math.log(start / trace)
-            if decay <= 0 or k * math.log(start / tol) / decay > max_rank:
-                break
-            check = k + FIRST_CHECK
-        if k == L.shape[1]:
-            L = np.asfortranarray(np.hstack([L, np.empty((len(X), min(k, max_rank - k)), dtype=X.dtype)]))
-        p = int(np.argmax(diag))
-        column = kernel(X, X[p : p + 1])[:, 0]
-        if root is not None:
-            column = column * (root * root[p])
-        L[:, k] = (column - L[:, :k] @ L[p, :k]) / math.sqrt(diag[p])
-        diag = diag - np.asarray(L[:, k], dtype=float) ** 2
-        diag[p] = 0.0
-        if diag.min() < -1e3 * eps * start / len(X):
-            break  # no Mercer kernel: the routes that see the whole matrix will say so
-        diag = np.maximum(diag, 0.0)
-    return None
-
-
-SOLVERS = ("auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh")
 LARGE = 1000  # rows from which the low-rank and mixed routes pay
 PASSES_PER_ROW = 0.125  # a decomposition costs about as much as N/8 matrix products
+REDUCED_FROM = 300  # rows from which a reduction without scores beats an eigendecomposition
 OF_LOW_RANK = 4  # columns as long as 𝕂 that a column of the low-rank route takes at its peak
+
+
+@dataclass(frozen=True)
+class Job:
+    """A regression as far as a choice of the route needs to know it: a plan and a fit describe it alike.
+
+    ``criterion`` is None where one λ is given; else λ is chosen among ``n_lams``.
+    """
+
+    n: int
+    d: int
+    itemsize: int = 8
+    library: str = "numpy"  #: "numpy", "torch" or "other"
+    criterion: str | None = None
+    n_lams: int = 1
+    targets: int = 1
+    ridge_times: int = 1  #: how many ridge solves the filter is made of, or 0
+    steps: int | None = None  #: of an iteration that is known to be the filter at the λ that is given
+    positive_definite: bool = True
+    by_columns: bool = False  #: whether a column of the kernel matrix can be had by itself
+    cores: int = 1
+
+    @property
+    def single(self) -> bool:
+        """Whether the rows are of single precision."""
+        return self.itemsize == 4
+
+    @property
+    def matrix(self) -> float:
+        """Bytes of the kernel matrix."""
+        return self.itemsize * float(self.n) ** 2
+
+    @property
+    def decomposition(self) -> float:
+        """Bytes that a decomposition or a reduction holds at its peak, the kernel matrix included."""
+        return (3.0 if self.library == "numpy" else 6.0) * self.matrix
 
 
 @dataclass
@@ -169,22 +91,38 @@ class Problem:
         """How many ridge solves the filter is made of; 0 where it is not made of them."""
         return ridge_times(self.filter)
 
-    @property
-    def of_decomposition(self) -> float:
-        """Matrices as large as 𝕂 that a decomposition or a reduction holds at its peak, 𝕂 included."""
-        return 3.0 if is_numpy(self.X) else 6.0
+    def job(self, criterion: str | None = None, lams: Floats | None = None) -> Job:
+        """What the routes are asked about."""
+        steps: int | None = None
+        if is_iteration(self.filter):
+            given = criterion is None and lams is not None
+            steps = self.filter.iterations(float(lams[0]), self.kappa_sq) if given and lams is not None else 0
+        return Job(
+            self.n,
+            int(self.X.shape[1]),
+            int(namespace(self.X).finfo(self.X.dtype).bits) // 8,
+            "numpy" if is_numpy(self.X) else "torch" if is_torch(self.X) else "other",
+            criterion,
+            1 if lams is None else len(lams),
+            int(self.Y.shape[1]),
+            self.ridge_times,
+            steps,
+            self.kernel.positive_definite,
+            self.kernel.by_columns,
+            threads.allowed_threads(),
+        )
 
-    def dense(self, matrices: float) -> tuple[Array, Coordinates]:
-        """M and its coordinates, where there is room for so many ``matrices`` of its size, which the route needs."""
-        self.require(matrices)
+    def dense(self, needed: float) -> tuple[Array, Coordinates]:
+        """M and its coordinates, where there is room for so many bytes, which the route needs."""
+        self.require(needed)
         return dense(self.kernel(self.X), self.weights, self.center)
 
-    def require(self, matrices: float) -> None:
+    def require(self, needed: float) -> None:
         """Refuse now, and in a sentence, what would run out of memory later."""
-        one = (8.0 if eps(self.X) < 1e-10 else 4.0) * self.n**2
-        less = f"one given lam with filter='tikhonov' needs {size(one)}, " if matrices > 1 else ""
+        one = self.job().matrix
+        less = f"one given lam with filter='tikhonov' needs {size(one)}, " if needed > one else ""
         memory.require(
-            matrices * one,
+            needed,
             self.X,
             f"an exact fit to {self.n} rows",
             f"{less}NystromRegressor and AveragedRegressor need less; unpooled.plan(X, y) says how much",
@@ -211,36 +149,26 @@ class Solution:
     solver: str
 
 
-def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
-    """The regression at one λ."""
-    thin = thin_decomposition(problem, lam, solver)
-    if thin is not None:
-        decomposition, coordinates = thin
-        v, b = coordinates.targets(problem.Y, problem.X.dtype)
-        c = coefficients(problem, decomposition, coordinates, v, lam)
-        return Solution(c, coordinates.intercept(c, b), b, "low-rank")
-    route = solver if solver != "auto" else _route(problem, lam)
-    matrices = {"cholesky": cholesky.matrices(problem.X), "products": 1.0}.get(route, problem.of_decomposition)
-    M, coordinates = problem.dense(matrices)
-    v, b = coordinates.targets(problem.Y, problem.X.dtype)
-    if route == "cholesky":
-        solve = cholesky.factor(M, problem.n * lam)
-        c = coordinates.coefficients(ridge_iterations(problem.ridge_times, solve, v, lam, problem.n))
-    elif route == "products":
-        c = coordinates.coefficients(iterate(problem.filter, M, v, lam, problem.kappa_sq))
-    else:
-        c = coefficients(problem, eigh(M, problem.n, problem.kappa_sq), coordinates, v, lam)
-    return Solution(c, coordinates.intercept(c, b), b, route)
+def momentum_steps(filter: Filter, t: int) -> Iterable[tuple[float, float]]:
+    """The pairs (μ_k, ω_k) of an iterative filter, k = 1..t."""
+    return filter.steps(t) if isinstance(filter, NuMethod) else ((0.0, 1.0) for _ in range(t))
 
 
-def _route(problem: Problem, lam: float) -> str:
-    if problem.ridge_times:
-        return "cholesky"
-    steps = problem.filter.iterations(lam, problem.kappa_sq)
-    few = steps is not None and steps <= PASSES_PER_ROW * problem.n
-    # An iteration would run away on a matrix that is not positive semi-definite; eigh says so.
-    safe = is_iteration(problem.filter) and problem.kernel.positive_definite
-    return "products" if few and safe else "eigh"
+def is_iteration(filter: Filter) -> bool:
+    """True where :func:`iterate` knows the recursion (a filter of one's own goes through eigh)."""
+    return type(filter) in (Landweber, NuMethod)
+
+
+def iterate(filter: Filter, M: Array, v: Array, lam: float, kappa_sq: float) -> Array:
+    """g_λ(A) v with A = M/N, by t matrix products."""
+    t = filter.iterations(lam, kappa_sq)
+    assert t is not None
+    step = 1.0 / (kappa_sq * M.shape[0])
+    a_old = a = 0.0 * v
+    for mu, omega in momentum_steps(filter, t):
+        gradient = kappa_sq**-1 * v - step * (M @ a)
+        a, a_old = a + mu * (a - a_old) + omega * gradient, a
+    return a
 
 
 def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float, n: int) -> Array:
@@ -256,25 +184,95 @@ def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float, n:
     return a
 
 
-def coefficients(
-    problem: Problem, decomposition: Decomposition, coordinates: Coordinates, v: Array, lam: float
+def thin_decomposition(
+    problem: Problem, lam: float, max_rank: int | None = None
+) -> tuple[Decomposition, Coordinates] | None:
+    """A certified low-rank decomposition for every λ' ≥ λ where there is one and it pays, else None.
+
+    With a ``max_rank`` it is looked for however few rows there are.
+    """
+    job = problem.job()
+    if not (job.library == "numpy" and job.by_columns and job.positive_definite):
+        return None
+    if max_rank is None:
+        if job.n < LARGE:
+            return None
+        max_rank = job.n // 8
+    max_rank = memory.affordable(max_rank, low_rank_column(job), problem.X)
+    return decompose(problem.kernel, problem.X, problem.weights, problem.center, lam, max_rank)
+
+
+def low_rank_column(job: Job) -> int:
+    """Bytes that a column of the low-rank route takes at its peak."""
+    return OF_LOW_RANK * job.n * job.itemsize
+
+
+def full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:
+    """The eigendecomposition of the kernel matrix."""
+    M, coordinates = problem.dense(problem.job().decomposition)
+    return eigh(M, problem.n, problem.kappa_sq), coordinates
+
+
+def coefficients_along(
+    problem: Problem, lams: Floats, thin: tuple[Decomposition, Coordinates] | None
+) -> Iterator[tuple[Array, Array]]:
+    """(coefficients, intercepts) for one λ after the other, from a thin decomposition or, where there is none, a full
+    one."""
+    decomposition, coordinates = thin or full_decomposition(problem)
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
+    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    projected = decomposition.project(v)
+    for i in range(len(lams)):
+        c = coefficients_at(decomposition, coordinates, projected, filtered, i)
+        yield c, coordinates.intercept(c, b)
+
+
+def coefficients_at(
+    decomposition: Decomposition,
+    coordinates: Coordinates,
+    projected: tuple[Array, Array | None],
+    filtered: FilteredSpectrum,
+    i: int,
 ) -> Array:
-    """c for one λ from a decomposition."""
-    (g, g0), _ = filter_path(problem.filter, decomposition, np.asarray([lam]), problem.kappa_sq)
-    return coordinates.coefficients(decomposition.apply(g[0], g0[0], decomposition.project(v)))
+    """The coefficients of the i-th λ."""
+    (g, g0), _ = filtered
+    return coordinates.coefficients(decomposition.apply(g[i], g0[i], projected))
 
 
-def thin_decomposition(problem: Problem, lam: float, solver: str) -> tuple[Decomposition, Coordinates] | None:
-    """A certified low-rank decomposition for every λ' ≥ λ where there is one and it pays, else None."""
-    able = is_numpy(problem.X) and problem.kernel.by_columns and problem.kernel.positive_definite
-    if not able or not (solver == "low-rank" or (solver == "auto" and problem.n >= LARGE)):
-        thin = None
-    else:
-        max_rank = problem.n if solver == "low-rank" else problem.n // 8
-        max_rank = memory.affordable(max_rank, OF_LOW_RANK * problem.X.nbytes // problem.X.shape[1], problem.X)
-        thin = decompose(problem.kernel, problem.X, problem.weights, problem.center, lam, max_rank)
-    if thin is None and solver == "low-rank":
-        raise ValueError(
-            "solver='low-rank' cannot be certified for this kernel and lam: use solver='auto', which falls back"
-        )
-    return thin
+def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = False) -> tuple[Array, Array]:
+    """c (L, N, T) and intercepts (L, T). ``single`` factorises in float32; λ it cannot resolve come out as NaN.
+
+    Validation on other rows needs the coefficients of every λ and no leave-one-out diagonal. Plain and iterated
+    Tikhonov then never need the orthogonal matrix Q of the banded form (:mod:`unpooled._linalg.banded`), only its
+    action on the labels, which saves half of the operations.
+    """
+    xp = namespace(problem.X)
+    able = problem.ridge_times > 0 and is_numpy(problem.X) and problem.kernel.positive_definite
+    thin = thin_decomposition(problem, float(lams.min()))
+    if thin is None and able and problem.n >= REDUCED_FROM:
+        M, coordinates = problem.dense(problem.job().decomposition)
+        return _by_reduction(problem, M.astype(np.float32) if single else M, coordinates, lams)
+    found = list(coefficients_along(problem, lams, thin))
+    return xp.stack([c for c, _ in found]), xp.stack([b for _, b in found])
+
+
+def _by_reduction(
+    problem: Problem, M: np.ndarray, coordinates: Coordinates, lams: Floats
+) -> tuple[np.ndarray, np.ndarray]:
+    n, dtype = problem.n, M.dtype
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
+    size = max(float(np.abs(v).max()), float(np.finfo(float).tiny))  # labels of any scale fit single precision
+    reduced = banded.reduce_for_solving(M)
+    w = reduced.Q.transposed_times((v / size).astype(dtype))
+    solutions = np.full((n, len(lams), v.shape[1]), np.nan, dtype=dtype, order="F")
+    for i, lam in enumerate(lams):
+        mu = float(n * lam)
+        try:
+            solve = partial(reduced.solve_reduced, mu)  # W ↦ (B + μI)⁻¹ W
+            solutions[:, i] = ridge_iterations(problem.ridge_times, solve, w, float(lam), n)
+        except NotPositiveDefinite:
+            if mu > 1e3 * np.finfo(dtype).eps * reduced.norm:
+                raise
+    a = reduced.Q.times(solutions.reshape((n, -1), order="F")).reshape((n, len(lams), -1), order="F")
+    c = np.stack([coordinates.coefficients(a[:, i].astype(problem.X.dtype) * size) for i in range(len(lams))])
+    return c, np.stack([coordinates.intercept(c[i], b) for i in range(len(lams))])

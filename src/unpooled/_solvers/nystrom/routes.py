@@ -1,0 +1,302 @@
+"""The routes of ridge regression in a span, and what is chosen before a pass: a machine, its precision, and a route.
+
+=======  ==================================================================  ==============================
+route    what it does                                                        when
+=======  ==================================================================  ==============================
+gram     one pass sums the Gram matrix of the kernel functions               λ is not too small for it
+rounds   a few passes of products, by preconditioned conjugate gradients     many points, or a small λ
+=======  ==================================================================  ==============================
+
+Either runs on every machine: NumPy on all cores (:mod:`.machine`), torch on a CPU or a GPU (:mod:`.on_torch`), and, for
+Gram matrices only, in fixed point (:mod:`.fixed`). The memory is the room for matrices of M × M numbers. It decides how
+many preconditioners rounds keep, and what is refused before it starts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..._base import memory, threads
+from ..._base.arrays import Floats
+from ..._base.rows import Rows
+from ..._base.text import shown
+from ...bases.maps import KernelMap
+from ...kernels.stationary import Stationary
+from .. import route
+from ..route import CHOLESKY, OF_A_THREAD, SKINNY, Cost, Memory
+from ..spectral.criteria import three_a_decade
+from . import fixed, from_gram, on_torch, rounds
+from .from_gram import Centred, Solved, smallest
+from .machine import ROUNDS, SOLVING, Machine, OnCores, Span
+from .on_torch import OnTorch, torch
+from .sums import Chunks, Sums, summed
+
+
+def device_of(device: Any, X: Any) -> Any:
+    """Where torch is to work: where the user says, where the rows are if they are tensors, else nowhere (None)."""
+    if device is None:
+        loaded = sys.modules.get("torch")
+        return X.device if loaded is not None and isinstance(X, loaded.Tensor) else None
+    try:
+        found = torch().device(device)
+        torch().empty(0, device=found)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(
+            f"device={shown(device)} cannot be used by torch on this machine: take None, 'cpu', or a GPU that it has"
+        ) from error
+    return found
+
+
+SOLVERS = ("auto", "gram", "rounds")
+PRECISIONS = ("auto", "fixed", "single", "double")
+SINGLE_FLOOR = 1e-9  # of κ²: for smaller λ rounding of single kernel values would act like a larger one
+SMOOTH = 5e-4  # of κ⁴: functions that vary less want large coefficients at small λ, which single kernel values spoil
+
+
+def machine_for(map_: KernelMap, device: Any, precision: str) -> Machine:
+    """NumPy without a device, torch on one; tiles in registers where the GPU, the kernel and the rows allow it."""
+    if precision == "fixed":
+        return fixed.InFixedPoint(map_)
+    if device is None:
+        return OnCores(map_, precision == "single")
+    if precision == "single" and on_torch.suits(map_.kernel, map_.n_features_in, device):
+        return on_torch.Fused(map_, device)
+    return OnTorch(map_, device, precision == "single")
+
+
+def chosen_machine(
+    map_: KernelMap, device: Any, wanted: str, rows_single: bool, lams: Floats | None, kappa_sq: float
+) -> tuple[Machine, str]:
+    """The machine and the precision of its kernel values, what is wanted or "single" or "double".
+
+    "auto" is single for rows of single precision, and on a GPU, unless λ is too small for it; for the default grid, of
+    which ``lams`` is None, unless kernel values hardly vary. Only kernels of the distance: those keep their values
+    within κ² whatever the rows are.
+    """
+    if wanted == "fixed":
+        fixed.require(map_.kernel, device, lams)
+    if wanted != "auto":
+        return machine_for(map_, device, wanted), wanted
+    single = rows_single or (device is not None and device.type == "cuda")
+    if single and isinstance(map_.kernel, Stationary):
+        machine = machine_for(map_, device, "single")
+        if machine.spread(kappa_sq) >= SMOOTH if lams is None else np.min(lams) >= SINGLE_FLOOR * kappa_sq:
+            return machine, "single"
+    return machine_for(map_, device, "double"), "double"
+
+
+def default_grid(kappa_sq: float, least: float) -> Floats:
+    """Three λ a decade from 0.3κ² to where a Gram matrix ends, or single precision."""
+    return three_a_decade(kappa_sq, -0.5, np.log10(max(least / kappa_sq, SINGLE_FLOOR)))
+
+
+def lams_for(machine: Machine, precision: str, kappa_sq: float, n: int, asked: Floats | None) -> tuple[Floats, float]:
+    """λ that are asked for or the default grid, and the smallest that a Gram matrix of n rows should be good for."""
+    least = smallest(kappa_sq, machine.spread(kappa_sq), machine.rounding(n))
+    least = fixed.LEAST if precision == "fixed" else least
+    return (default_grid(kappa_sq, least) if asked is None else asked), least
+
+
+FACTORS = {False: 2 << 30, True: 40 << 30}  # bytes of preconditioners that rounds keep, without and with a GPU
+TRIDIAGONAL = 0.15  # the speed of a reduction to tridiagonal form beside a matrix product
+STRETCH = 1 << 21  # rows of arrays that are summed over together
+
+
+@dataclass(frozen=True)
+class Job:
+    """A regression in a span as far as a choice of the route needs to know it: a plan and a fit describe it alike."""
+
+    n: int
+    d: int
+    targets: int
+    n_points: int  #: M
+    n_lams: int
+    n_columns: int  #: λ times labels, those of random signs included
+    single: bool = False  #: the precision of kernel values
+    on_gpu: bool = False
+    cores: int = 1
+    of_a_pass: float = 0.0  #: matrices of M × M numbers that a machine holds while it sums a Gram matrix
+    smallest_lam: float = np.inf
+    least: float = 0.0  #: the smallest λ that a Gram matrix of these rows should be good for
+    prefers_gram: bool = True  #: whether the machine takes one pass for cheaper than rounds
+    stretch: int = 0  #: rows that are read together from a file or a cluster
+
+    @classmethod
+    def on(cls, machine: Machine, n: int, targets: int, lams: Floats, n_columns: int, least: float) -> Job:
+        """For a machine that has its points."""
+        return cls(
+            n,
+            machine.map.n_features_in,
+            targets,
+            machine.map.size,
+            len(lams),
+            n_columns,
+            on_gpu=machine.on_gpu,
+            cores=threads.allowed_threads(),
+            of_a_pass=machine.gram_matrices,
+            smallest_lam=float(np.min(lams)),
+            least=least,
+            prefers_gram=machine.prefers_gram(n, n_columns),
+        )
+
+    @property
+    def matrix(self) -> float:
+        """Bytes of M × M numbers."""
+        return 8.0 * self.n_points * self.n_points
+
+    @property
+    def of_rows(self) -> float:
+        """Bytes of labels and weights in double precision for the rows of a stretch, and of blocks of kernel values."""
+        of_threads = float(self.cores * OF_A_THREAD)
+        labels = 16.0 * min(self.n, STRETCH) * (1 + self.targets)
+        if self.on_gpu:
+            return labels + 8.0 * min(self.n, STRETCH) * self.d + 20.0 * (1 << 27)
+        if self.stretch:  # one in work, one that is read, and what it is read from: of all of it points are drawn
+            columns, together = self.d + self.targets + 2, min(self.stretch, OnCores.rows_at_once)
+            return columns * (64.0 * together + 10.0 * (self.stretch - together)) + of_threads
+        return labels + of_threads
+
+
+@dataclass
+class Work:
+    """A regression in a span to be done."""
+
+    machine: Machine
+    chunks: Chunks
+    lams: Floats
+    kappa_sq: float
+    n_labels: int
+    center: bool
+    guess: np.ndarray  #: (T,) what is taken from the labels
+    all_lams: bool = True  #: no λ may be left out, because the user has named them
+    probes: int = 0  #: labels of random signs that tell the degrees of freedom of rounds
+    draw: Callable[[int], Rows] | None = None  #: so many rows at random, for the preconditioner of rounds
+    tol: float = 3e-3
+    most: int = 100  #: rounds
+    after_round: Callable[[int], None] = lambda _: None
+    sums: Sums | None = None  #: over the rows; the route makes them where there are none
+
+
+class Gram(route.Route[Job, Work, Solved]):
+    """One pass over the rows, in which kernel functions are multiplied with each other, and every λ from that."""
+
+    name = "gram"
+
+    def able(self, job: Job) -> bool:
+        return job.smallest_lam >= job.least * (1 - 1e-9)
+
+    def pays(self, job: Job) -> bool:
+        return job.prefers_gram
+
+    def memory(self, job: Job) -> Memory:
+        matrices = job.matrix * max(SOLVING[job.on_gpu], job.of_a_pass)
+        return Memory(matrices, matrices + job.of_rows, matrices + job.of_rows)
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        n, M, operation = float(job.n), float(job.n_points), cost.operation(False)
+        values = n * M * (cost.value(job.single) + 2.0 * (1 + job.targets) * operation)
+        product = n * M * M / cost.rates.syrk
+        solving = M**3 * operation * ((1 / 3 + 1) / CHOLESKY + 4 / 3 / TRIDIAGONAL)
+        return values + product + solving
+
+    def solve(self, work: Work) -> Solved | None:
+        """Those λ that the rows allow; None if that is none, or if one is left out that may not be."""
+        machine, place, found = work.machine, work.machine.for_lapack, None
+        if work.sums is None:
+            work.sums = summed(machine, work.chunks, 0, True, work.guess)
+        rounding, mean = machine.rounding(work.sums.n_rows), work.sums.averages(place)
+        kept = from_gram.allowed(work.lams, mean.gram, work.kappa_sq, rounding)
+        if len(kept):
+            with threads.suited_to(machine.map.size):
+                span = from_gram.span_for(place(machine.points_matrix()), mean.gram, rounding)
+                found = from_gram.solve(span, mean, place(machine.means), work.n_labels, work.center, kept)
+        if found is None or (work.all_lams and len(found.lam) < len(work.lams)):
+            return None
+        return replace(found, jitter=span.jitter)
+
+
+class Rounds(route.Route[Job, Work, Solved]):
+    """Some passes over the rows, each a product with all λ and labels at once; a preconditioner for each λ."""
+
+    name = "rounds"
+
+    def able(self, job: Job) -> bool:
+        return True
+
+    def pays(self, job: Job) -> bool:
+        return True
+
+    def factors(self, job: Job) -> int:
+        """Preconditioners that are kept: one for each λ, or fewer that neighbouring λ share."""
+        return max(1, min(job.n_lams, FACTORS[job.on_gpu] // (8 * job.n_points**2)))
+
+    def memory(self, job: Job) -> Memory:
+        matrices = job.matrix * (2 + self.factors(job))
+        peak = matrices + 8.0 * job.n_points * job.n_columns * (10 + job.cores) + job.of_rows
+        return Memory(matrices, peak, peak)
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        M, operation = float(job.n_points), cost.operation(False)
+        a_pass = job.n * M * (cost.value(job.single) + 4 * job.n_columns * operation / SKINNY)
+        # The more rows a point the preconditioner is made from, the fewer the passes.
+        passes = min(times * a_pass + 3 * rows * M**3 / cost.rates.syrk for rows, times in ROUNDS.items())
+        first = job.n * M * (cost.value(job.single) + 2 * (1 + job.targets) * operation)
+        return first + passes + self.factors(job) * M**3 / 3 * operation / CHOLESKY
+
+    def solve(self, work: Work) -> Solved:
+        machine, sums = work.machine, summed(work.machine, work.chunks, work.probes, False, work.guess)
+        work.sums = sums
+        system = Centred.of(sums, len(sums.y) - work.probes, work.center)
+        span = Span.of(machine.points_matrix())
+        columns = len(work.lams) * len(sums.y)
+        share, _ = machine.sampling(sums.n_rows, columns)
+        sample = None if share == 1 or work.draw is None else machine.place(work.draw(share * span.size))
+        job = Job.on(machine, sums.n_rows, work.n_labels, work.lams, columns, 0.0)
+        found = rounds.solve(
+            span,
+            system,
+            machine,
+            work.chunks,
+            sample,
+            work.lams,
+            tol=work.tol,
+            most=work.most,
+            factors=self.factors(job),
+            after_round=work.after_round,
+        )
+        return replace(found, jitter=span.jitter)
+
+
+GRAM, ROUNDS_ROUTE = Gram(), Rounds()
+ROUTES = (GRAM, ROUNDS_ROUTE)
+
+
+def take_route(solver: str, job: Job, machine: Machine) -> Gram | Rounds:
+    """The route that is named, or the cheaper one that can do the job and that there is room for."""
+    if solver == "gram" and not GRAM.able(job):
+        raise ValueError(
+            f"solver='gram' is good for lam down to {job.least:.1e} on these rows, and {job.smallest_lam:.1e} is asked "
+            "for: use solver='rounds'"
+        )
+    gram = GRAM.able(job) and GRAM.pays(job) if solver == "auto" else solver == "gram"
+    if gram:
+        try:
+            require(GRAM, job, machine)
+        except MemoryError:
+            if solver == "gram":
+                raise
+        else:
+            return GRAM
+    require(ROUNDS_ROUTE, job, machine)
+    return ROUNDS_ROUTE
+
+
+def require(route: Gram | Rounds, job: Job, machine: Machine) -> None:
+    """Refuse more points than there is memory for, before any row is worked on."""
+    what = f"a basis of n_features={job.n_points} points with solver={route.name!r}"
+    memory.require(route.memory(job).matrices, machine.array(np.zeros(1)), what, "take a smaller n_features")

@@ -1,0 +1,469 @@
+"""The routes of a regression on one machine, and the choice among them: the first that is able and pays is taken.
+
+========  =======================================================================  ========================
+route     what it does                                                             when
+========  =======================================================================  ========================
+low-rank  certified pivoted Cholesky, thin decomposition; 𝕂 is never formed        fast-decaying spectra
+cholesky  (M + NλI)⁻¹ in place                                                     ridge at one λ
+products  t matrix products                                                        few iterations, one λ
+mixed     float32 factorisation chooses λ, conjugate gradients finish in float64   ridge path, large N, float64
+banded    reduction to block tridiagonal form                                      ridge path, larger N
+eigh      full decomposition                                                       everything else
+========  =======================================================================  ========================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from ..._base.arrays import Array, Floats, namespace
+from ..._linalg import banded, cholesky, refine
+from ..._linalg.banded import BLOCK, PANELS_PER_COPY
+from ..._linalg.operator import Coordinates, Decomposition, dense, eigh
+from ...kernels.base import DEVICE_ELEMENTS
+from .. import route
+from ..route import OF_A_THREAD, SKINNY, Cost, Memory
+from . import criteria
+from .criteria import filter_path
+from .problem import (
+    LARGE,
+    PASSES_PER_ROW,
+    Job,
+    Problem,
+    Solution,
+    coefficients_along,
+    coefficients_at,
+    full_decomposition,
+    iterate,
+    low_rank_column,
+    ridge_iterations,
+    thin_decomposition,
+)
+
+KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
+BANDED_FROM = 3000  # rows from which a reduction to banded form beats an eigendecomposition
+REDUCTION, ORTHOGONAL, DIAGONAL = 0.5, 0.75, 0.35  # speeds of the banded form beside a matrix product
+EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
+EIGH_ON_DEVICE = {False: 45.0, True: 20.0}  # the same on a GPU, in double and in single precision
+CALL = 1e-5  # seconds of a small product in the banded form, whatever its size
+OF_A_ROW = 2048  # bytes: vectors, and the first columns of a pivoted factor
+
+Folds = Iterable[tuple[np.ndarray, np.ndarray]]
+CoefficientsAt = Callable[[np.ndarray], Array]  # positions on the grid -> (len, N, T)
+
+
+@dataclass
+class PathSolution(Solution):
+    """The chosen solution, and the path. ``coefs`` (L, N, T) is None where it was not computed or too large to keep."""
+
+    index: np.ndarray
+    criterion: Floats
+    df: Floats
+    coefs: Array | None = field(repr=False)
+    intercepts: Array | None = field(repr=False)
+
+
+@dataclass
+class Work:
+    """A regression to be done: one λ without a criterion, else a choice among many."""
+
+    problem: Problem
+    lams: Floats
+    criterion: str | None = None
+    per_target: bool = False
+    folds: Folds = ()
+    named: bool = False  #: the route is the user's wish
+    _matrix: tuple[Array, Coordinates] | None = None
+
+    def matrix(self, needed: float) -> tuple[Array, Coordinates]:
+        """M and its coordinates where there is room for so many bytes; made once, for the routes tried in turn."""
+        if self._matrix is None:
+            self._matrix = self.problem.dense(needed)
+        return self._matrix
+
+    @property
+    def job(self) -> Job:
+        """What the routes are asked about."""
+        return self.problem.job(self.criterion, self.lams)
+
+
+class Route(route.Route[Job, Work, Solution]):
+    """One way from data to coefficients."""
+
+    certain = True  #: whether it is known before the numbers are looked at that it will serve
+
+
+class LowRank(Route):
+    """A certified pivoted Cholesky factor; the kernel matrix is never formed."""
+
+    name, certain = "low-rank", False
+
+    def able(self, job: Job) -> bool:
+        return job.criterion != "cv"
+
+    def pays(self, job: Job) -> bool:
+        return job.library == "numpy" and job.by_columns and job.positive_definite and job.n >= LARGE
+
+    def memory(self, job: Job) -> Memory:
+        """With as many columns as pay; fewer are tried where there is no room for them."""
+        columns = float(low_rank_column(job) * max(1, job.n // 8))
+        return Memory(columns, columns + _beside(job), columns + _beside(job))
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        """With as many columns as pay: their values, the factor, its QR factorisation and one solution a λ."""
+        columns = max(1, job.n // 8)
+        values = float(job.n) * columns * cost.value(job.single)
+        return values + (6.0 * columns + 4.0 * job.n_lams) * job.n * columns * cost.operation(job.single) / SKINNY
+
+    def solve(self, work: Work) -> Solution | None:
+        problem = work.problem
+        thin = thin_decomposition(problem, float(work.lams.min()), problem.n if work.named else None)
+        if thin is None:
+            if work.named:
+                raise ValueError(
+                    "solver='low-rank' cannot be certified for this kernel and lam: use solver='auto', which falls back"
+                )
+            return None
+        return _by_decomposition(work, *thin, self.name)
+
+
+class Cholesky(Route):
+    """One λ of (iterated) ridge regression from a factor in the memory of the matrix."""
+
+    name = "cholesky"
+
+    def able(self, job: Job) -> bool:
+        return job.criterion is None and job.ridge_times > 0
+
+    def pays(self, job: Job) -> bool:
+        return True
+
+    def memory(self, job: Job) -> Memory:
+        n, s = float(job.n), job.itemsize
+        matrices = cholesky.matrices(job.library, job.n) * job.matrix
+        if job.library == "numpy":
+            peak = s * n * n + _beside(job)
+        else:
+            peak = matrices + s * (3.0 * cholesky.PANEL * n + 2.0 * min(n * n, DEVICE_ELEMENTS))
+        return Memory(matrices, peak, peak)
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        return cost.ridge(job.n, job.single)
+
+    def solve(self, work: Work) -> Solution:
+        problem, lam = work.problem, float(work.lams[0])
+        M, coordinates = work.matrix(self.memory(work.job).matrices)
+        v, b = coordinates.targets(problem.Y, problem.X.dtype)
+        solve = cholesky.factor(M, problem.n * lam)
+        c = coordinates.coefficients(ridge_iterations(problem.ridge_times, solve, v, lam, problem.n))
+        return Solution(c, coordinates.intercept(c, b), b, self.name)
+
+
+class Products(Route):
+    """One λ of an iterative filter by as many products with the matrix as it takes steps."""
+
+    name = "products"
+
+    def able(self, job: Job) -> bool:
+        return job.criterion is None and job.steps is not None
+
+    def pays(self, job: Job) -> bool:
+        # An iteration would run away on a matrix that is not positive semi-definite; eigh says so.
+        return job.steps is not None and job.steps <= PASSES_PER_ROW * job.n and job.positive_definite
+
+    def memory(self, job: Job) -> Memory:
+        return Memory(job.matrix, job.matrix + _beside(job), job.matrix + _beside(job))
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        product = 2.0 * float(job.n) ** 2 * job.targets * cost.operation(job.single) / SKINNY
+        return cost.matrix(job.n, job.single) + (job.steps or 0) * product
+
+    def solve(self, work: Work) -> Solution:
+        problem = work.problem
+        M, coordinates = work.matrix(self.memory(work.job).matrices)
+        v, b = coordinates.targets(problem.Y, problem.X.dtype)
+        c = coordinates.coefficients(iterate(problem.filter, M, v, float(work.lams[0]), problem.kappa_sq))
+        return Solution(c, coordinates.intercept(c, b), b, self.name)
+
+
+class Mixed(Route):
+    """The ridge path with λ chosen in single precision and coefficients in double; not where that is not safe.
+
+    Single precision scores the regression of a kernel matrix that differs by about eps·‖M‖. Below eps·‖A‖ that is no
+    longer small against λ. If the grid goes below, the choice is trusted only where the scores have clearly risen
+    again before that limit; else it is left to double precision.
+    """
+
+    name = "mixed"
+
+    def able(self, job: Job) -> bool:
+        ridge = job.ridge_times == 1 and job.criterion in ("loo", "gcv")
+        return ridge and job.library == "numpy" and not job.single
+
+    def pays(self, job: Job) -> bool:
+        return job.n >= LARGE
+
+    def memory(self, job: Job) -> Memory:
+        n = float(job.n)
+        peak = job.matrix + 4.0 * (n * n + _beside_matrix(job)) + _beside(job)
+        # Where single precision cannot tell which λ is best, the whole is done again in double.
+        return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        refined = 10 * 8.0 * float(job.n) * job.n / cost.rates.bandwidth
+        return cost.matrix(job.n, job.single) + _of_path(job, cost.operation(True)) + refined
+
+    def solve(self, work: Work) -> PathSolution | None:
+        problem, lams, n = work.problem, work.lams, work.problem.n
+        M, coordinates = work.matrix(self.memory(work.job).matrices)
+        v, b = coordinates.targets(problem.Y, problem.X.dtype)
+        size = max(float(np.abs(v).max()), float(np.finfo(float).tiny))  # labels of any scale fit single precision
+        scores, rough = _scores_in_single(work, M, coordinates, v / size)
+        trusted = np.all(np.isfinite(scores.criterion), axis=1)
+        trusted &= lams >= np.finfo(np.float32).eps * np.linalg.norm(M) / n
+        if not np.any(trusted):
+            return None
+        index = criteria.best_index(scores.criterion, lams, work.per_target)
+        if not np.all(trusted) and not risen(scores.criterion, lams, index, trusted):
+            return None
+        solution, reached = refine.solve_shifted(M, n * lams[index], v, rough)
+        if not np.all(reached):
+            return None
+        c = coordinates.coefficients(n * solution)
+        scores.criterion[~trusted], scores.df[~trusted] = np.nan, np.nan
+        scores.criterion *= size**2
+        return PathSolution(
+            c, coordinates.intercept(c, b), b, self.name, index, scores.criterion, scores.df, None, None
+        )
+
+
+class Banded(Route):
+    """The ridge path from the reduction to banded form, in the precision of the data."""
+
+    name = "banded"
+
+    def able(self, job: Job) -> bool:
+        ridge = job.ridge_times == 1 and job.criterion in ("loo", "gcv")
+        return ridge and job.library == "numpy" and job.positive_definite
+
+    def pays(self, job: Job) -> bool:
+        return job.n >= BANDED_FROM
+
+    def memory(self, job: Job) -> Memory:
+        peak = job.matrix + job.itemsize * _beside_matrix(job) + _beside(job)
+        return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        return cost.matrix(job.n, job.single) + _of_path(job, cost.operation(job.single))
+
+    def solve(self, work: Work) -> Solution:
+        problem, lams = work.problem, work.lams
+        M, coordinates = work.matrix(self.memory(work.job).matrices)
+        v, b = coordinates.targets(problem.Y, problem.X.dtype)
+        reduced = banded.reduce(M)
+        scores = criteria.score_ridge(cast(str, work.criterion), reduced, v, lams, coordinates.leverage_of_mean(v))
+
+        def at(wanted: np.ndarray) -> np.ndarray:
+            def solution(lam: float) -> np.ndarray:
+                return problem.n * reduced.solve(np.full(v.shape[1], problem.n * lam), v)
+
+            return np.stack([coordinates.coefficients(solution(float(lams[i]))) for i in wanted])
+
+        index = criteria.best_index(scores.criterion, lams, work.per_target)
+        return _assemble(coordinates, b, scores, index, at, self.name)
+
+
+class Eigen(Route):
+    """Any filter, any criterion, from a full decomposition."""
+
+    name = "eigh"
+
+    def able(self, job: Job) -> bool:
+        return True
+
+    def pays(self, job: Job) -> bool:
+        return True
+
+    def memory(self, job: Job) -> Memory:
+        """A decomposition; folds hold the rows of a fold and the rest of the kernel matrix beside it."""
+        matrices = job.decomposition + (job.matrix if job.criterion == "cv" else 0.0)
+        peak = (
+            matrices if job.library != "numpy" else job.matrix + job.itemsize * 2.0 * float(job.n) ** 2 + _beside(job)
+        )
+        return Memory(matrices, peak, max(peak, matrices + (_beside(job) if job.library == "numpy" else 0.0)))
+
+    def seconds(self, job: Job, cost: Cost) -> float:
+        n, operation = float(job.n), cost.operation(job.single)
+        if cost.device:
+            return cost.matrix(job.n, job.single) + EIGH_ON_DEVICE[job.single] * n**3 * operation
+        return cost.matrix(job.n, job.single) + (EIGH * n**3 + 4 * job.n_lams * n * n) * operation
+
+    def solve(self, work: Work) -> Solution:
+        problem, needed, table = work.problem, self.memory(work.job).matrices, None
+        if work.criterion == "cv":
+            problem.require(needed)
+            K = problem.kernel(problem.X)
+            table = criteria.fold_scores(
+                K, problem.Y, problem.weights, problem.center, problem.filter, work.lams, problem.kappa_sq, work.folds
+            )
+            M, coordinates = dense(K, problem.weights, problem.center)
+        else:
+            M, coordinates = work.matrix(needed)
+        decomposition = eigh(M, problem.n, problem.kappa_sq)
+        return _by_decomposition(work, decomposition, coordinates, self.name, table)
+
+
+LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN = LowRank(), Cholesky(), Products(), Mixed(), Banded(), Eigen()
+ROUTES: tuple[Route, ...] = (LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN)
+SOLVERS = ("auto", *(way.name for way in ROUTES))
+
+
+def routes_for(job: Job) -> list[Route]:
+    """The routes that solver="auto" tries, one after the other until one serves."""
+    return [way for way in ROUTES if way.able(job) and way.pays(job)]
+
+
+def serves(solver: str, problem: Problem, criterion: str | None) -> bool:
+    """Whether a solver of SOLVERS can do the job; ``criterion`` None is one given λ."""
+    return all(way.able(problem.job(criterion)) for way in ROUTES if way.name == solver)
+
+
+def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
+    """The regression at one λ."""
+    return _solve(Work(problem, np.asarray([lam]), named=solver != "auto"), solver)
+
+
+def fit_path(
+    problem: Problem,
+    lams: Floats,
+    criterion: str,
+    per_target: bool = False,
+    solver: str = "auto",
+    folds: Folds = (),
+) -> PathSolution:
+    """Every λ of a grid, and the one (or one a target) with the lowest score."""
+    work = Work(problem, lams, criterion, per_target, folds, solver != "auto")
+    return cast(PathSolution, _solve(work, solver))
+
+
+def _solve(work: Work, solver: str) -> Solution:
+    """By the route that is named, or the first that serves; an eigendecomposition always does."""
+    named = [way for way in ROUTES if way.name == solver]
+    for way in [*named, EIGEN] if named else routes_for(work.job):
+        found = way.solve(work)
+        if found is not None:
+            return found
+    raise AssertionError("an eigendecomposition serves every job")
+
+
+def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scores:
+    """Leave-one-out or GCV of every λ in the precision of the data, from a decomposition made for the purpose."""
+    decomposition, coordinates = thin_decomposition(problem, float(lams.min())) or full_decomposition(problem)
+    v, _ = coordinates.targets(problem.Y, problem.X.dtype)
+    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    return criteria.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
+
+
+def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
+    """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
+    return coefficients_along(problem, lams, thin_decomposition(problem, float(lams.min())))
+
+
+def _by_decomposition(
+    work: Work, decomposition: Decomposition, coordinates: Coordinates, solver: str, table: Floats | None = None
+) -> Solution:
+    """Any filter from a full or thin decomposition; ``table`` holds scores that are known already."""
+    problem, lams = work.problem, work.lams
+    xp = namespace(problem.Y)
+    v, b = coordinates.targets(problem.Y, problem.X.dtype)
+    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    if work.criterion is None:
+        c = coefficients_at(decomposition, coordinates, decomposition.project(v), filtered, 0)
+        return Solution(c, coordinates.intercept(c, b), b, solver)
+    leverage = coordinates.leverage_of_mean(v)
+    if table is None:
+        scores = criteria.score_path(work.criterion, decomposition, v, filtered, leverage)
+    else:
+        scores = criteria.Scores(table, criteria.degrees_of_freedom(decomposition, filtered, leverage))
+
+    def at(wanted: np.ndarray) -> Array:
+        projected = decomposition.project(v)
+        return xp.stack([coefficients_at(decomposition, coordinates, projected, filtered, int(i)) for i in wanted])
+
+    index = criteria.best_index(scores.criterion, lams, work.per_target)
+    return _assemble(coordinates, b, scores, index, at, solver)
+
+
+def risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
+    """Whether every chosen score is trusted, and 5 % lower than that of the smallest λ that is."""
+    if not np.all(trusted[index]):
+        return False
+    last = int(np.flatnonzero(trusted)[np.argmin(lams[trusted])])
+    return all(criterion[last, t] >= 1.05 * criterion[i, t] for t, i in enumerate(index))
+
+
+def _scores_in_single(
+    work: Work, M: np.ndarray, coordinates: Coordinates, v: np.ndarray
+) -> tuple[criteria.Scores, refine.Rough]:
+    """The path's scores in float32, and the factorisation they came from."""
+    problem, criterion, lams = work.problem, cast(str, work.criterion), work.lams
+    v32 = v.astype(np.float32)
+    leverage = coordinates.leverage_of_mean(v32)
+    leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
+    M32 = M.astype(np.float32)
+    if BANDED.able(work.job) and BANDED.pays(work.job):
+        reduced = banded.reduce(M32)
+        return criteria.score_ridge(criterion, reduced, v32, lams, leverage), reduced
+    full = eigh(M32, problem.n, problem.kappa_sq)
+    filtered = filter_path(problem.filter, full, lams, problem.kappa_sq)
+    scores = criteria.score_path(criterion, full, v32, filtered, leverage)
+    return scores, refine.SpectralInverse(full)
+
+
+def _assemble(
+    coordinates: Coordinates, b: Array, scores: criteria.Scores, index: np.ndarray, at: CoefficientsAt, solver: str
+) -> PathSolution:
+    """The chosen coefficients, and those of the whole path if they are few enough to keep."""
+    xp = namespace(b)
+    keep = len(scores.df) * coordinates.n * len(index) <= KEPT_NUMBERS
+    wanted = np.arange(len(scores.df)) if keep else np.unique(index)
+    coefs = at(wanted)
+    intercepts = xp.stack([coordinates.intercept(coefs[j, :, :], b) for j in range(len(wanted))])
+    picked = np.searchsorted(wanted, index)
+    return PathSolution(
+        coef=xp.stack([coefs[int(j), :, t] for t, j in enumerate(picked)], axis=1),
+        intercept=xp.stack([intercepts[int(j), t] for t, j in enumerate(picked)]),
+        b=b,
+        solver=solver,
+        index=index,
+        criterion=scores.criterion,
+        df=scores.df,
+        coefs=coefs if keep else None,
+        intercepts=intercepts if keep else None,
+    )
+
+
+def _beside(job: Job) -> float:
+    """Bytes of all threads and of vectors as long as there are rows."""
+    return float(job.cores * OF_A_THREAD) + job.n * float(OF_A_ROW + job.d * job.itemsize)
+
+
+def _beside_matrix(job: Job) -> float:
+    """Numbers beside the matrix: a reduction holds two trailing copies of it, or a second one and the reflectors."""
+    n, copied = float(job.n), BLOCK * PANELS_PER_COPY
+    if job.n < BANDED_FROM:
+        return 2.0 * n * n
+    return max((n - copied) ** 2 + (n - 2 * copied) ** 2, 1.5 * n * n)
+
+
+def _of_path(job: Job, operation: float) -> float:
+    """Seconds for every λ with its leave-one-out error: a reduction to a band, or an eigendecomposition."""
+    n = float(job.n)
+    if job.n < BANDED_FROM:
+        return (EIGH * n**3 + 4 * job.n_lams * n * n) * operation
+    seconds = 4 / 3 * n**3 * operation * (1 / REDUCTION + 1 / ORTHOGONAL)
+    return seconds + job.n_lams * (3 * BLOCK * n * n * operation / DIAGONAL + 10 * n / BLOCK * CALL)
