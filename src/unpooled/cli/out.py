@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from .._base import plain_json
 from .._base.text import size
 
 __all__ = ["Out", "plain", "size"]
@@ -74,19 +73,9 @@ class Out:
             self._print({"ok": False, "error": sentence, "exit_code": code, **more, "warnings": self.warnings})
 
     def _print(self, content: dict[str, Any]) -> None:
-        print(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False), file=sys.stdout)
+        print(plain_json.readable(plain(content), indent=2), file=sys.stdout)
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it: arrays are lists, numbers that are not finite are null, paths are text."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else str(value)
+    """Return a result as JSON has it: arrays are lists, numbers that are not finite are null, paths are text."""
+    return plain_json.plain(value, lambda other: plain(other.tolist()) if isinstance(other, np.ndarray) else str(other))

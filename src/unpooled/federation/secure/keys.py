@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..._base.files import PathLike, atomic
+from ..._base.plain_json import canonical
 from ..._base.text import shown
 
 
@@ -111,11 +110,6 @@ def public_bytes(public: Any) -> bytes:
     if not text.startswith(_PREFIX) or len(content) != 35 or _checksum(content[:32]) != content[32:]:
         raise NotTrusted(f"a site's key is site: and 56 letters and digits, and this is not one: {shown(public)}")
     return content[:32]
-
-
-def canonical(content: Sequence[Any]) -> bytes:
-    """Strings and numbers as bytes that can be read in one way only."""
-    return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _shown(raw: bytes) -> str:

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from ..._base.files import PathLike, atomic
+from ..._base.plain_json import canonical
 from ..._base.text import shown
-from .keys import Identity, NotTrusted, canonical, primitives, verify
+from .keys import Identity, NotTrusted, primitives, verify
 
 
 class Drawer:

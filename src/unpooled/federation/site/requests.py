@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..._base.files import atomic
+from ..._base.plain_json import readable
 from ..._base.text import shown
 from ...summaries.contents import is_digest
 
@@ -92,7 +93,7 @@ class Requests:
     def _write(self, request: Request) -> Request:
         self.folder.mkdir(parents=True, exist_ok=True)
         with atomic(self._path(request.study)) as file:
-            file.write(json.dumps(asdict(request), indent=1, ensure_ascii=False).encode())
+            file.write(readable(asdict(request)).encode())
         return request
 
     def _read(self, path: Path) -> Request:

@@ -32,6 +32,9 @@ class MessageError(ValueError):
 class Message:
     """What travels between the server and a site.
 
+    A message is not changed once it is made: its bytes are made when they are first asked for and kept, and one that
+    was received keeps those it came in.
+
     Attributes
     ----------
     kind : what is asked or answered
@@ -42,11 +45,16 @@ class Message:
     kind: str
     header: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    _bytes: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def to_bytes(self) -> bytes:
-        """The message as it travels."""
-        content = files.to_bytes("message", {"message": FORMAT, "says": self.kind, "content": self.header}, self.arrays)
-        return hashlib.sha256(content).digest() + content
+        """Return the message as it travels."""
+        if self._bytes is None:
+            header = {"message": FORMAT, "says": self.kind, "content": self.header}
+            content = files.to_bytes("message", header, self.arrays)
+            object.__setattr__(self, "_bytes", hashlib.sha256(content).digest() + content)
+        assert self._bytes is not None
+        return self._bytes
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Message:
@@ -57,7 +65,7 @@ class Message:
         if hashlib.sha256(content).digest() != data[:_HASH]:
             raise MessageError("the message was damaged on its way: it does not match its SHA-256")
         try:
-            header, arrays = files.from_bytes(content, "the message")
+            header, arrays = files.from_bytes(content, "the message", is_verified=True)
         except files.FileError as error:
             raise MessageError(str(error)) from None
         kind, inner = header.get("says"), header.get("content")
@@ -68,7 +76,11 @@ class Message:
                 f"the message has format {header.get('message')!r} and this unpooled reads {FORMAT}: use one version of"
                 " unpooled everywhere"
             )
-        return cls(kind, inner, arrays)
+        for array in arrays.values():
+            array.flags.writeable = False
+        found = cls(kind, inner, arrays)
+        object.__setattr__(found, "_bytes", data)
+        return found
 
     def file(self, name: str) -> bytes:
         """The bytes of a file that the message carries."""
