@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from .._base import files
+from .._base.progress import Progress
 from .._base.text import size
-from ..engines.progress import Progress
 from ..summaries import Scores, Summary
 from .app import app, command
 from .codes import FILE, Problem

@@ -10,9 +10,9 @@ import pyarrow as pa
 import typer
 
 from .. import models
+from .._base.progress import Progress
 from .._base.text import size
 from ..data import sources, tables
-from ..engines.progress import Progress
 from ..estimators.span import values_by_name
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from .._base import files
+from .._base.progress import Progress
 from .._base.text import shown
 from .._base.threads import blas_limit
 from .._base.version import __version__
-from ..engines.progress import Progress
 from ..privacy.noise import opendp
 from .outcome import Outcome
 

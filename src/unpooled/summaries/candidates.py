@@ -22,6 +22,7 @@ import numpy as np
 from .._base import files
 from .._base.arrays import to_numpy
 from .._base.compensated import Sum
+from .._base.engine import NamedStatistic
 from .._base.rows import Block, Source
 from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis
@@ -317,7 +318,7 @@ def scores_of_source(
     if source.n_outputs != candidates.coef.shape[2]:
         raise ValueError(f"the candidates predict {candidates.coef.shape[2]} label(s), and y has {source.n_outputs}")
     found: Scores = as_engine(engine).map_reduce(
-        _scored,
+        LEAVE_ONE_OUT,
         stretches(source, basis),
         _plus,
         args=(basis, candidates, candidates.digest),
@@ -340,6 +341,9 @@ def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Sc
         sums = {"weight": sums["weight"] + Sum.of(w.sum()[None]), "square": sums["square"] + Sum.of(square)}
         n_rows += len(phi)
     return Scores(digest, n_rows, sums, candidates.question)
+
+
+LEAVE_ONE_OUT = NamedStatistic("leave-one-out", _scored, public=("candidates",))
 
 
 def _plus(a: Scores, b: Scores) -> Scores:

@@ -16,6 +16,7 @@ from scipy.linalg import blas
 from .._base import files
 from .._base.arrays import Array, to_numpy
 from .._base.compensated import Sum
+from .._base.engine import NamedStatistic
 from .._base.rows import Block, Source
 from .._base.text import shown
 from ..bases.base import Basis
@@ -420,7 +421,7 @@ def of_target(basis: Any, source: Source, contents: Contents, target: Target, en
     """The summary of what stands in the place of y."""
     check_order(contents)
     found: Summary = as_engine(engine).map_reduce(
-        partial,
+        SUMS,
         stretches(source, basis),
         _plus,
         args=(basis, contents, target, source.target_names, source.one_target),
@@ -457,6 +458,9 @@ def partial(
             Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
             found.add(rows.X, phi, Y, rows.weights)
         return Summary(contents, found.n_rows, found.result(), names, one_target)
+
+
+SUMS = NamedStatistic("sums", partial, public=("contents", "target"))
 
 
 def _plus(a: Summary, b: Summary) -> Summary:
