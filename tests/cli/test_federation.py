@@ -24,7 +24,7 @@ from unpooled.federation import Identity, InProcess, Lost, Site, Status, StudyEr
 from unpooled.federation.secure.keys import public_bytes
 from unpooled.federation.study.folder import save_status
 from unpooled.federation.study.study import read_study
-from unpooled.federation.wire.node import Network
+from unpooled.federation.wire.network import Network
 
 SITES = ("--site", "a,b", "--site", "c", "--target", "y")
 

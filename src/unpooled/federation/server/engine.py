@@ -22,8 +22,8 @@ from ...data.sources import columns_of
 from ..site.statistics import ASKED, Statistic, Sums
 from ..study.folder import StudyError, StudyFolder, StudyRecord
 from ..study.study import RESULTS, Study, read_study
-from ..wire.relay import Relay
-from ..wire.transport import Transport
+from ..wire.network import submitted
+from ..wire.transport import Relay, Transport
 from .running import Run
 from .server import Progress
 
@@ -162,13 +162,11 @@ class FlowerEngine(FederatedEngine):
     """
 
     def __init__(self, folder: PathLike, superlink: str = "study", progress: Progress | None = None) -> None:
-        from ..wire import flower
-
         place = Path(folder)
         self._relay = Relay()
         try:
             super().__init__(read_study(place), self._relay, place / RESULTS, progress)
-            self.run_id = flower.submitted(place / "app", superlink, {"relay": self._relay.address})
+            self.run_id = submitted(place / "app", superlink, {"relay": self._relay.address})
             self._relay.connect()
         except BaseException:
             self._relay.close()

@@ -18,9 +18,8 @@ from typing import Any
 
 from ...gate.gate import content_of
 from ..secure.fixed_point import FixedPoint, length
-from ..secure.keys import NotTrusted
+from ..secure.keys import Attempt, NotTrusted, Offer
 from ..secure.masks import unmasked
-from ..secure.single_use import Attempt, Offer
 from ..site.questions import question
 from ..site.statistics import Statistic
 from ..study.folder import Exchange, Failed, Status, StudyError, StudyFolder, save_status
