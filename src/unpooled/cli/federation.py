@@ -23,10 +23,7 @@ from ..federation.study.new_study import NewStudy
 from ..federation.study.study import RESULTS, STUDY_NAME
 from ..federation.wire.network import write_node_key
 from .app import app, command
-from .codes import STUDY, USAGE, Problem
-from .leaving import somebody_is_there
-from .options import Target, names
-from .out import Out
+from .console import STUDY, USAGE, Out, Problem, Target, names, somebody_is_there
 
 group = typer.Typer(help="A live study: a server, sites that decide for themselves, sums.", no_args_is_help=True)
 app.add_typer(group, name="federation")

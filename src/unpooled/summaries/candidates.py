@@ -23,6 +23,7 @@ from .._base import files
 from .._base.arrays import to_numpy
 from .._base.compensated import Sum
 from .._base.engine import NamedStatistic
+from .._base.errors import NotAddable
 from .._base.rows import Block, Source
 from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis
@@ -257,8 +258,8 @@ class Scores:
         if not isinstance(other, Scores):
             return NotImplemented
         if self.candidates != other.candidates:
-            names = f"{self.candidates[:12]} and the other of {other.candidates[:12]}"
-            raise ValueError(f"these scores do not add up: one is of the candidates {names}")
+            reason = f"one is of the candidates {self.candidates[:12]} and the other of {other.candidates[:12]}"
+            raise NotAddable(f"these scores do not add up: {reason}", reason)
         sums = {name: value + other.sums[name] for name, value in self.sums.items()}
         return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..._base import files
 from ..._base.compensated import Sum
+from ..._base.errors import NotAddable
 from ..._base.text import shown
 from ...bases.maps import finite
 from ...gate import Release, facts
@@ -326,8 +327,8 @@ class Totals:
         if not isinstance(other, Totals):
             return NotImplemented
         if self.statistic != other.statistic:
-            names = f"{self.statistic[:12]} and the other of {other.statistic[:12]}"
-            raise ValueError(f"these totals do not add up: one is of the statistic {names}")
+            reason = f"one is of the statistic {self.statistic[:12]} and the other of {other.statistic[:12]}"
+            raise NotAddable(f"these totals do not add up: {reason}", reason)
         sums = {name: value + other.sums[name] for name, value in self.sums.items()}
         return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
 
