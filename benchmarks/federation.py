@@ -33,7 +33,7 @@ from federation_network import Network
 from measure import machine
 from unpooled.federation import FlowerEngine, StudyRecord
 from unpooled.federation.secure.keys import Identity
-from unpooled.federation.wire.certificates import write_network, write_node_key
+from unpooled.federation.wire.network import write_network, write_node_key
 
 SITES = ["north", "east", "south", "west"]
 HIT = "west"

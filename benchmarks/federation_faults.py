@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from unpooled.federation import Message, Site
-from unpooled.federation.wire import node
+from unpooled.federation.wire import network
 
 answer = Site.answer
 
@@ -63,4 +63,4 @@ def timed(site: Site, message: Message) -> Message:
 if __name__ == "__main__":
     fault, folder = sys.argv[1:]
     Site.answer = globals()[fault.replace("-", "_")]  # type: ignore[method-assign]
-    sys.exit(node.run(Path(folder)))
+    sys.exit(network.run(Path(folder)))

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import unpooled as up
 from unpooled.federation import StudyError, StudyRecord
 from unpooled.federation.study.new_study import NewStudy
-from unpooled.federation.wire.commands import QUIET
+from unpooled.federation.wire.network import QUIET
 
 BIN = Path(sys.executable).parent
 D = 5

@@ -7,7 +7,7 @@ import pytest
 
 import unpooled as up
 from tests.cases.cli import answer_of, call, said
-from unpooled.cli import codes
+from unpooled.cli import console
 from unpooled.datasets import BUNDLED
 
 
@@ -64,7 +64,7 @@ def test_without_a_name_all_are_listed():
 
 def test_a_file_that_is_there_stays_unless_it_is_to_be_replaced():
     Path("mine.csv").write_text("mine")
-    assert said("data", "heart", "-o", "mine.csv", code=codes.USAGE) == (
+    assert said("data", "heart", "-o", "mine.csv", code=console.USAGE) == (
         "--output mine.csv exists already: choose another name, or say --overwrite"
     )
     assert Path("mine.csv").read_text() == "mine"
@@ -75,12 +75,12 @@ def test_a_file_that_is_there_stays_unless_it_is_to_be_replaced():
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("hart", "-o", "x.csv"), codes.USAGE, "NAME must be airfoil or heart, got 'hart'"),
-        (("heart",), codes.USAGE, "--output is missing: name a file for it, -o heart.csv, say"),
-        (("-o", "x.csv"), codes.USAGE, "NAME is missing: say which of airfoil, heart goes to x.csv"),
-        (("heart", "-o", "x.txt"), codes.USAGE, "--output x.txt must end in .parquet or .csv"),
-        (("heart", "-o", "."), codes.USAGE, "--output . is a folder: name a file"),
-        (("heart", "-o", "no/x.csv"), codes.DATA, "--output no/x.csv cannot be written: there is no folder no"),
+        (("hart", "-o", "x.csv"), console.USAGE, "NAME must be airfoil or heart, got 'hart'"),
+        (("heart",), console.USAGE, "--output is missing: name a file for it, -o heart.csv, say"),
+        (("-o", "x.csv"), console.USAGE, "NAME is missing: say which of airfoil, heart goes to x.csv"),
+        (("heart", "-o", "x.txt"), console.USAGE, "--output x.txt must end in .parquet or .csv"),
+        (("heart", "-o", "."), console.USAGE, "--output . is a folder: name a file"),
+        (("heart", "-o", "no/x.csv"), console.DATA, "--output no/x.csv cannot be written: there is no folder no"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_is_written(words, code, sentence):

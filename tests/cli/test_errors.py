@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import unpooled as up
 from tests.cases.cli import answer_of, call, said, write
 from tests.made_up import COLUMNS, patients
-from unpooled.cli import app, codes, summarize
-from unpooled.cli.out import plain
+from unpooled.cli import app, console, summarize
+from unpooled.cli.console import plain
 
 
 @pytest.fixture
@@ -330,6 +330,6 @@ def test_semicolons_and_tabs_are_commas_too(study):
 
 def test_every_exit_code_is_in_the_help():
     text = " ".join(call("--help").stdout.split())
-    for code in codes.WORDS:
+    for code in console.WORDS:
         assert f"{code}: " in text
-    assert sorted(codes.WORDS) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 130]
+    assert sorted(console.WORDS) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 130]

@@ -18,13 +18,13 @@ pytest.importorskip("cryptography")
 from tests.cases.cli import answer_of, call, said
 from tests.cases.federation import Consortium
 from tests.cases.study_folder import change, made
-from unpooled.cli import codes, federation
-from unpooled.cli.out import Out
+from unpooled.cli import console, federation
+from unpooled.cli.console import Out
 from unpooled.federation import Identity, InProcess, Lost, Site, Status, StudyError, run_study
 from unpooled.federation.secure.keys import public_bytes
 from unpooled.federation.study.folder import save_status
 from unpooled.federation.study.study import read_study
-from unpooled.federation.wire.node import Network
+from unpooled.federation.wire.network import Network
 
 SITES = ("--site", "a,b", "--site", "c", "--target", "y")
 
@@ -96,13 +96,13 @@ def test_the_certificates_are_a_network_that_tls_accepts_and_call_themselves_a_t
     ],
 )
 def test_init_refuses_what_it_cannot_make_and_writes_nothing(tmp_path, args, sentence):
-    assert sentence in said("federation", "init", tmp_path / "study", *args, code=codes.DATA)
+    assert sentence in said("federation", "init", tmp_path / "study", *args, code=console.DATA)
     assert not (tmp_path / "study").exists()
 
 
 def test_init_does_not_write_over_a_folder(tmp_path):
     (tmp_path / "precious").write_text("x")
-    assert "is not empty" in said("federation", "init", tmp_path, *SITES, code=codes.DATA)
+    assert "is not empty" in said("federation", "init", tmp_path, *SITES, code=console.DATA)
 
 
 def test_key_makes_keys_once_and_prints_the_line_to_pin(tmp_path):
@@ -112,7 +112,7 @@ def test_key_makes_keys_once_and_prints_the_line_to_pin(tmp_path):
     assert again["key"] == first["key"]
     assert (tmp_path / "site" / "node.key.pub").read_text().startswith("ecdsa-sha2-nistp384 ")
     os.chmod(tmp_path / "site" / "site.key", 0o644)
-    assert "chmod 600" in said("federation", "key", tmp_path / "site", code=codes.DATA)
+    assert "chmod 600" in said("federation", "key", tmp_path / "site", code=console.DATA)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_no_is_a_no(asking):
     assert request["state"] == "denied"
     with pytest.raises(StudyError, match="said no to the study"):
         go(0.0)
-    assert "failed" in said("federation", "status", folder, code=codes.STUDY)
+    assert "failed" in said("federation", "status", folder, code=console.STUDY)
 
 
 def test_status_says_who_is_missing_and_when_there_is_nothing(tmp_path):
@@ -171,7 +171,7 @@ def test_status_says_who_is_missing_and_when_there_is_nothing(tmp_path):
     text = call("federation", "status", tmp_path / "results", "--watch").stdout
     assert "its power is gone" in text
     assert "study.model" in text
-    assert "there is no study" in said("federation", "status", tmp_path, code=codes.STUDY)
+    assert "there is no study" in said("federation", "status", tmp_path, code=console.STUDY)
 
 
 def test_watching_shows_sites_exchanges_bytes_and_time_left_as_they_change(tmp_path):
@@ -203,7 +203,7 @@ def test_watching_shows_sites_exchanges_bytes_and_time_left_as_they_change(tmp_p
 def test_a_folder_of_a_site_is_not_taken_for_one_of_a_study(tmp_path):
     call("federation", "init", tmp_path / "study", *SITES)
     place = tmp_path / "study" / "sites" / "a"
-    assert "is a site's folder" in said("federation", "status", place, code=codes.USAGE)
+    assert "is a site's folder" in said("federation", "status", place, code=console.USAGE)
 
 
 def test_a_site_that_cannot_start_says_why(tmp_path):
@@ -211,6 +211,6 @@ def test_a_site_that_cannot_start_says_why(tmp_path):
     call("federation", "init", tmp_path / "study", *SITES)
     place = tmp_path / "study" / "sites" / "a"
     (place / "node.key").unlink()
-    assert "node.key, which does not exist" in said("federation", "site", place, code=codes.DATA)
+    assert "node.key, which does not exist" in said("federation", "site", place, code=console.DATA)
     (place / "network.toml").unlink()
-    assert "network.toml cannot be read" in said("federation", "site", place, code=codes.DATA)
+    assert "network.toml cannot be read" in said("federation", "site", place, code=console.DATA)

@@ -8,7 +8,7 @@ import pytest
 from tests.cases.cli import answer_of, call, said
 from tests.cases.experiments import OUTCOME, spoil, toy
 from unpooled import reproduce as experiments
-from unpooled.cli import codes
+from unpooled.cli import console
 from unpooled.reproduce import experiment as running
 from unpooled.reproduce import page
 from unpooled.reproduce.outcome import FAILS, HOLDS, Verdict
@@ -54,11 +54,11 @@ def test_json_is_one_object_with_everything(toys):
 
 
 def test_bad_arguments_are_a_sentence_and_write_nothing(toys):
-    sentence = said("reproduce", "005", code=codes.USAGE)
+    sentence = said("reproduce", "005", code=console.USAGE)
     assert "there is no paper or experiment '005'" in sentence
     assert "001-toy" in sentence
     (toys / "taken").write_text("")
-    assert "--output must be a folder" in said("reproduce", "-o", "taken", code=codes.USAGE)
+    assert "--output must be a folder" in said("reproduce", "-o", "taken", code=console.USAGE)
     assert [path.name for path in toys.iterdir()] == ["taken"]
 
 
@@ -66,7 +66,7 @@ def test_a_broken_result_stops_the_command_with_the_code_of_files(toys):
     call("reproduce", "001", "--quick")
     (path,) = (toys / "reproduce" / running.RESULTS).iterdir()
     spoil(path, "cut")
-    assert path.name in said("reproduce", "001", "--quick", code=codes.FILE)
+    assert path.name in said("reproduce", "001", "--quick", code=console.FILE)
 
 
 def test_again_runs_what_has_a_result_and_mends_what_is_broken(toys):

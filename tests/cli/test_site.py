@@ -9,7 +9,7 @@ import pytest
 
 from tests.cases.cli import answer_of, call, said, write
 from tests.made_up import COLUMNS, patients
-from unpooled.cli import leaving
+from unpooled.cli import summarize
 from unpooled.gate import Log
 
 
@@ -126,7 +126,7 @@ def test_asking_needs_somebody_or_yes(site):
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\n", 5)])
 def test_a_person_at_the_terminal_is_asked(site, monkeypatch, answer, code):
     rules('approve = "ask"\n')
-    monkeypatch.setattr(leaving, "somebody_is_there", lambda: True)
+    monkeypatch.setattr(summarize, "somebody_is_there", lambda: True)
     assert "Let it leave? [y/N]" in call(*SUMMARIZE, code=code, answer=answer).stdout
     assert (site / "out.summary").exists() is (code == 0)
 

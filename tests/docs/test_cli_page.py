@@ -8,7 +8,7 @@ from tests.cases.cli import call, write
 from tests.docs.guides import commands
 from tests.made_up import patients
 from tests.paths import DOCS
-from unpooled.cli import codes
+from unpooled.cli import console
 
 PAGE = DOCS / "cli.md"
 
@@ -29,5 +29,5 @@ def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
 
 def test_the_page_has_every_exit_code():
     text = PAGE.read_text()
-    for code, words in codes.WORDS.items():
+    for code, words in console.WORDS.items():
         assert f"| {code} | {words}" in text

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.made_up import regression, sine
-from unpooled._base.engine import Tree
+from unpooled._base.engine import BlockError, Engine, NamedStatistic, Tree
 from unpooled._base.threads import allowed_threads
 from unpooled.engines import Processes, Threads, as_engine
 
@@ -40,6 +40,10 @@ class Number:
 
 def value(part, *args):
     return part.value
+
+
+def value_plus(part, secret, shift):
+    return part.value + shift
 
 
 def bracket(a, b):
@@ -113,6 +117,28 @@ def test_the_fold_is_one_tree_in_whatever_order_results_come(n, seed):
     for i in np.random.default_rng(seed).permutation(n):
         tree.add(int(i), str(i))
     assert tree.result == folded([str(i) for i in range(n)])
+
+
+def test_an_engine_that_says_only_how_it_works_is_an_engine():
+    class Backwards(Engine):
+        n_workers = 1
+
+        def work(self, task, progress):
+            tree = task.tree()
+            for i, part in reversed(list(enumerate(task.parts))):
+                tree.add(i, task.on(part))
+                progress.advance()
+            return tree.result
+
+    assert Backwards().map_reduce(value, parts(7), bracket) == folded([float(i) for i in range(7)])
+    with pytest.raises(BlockError, match="'3' failed: three is too many"):
+        Backwards().map_reduce(fails_at_three, parts(5), add)
+
+
+def test_a_named_statistic_is_its_function_and_asks_with_its_public_arguments_alone(engine):
+    statistic = NamedStatistic("value", value_plus, public=("shift",))
+    assert engine.map_reduce(statistic, parts(4), add, args=("kept here", 2.0)) == 14.0
+    assert statistic.question(("kept here", 2.0)) == {"shift": 2.0}
 
 
 def test_a_tree_without_all_its_leaves_has_no_result():

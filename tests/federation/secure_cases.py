@@ -4,9 +4,8 @@ import itertools
 
 import numpy as np
 
-from unpooled.federation.secure.keys import Identity
+from unpooled.federation.secure.keys import Attempt, Identity
 from unpooled.federation.secure.masks import Member, unmasked
-from unpooled.federation.secure.single_use import Attempt
 
 _numbers = itertools.count()
 

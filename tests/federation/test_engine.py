@@ -1,6 +1,7 @@
 """The same estimator on the rows of sites: LESSRegressor(engine=...), whose sums are made where the rows are."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ from sklearn.base import clone
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost
 from unpooled.federation import FederatedEngine, StudyError, StudyRecord
-from unpooled.losses import Huber
+from unpooled.losses import Huber, Squared
+from unpooled.summaries.contents import Contents
+from unpooled.summaries.passes import Target
+from unpooled.summaries.summary import SUMS
 
 both = pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
 
@@ -73,6 +77,23 @@ def test_functions_do_not_travel(sites, tmp_path):
     with pytest.raises(ValueError, match="named statistics only, and count is none"):
         up.LESSRegressor(sites.basis, rounds=2, loss="huber", engine=rounds).fit(rounds.rows, "y")
     assert wire.seen == []
+
+
+def never_called(block, contents, target, secret):
+    raise AssertionError
+
+
+def test_a_statistic_is_asked_for_by_the_name_it_carries_whatever_function_is_called_elsewhere(sites, tmp_path):
+    wire, secret = Wire(), "an argument that is not public"
+    engine = engine_of(sites, tmp_path / "study", wire)
+    engine.begin()
+    contents = Contents(sites.basis.digest, sites.basis.n_features_, 1, 1)
+    another = replace(SUMS, function=never_called)
+    found = engine.map_reduce(another, [], max, args=(contents, Target(Squared()), secret))
+    assert found.n_rows == len(sites.pooled)
+    assert all(secret.encode() not in content for _, _, content in wire.seen)
+    with pytest.raises(ValueError, match="named statistics only, and partial is none"):
+        engine.map_reduce(SUMS.function, [], max, args=(sites.basis, contents, Target(Squared())))
 
 
 def test_rows_of_sites_cannot_be_read(sites, tmp_path):

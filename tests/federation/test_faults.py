@@ -12,8 +12,7 @@ import unpooled as up
 from tests.cases.federation import Consortium, Wire, damaged, lost, nth, rewritten
 from unpooled._base import files
 from unpooled.federation import Lost, Message, StudyError, StudyRecord, run_study, status_of
-from unpooled.federation.secure.keys import Identity
-from unpooled.federation.secure.single_use import Attempt, Drawer, Offer, SingleUseKeys
+from unpooled.federation.secure.keys import Attempt, Drawer, Identity, Offer, SingleUseKeys
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.wire.transport import as_array
 from unpooled.summaries.passes import Functions

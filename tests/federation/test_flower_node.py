@@ -21,14 +21,14 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a node forks")
 SERVING = """
     import os, socket, subprocess, sys, time
     from pathlib import Path
-    from unpooled.federation.wire import node
+    from unpooled.federation.wire import network
 
     folder = Path(sys.argv[1])
     calls = socket.socket(socket.AF_UNIX)
     calls.bind(str(folder / "calls"))
     calls.listen()
     calls.settimeout(0.1)
-    node._write_commands(folder / "bin", str(folder / "calls"), "flwr-clientapp", "flower-superexec")
+    network._write_commands(folder / "bin", str(folder / "calls"), "flwr-clientapp", "flower-superexec")
 
     def work(arguments):
         if arguments == ["hang"]:
@@ -42,7 +42,7 @@ SERVING = """
     script = "; ".join(started) + "; while [ ! -e done ]; do :; done; exit 5"
     path = {**os.environ, "PATH": str(folder / "bin")}
     child = subprocess.Popen(["/bin/sh", "-c", script], cwd=folder, env=path)
-    print(os.getpid(), node._serve(calls, child, work))
+    print(os.getpid(), network._serve(calls, child, work))
 """
 
 
@@ -69,7 +69,7 @@ def test_every_call_is_answered_by_a_fork_of_the_site_and_all_end_with_the_node(
 
 @needs_fork
 def test_nothing_is_on_the_path_of_the_node_but_the_two_commands_it_needs(tmp_path):
-    from unpooled.federation.wire.node import _write_commands
+    from unpooled.federation.wire.network import _write_commands
 
     _write_commands(tmp_path / "bin", "nowhere", flower.CLIENT_COMMAND, flower.EXEC_COMMAND)
     runnable = [path.name for path in (tmp_path / "bin").iterdir() if os.access(path, os.X_OK)]

@@ -18,7 +18,7 @@ from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, Stu
 from unpooled.federation.study.study import read_study
 from unpooled.federation.wire import flower
 from unpooled.federation.wire.flower import GridTransport, client_app, server_app
-from unpooled.federation.wire.relay import Relay, relayed
+from unpooled.federation.wire.transport import Relay, relayed
 
 GRID = 2.0**-40
 

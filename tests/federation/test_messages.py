@@ -206,3 +206,39 @@ def test_a_transport_that_breaks_its_word_is_a_failure_of_the_sites(tmp_path):
     with pytest.raises(StudyError, match="the transport brought no answer"):
         run_study(sites.study(), Silent(), tmp_path / "study")
     assert isinstance(sites.transport().exchange({"moon": Message("x")}, 1.0)["moon"], Failure)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
+def test_a_message_is_serialised_once_however_many_look_at_its_bytes(tmp_path, monkeypatch, secure):
+    sites, made, crossed, checked = Consortium(tmp_path / "sites", n_rows=60), [], [], []
+
+    def count(calls, function):
+        return lambda *given, **named: (calls.append(given), function(*given, **named))[1]
+
+    monkeypatch.setattr(files, "to_bytes", count(made, files.to_bytes))
+    monkeypatch.setattr(files, "digest", count(checked, files.digest))
+    study = sites.study(kind="rounds", rounds=3, lam=1e-2, secure=secure)
+    run_study(study, sites.transport(lambda *given: (crossed.append(given[2]), given[2])[1]), tmp_path / "s")
+    messages = [given for given in made if given[0] == "message"]
+    assert len(messages) == len(set(crossed)), "each message once, whoever counts, keeps, logs or sends its bytes"
+    assert len(messages) < len(crossed), "what is the same for all sites is made for one"
+    digests = [header for header, *_ in checked if isinstance(header, dict) and header.get("kind") == "message"]
+    assert len(digests) == len(messages), "a hash over all that was received is enough: none is made of its inside"
+
+
+def test_what_is_received_keeps_its_bytes_and_cannot_be_written_over():
+    sent = Message("ask", {"number": 3}, {"coef": np.arange(4.0)}).to_bytes()
+    found = Message.from_bytes(sent)
+    assert found.to_bytes() is sent
+    with pytest.raises(ValueError, match="read-only"):
+        found.arrays["coef"][0] = 1.0
+
+
+@pytest.mark.parametrize("odd", ["NaN", "1e999", '"\\ud800"'], ids=["not a number", "infinite", "half a character"])
+def test_a_header_that_has_no_canonical_form_is_refused_though_its_hash_is_right(odd):
+    content = files.to_bytes("message", {"message": 1, "says": "ask", "content": {"number": 12345}}, {})
+    shorter = content[8:].replace(b"12345", odd.replace("\\", "\\\\").replace('"', '\\"').encode())
+    assert shorter != content[8:]
+    content = len(shorter.rstrip()).to_bytes(8, "little") + shorter.rstrip()
+    with pytest.raises(MessageError, match="header cannot be read"):
+        Message.from_bytes(hashlib.sha256(content).digest() + content)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from tests.federation.secure_cases import attempt, consortium, identity, offers_of, opened, sent, some, vectors
 from unpooled.federation.secure.fixed_point import total
-from unpooled.federation.secure.keys import Identity, NotTrusted, public_bytes, verify
+from unpooled.federation.secure.keys import Attempt, Identity, NotTrusted, Offer, public_bytes, verify
 from unpooled.federation.secure.masks import Member, Members, unmasked
-from unpooled.federation.secure.single_use import Attempt, Offer
 
 
 @pytest.fixture(scope="module")

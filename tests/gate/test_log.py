@@ -119,7 +119,7 @@ def test_an_entry_forged_with_its_own_hash_breaks_the_next_link(log):
     whole = lines_of(log)
     content = json.loads(whole[2])
     forged = chain._entry(2, content["time"], content["previous"], {"what": "nothing"})
-    whole[2] = chain._canonical(chain.asdict(forged)).encode() + b"\n"
+    whole[2] = chain.canonical(chain.asdict(forged)) + b"\n"
     log.path.write_bytes(b"".join(whole))
     checked = log.verify()
     assert (checked.line, checked.count) == (4, 3)
@@ -193,6 +193,58 @@ def test_any_other_file_is_not_a_log_and_never_a_crash(tmp_path, text):
     path = tmp_path / "unpooled.log"
     path.write_bytes(text)
     assert Log(path).verify().ok == (text == b"")
+
+
+def test_only_lines_that_were_added_since_are_taken_apart_again(log, monkeypatch):
+    taken = []
+    whole = chain._entry_of
+    monkeypatch.setattr(chain, "_entry_of", lambda line, *place: (taken.append(line), whole(line, *place))[1])
+    for _ in range(3):
+        log.entries()
+        log.append({"what": "note"})
+    assert taken == []
+    Log(log.path).append({"what": "another program has added this"})
+    taken.clear()
+    assert len(log.entries()) == 9
+    assert len(taken) == 1
+    assert log.verify().count == 9
+    assert len(taken) == 10, "a check on request takes nothing for granted"
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_log_that_was_read_before_is_judged_as_if_it_had_not_been(log, data):
+    """Whatever takes its place between two looks, with the size and the times of the file that was there."""
+    whole = log.path.read_bytes()
+    log.entries()
+    lines = whole.splitlines(keepends=True)
+    change = data.draw(st.sampled_from(["byte", "lines", "cut", "file"]))
+    if change == "byte":
+        place = data.draw(st.integers(0, len(whole) - 1))
+        other = whole[:place] + bytes([whole[place] ^ data.draw(st.integers(1, 255))]) + whole[place + 1 :]
+    elif change == "lines":
+        other = b"".join(lines[i] for i in data.draw(st.lists(st.integers(0, 4), max_size=6)))
+    elif change == "cut":
+        other = whole[: data.draw(st.integers(0, len(whole)))]
+    else:
+        other = b"".join(lines).replace(b"site1", b"site2")
+    times = os.stat(log.path)
+    new = log.path.with_suffix(".new")
+    new.write_bytes(other)
+    os.utime(new, ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.replace(new, log.path)
+    try:
+        fresh = Log(log.path)
+        assert log.verify() == fresh.verify()
+        if fresh.verify().ok:
+            assert log.entries() == fresh.entries()
+        else:
+            for used in (log.entries, lambda: log.append({})):
+                with pytest.raises(LogError, match="line"):
+                    used()
+            assert log.path.read_bytes() == other
+    finally:
+        log.path.write_bytes(whole)
 
 
 def _append_many(path, name, n):

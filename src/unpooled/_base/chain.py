@@ -7,12 +7,14 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from .plain_json import canonical
 
 START = "0" * 64  #: what the first entry has for the hash of the one before
 
@@ -83,6 +85,7 @@ class Chain:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._known: tuple[bytes, list[Entry]] = b"", []  # the lines that were checked before, and what is in them
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
@@ -93,28 +96,31 @@ class Chain:
         ``after`` is the head that the event was decided on: a ChainGrown where it is no longer the last.
         """
         try:
-            content = json.loads(_canonical(dict(event)))
+            content = json.loads(canonical(dict(event)))
         except (TypeError, ValueError, RecursionError) as error:
             raise ChainError(
                 f"event must be made of what JSON has: text, finite numbers, lists, dictionaries ({error})"
             ) from None
         with self._locked() as file:
             data = self._read(file)
-            checked, _ = _check(data, self.path)
+            checked, entries = self._check(data)
             if checked.problem is not None:
                 raise ChainError(f"{checked.problem}; nothing is added to a {self.called} that is not whole")
             if after is not None and after != checked.head:
                 raise ChainGrown(f"the {self.called} {self.path} has grown meanwhile: look at it again")
             entry = _entry(checked.count, _now(), checked.head, content)
-            self._write(file, _canonical(asdict(entry)).encode() + b"\n", len(data))
+            line = canonical(asdict(entry)) + b"\n"
+            self._write(file, line, len(data))
+            self._known = data + line, [*entries, entry]
         return entry
 
     def entries(self) -> list[Entry]:
         """All entries, checked; none where there is no file yet."""
-        checked, entries = _check(self._data(), self.path)
+        with self._opened() as data:
+            checked, entries = self._check(data)
         if checked.problem is not None:
             raise ChainError(checked.problem)
-        return entries
+        return list(entries)
 
     def verify(self, expected_head: str | None = None, expected_count: int | None = None) -> Verification:
         """Check the chain, and that it still begins with what was noted of it earlier.
@@ -124,7 +130,8 @@ class Chain:
         """
         if not self.path.exists():
             return Verification(0, START, None, f"there is no {self.called} {self.path}")
-        checked, entries = _check(self._data(), self.path)
+        with self._opened() as data:
+            checked, entries = _check(data, self.path)  # from the first line on, whatever is known of it
         problem = checked.problem
         if problem is None and expected_count is not None and checked.count < expected_count:
             problem = f"{self.path} has {checked.count} entries, and {expected_count} were noted: its end was cut off"
@@ -135,11 +142,26 @@ class Chain:
                 problem = f"{self.path} lacks the head that was noted: its end was cut off, or it was written anew"
         return Verification(checked.count, checked.head, checked.line, problem)
 
-    def _data(self) -> bytes:
+    def _check(self, data: bytes) -> tuple[Verification, list[Entry]]:
+        """Check the bytes of the file; of lines that were checked before it is enough that no byte has changed.
+
+        Nothing that the file system says of the file is trusted: whoever can replace it can also set its times.
+        """
+        content, known = self._known
+        same = data.startswith(content)
+        checked, entries = _check(data, self.path, len(content), known) if same else _check(data, self.path)
+        if checked.problem is None:
+            self._known = data, entries
+        return checked, entries
+
+    @contextmanager
+    def _opened(self) -> Iterator[bytes]:
+        """Give the bytes of the file while it is ours alone; no bytes where there is no file."""
         if not self.path.exists():
-            return b""
+            yield b""
+            return
         with self._locked(create=False) as file:
-            return self._read(file)
+            yield self._read(file)
 
     def _read(self, file: int) -> bytes:
         parts = []
@@ -192,19 +214,19 @@ class Chain:
             os.close(file)  # which gives the lock back as well
 
 
-def _check(data: bytes, path: Path) -> tuple[Verification, list[Entry]]:
-    """The chain of the bytes of a file, up to the first line that is wrong."""
-    entries: list[Entry] = []
-    head = START
-    *lines, rest = data.split(b"\n")
-    for number, line in enumerate(lines, start=1):
+def _check(data: bytes, path: Path, start: int = 0, known: Sequence[Entry] = ()) -> tuple[Verification, list[Entry]]:
+    """Check the chain in the bytes of a file up to the first line that is wrong; ``known`` entries end at ``start``."""
+    entries = list(known)
+    head = entries[-1].sha256 if entries else START
+    *lines, rest = data[start:].split(b"\n")
+    for number, line in enumerate(lines, start=len(entries) + 1):
         found = _entry_of(line, len(entries), head)
         if isinstance(found, str):
             return Verification(len(entries), head, number, f"line {number} of {path} {found}"), entries
         entries.append(found)
         head = found.sha256
     if rest:
-        number = len(lines) + 1
+        number = len(entries) + 1
         problem = f"line {number} of {path} is half written, as after a power cut: keep a copy and remove that line"
         return Verification(len(entries), head, number, problem), entries
     return Verification(len(entries), head), entries
@@ -218,7 +240,7 @@ def _entry_of(line: bytes, sequence: int, previous: str) -> Entry | str:
             raise TypeError
         entry = _entry(content["sequence"], content["time"], content["previous"], content["event"])
         # Byte for byte: JSON has many ways to write the same, and this file has one.
-        same = _canonical(asdict(entry)).encode() == line
+        same = canonical(asdict(entry)) == line
     except (ValueError, TypeError, KeyError, RecursionError):
         return "is no entry of the chain: it was damaged, or put there by hand"
     if not same:
@@ -232,11 +254,7 @@ def _entry_of(line: bytes, sequence: int, previous: str) -> Entry | str:
 
 def _entry(sequence: int, time: str, previous: str, event: dict[str, Any]) -> Entry:
     content = {"sequence": sequence, "time": time, "previous": previous, "event": event}
-    return Entry(sequence, time, previous, event, hashlib.sha256(_canonical(content).encode()).hexdigest())
-
-
-def _canonical(content: Any) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return Entry(sequence, time, previous, event, hashlib.sha256(canonical(content)).hexdigest())
 
 
 def _now() -> str:

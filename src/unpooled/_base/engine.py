@@ -1,8 +1,9 @@
 """Engine, the contract of all engines: ``map_reduce(fn, parts, combine)``, combined in one order whatever the engine.
 
-An engine decides only where a part is worked on. ``fn`` is importable, ``parts`` are references to data and never the
-data, and ``combine`` is associative up to rounding and leaves its arguments as they are. Every engine gives the same
-bits, for three reasons:
+An engine decides only where a part is worked on: its ``work`` gets a :class:`Task`. ``fn`` is importable, ``parts`` are
+references to data and never the data, and ``combine`` is associative up to rounding and leaves its arguments as they
+are. A function that places which keep their rows can work out by themselves is a :class:`NamedStatistic`: such a place
+is sent the name and the public arguments, and never the function. Every engine gives the same bits, for three reasons:
 
 - Blocks are cut and halved before they go anywhere.
 - BLAS gets one thread for each block on every engine; where there is only one block, it gets all threads.
@@ -18,9 +19,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from inspect import signature
+from types import FunctionType
 from typing import Any, Protocol
 
 from . import threads
+from .progress import Progress
+from .text import shown
 
 
 class Part(Protocol):
@@ -40,6 +46,69 @@ class BlockError(RuntimeError):
     """The work on one block failed; the message names the block."""
 
 
+@dataclass(frozen=True)
+class NamedStatistic:
+    """A function of a block that a place which keeps its rows knows by name.
+
+    Attributes
+    ----------
+    name : of the statistic
+    function : what an engine calls that has the rows
+    public : the names of those arguments of the function that such a place is sent
+    """
+
+    name: str
+    function: Function
+    public: tuple[str, ...]
+
+    def __call__(self, part: Part, *args: Any) -> Any:
+        """Call the function."""
+        return self.function(part, *args)
+
+    def question(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the public ones of the arguments after the block, by name."""
+        given = dict(zip(list(signature(self.function).parameters)[1:], args))
+        return {name: given[name] for name in self.public}
+
+
+def called(fn: Function) -> str:
+    """Return what people call a function."""
+    if isinstance(fn, NamedStatistic):
+        return fn.name
+    return fn.__name__ if isinstance(fn, FunctionType) else shown(fn)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The work of one ``map_reduce``: a function for every part, and how two results are combined.
+
+    Attributes
+    ----------
+    fn, parts, combine, args : as :meth:`Engine.map_reduce` takes them
+    at_once : at most so many parts are in work together, or None
+    label : what people see
+    """
+
+    fn: Function
+    parts: Sequence[Part]
+    combine: Combine
+    args: tuple[Any, ...] = ()
+    at_once: int | None = None
+    label: str = ""
+
+    def tree(self) -> Tree:
+        """Return the fold that results go into; an error where there are no parts."""
+        return Tree(len(self.parts), self.combine)
+
+    def workers(self, most: int) -> int:
+        """Return how many parts are in work together on an engine that can do ``most``."""
+        return min(most, self.at_once or most, len(self.parts))
+
+    def on(self, part: Part) -> Any:
+        """Return the result of a part; an error comes back with the name of the block."""
+        return named(self.fn, part, self.args)
+
+
 class Engine(ABC):
     """Where blocks are worked on."""
 
@@ -48,7 +117,6 @@ class Engine(ABC):
     def n_workers(self) -> int:
         """How many parts are worked on at once."""
 
-    @abstractmethod
     def map_reduce(
         self,
         fn: Function,
@@ -66,6 +134,12 @@ class Engine(ABC):
         raises :class:`BlockError`; no partial result is ever returned. ``label`` stands before the progress that
         ``verbose`` shows.
         """
+        with Progress(len(parts), label, verbose) as progress:
+            return self.work(Task(fn, parts, combine, args, at_once, label), progress)
+
+    def work(self, task: Task, progress: Progress) -> Any:
+        """Do a task; ``progress.advance()`` counts a part that is done. This is what an engine must define."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it works: define work(task, progress)")
 
     def close(self) -> None:  # noqa: B027 - most engines hold nothing open
         """Give back what the engine holds open."""

@@ -19,6 +19,7 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
+from .plain_json import canonical_header
 from .text import shown
 from .version import __version__
 
@@ -44,7 +45,7 @@ def to_bytes(kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -
     full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
-    metadata = {"unpooled": _canonical({"header": full, "sha256": digest(full, arrays)})}
+    metadata = {"unpooled": canonical_header({"header": full, "sha256": digest(full, arrays)})}
     return safetensors.numpy.save(arrays, metadata=metadata)
 
 
@@ -94,14 +95,17 @@ def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return _checked(name, metadata, arrays), arrays
 
 
-def from_bytes(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The same from the bytes of a file, which errors call ``name``."""
+def from_bytes(content: bytes, name: str, *, is_verified: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read the bytes of a file, which errors call ``name``.
+
+    ``is_verified`` says that a hash over all of them was found right just now: then the one inside is not made again.
+    """
     try:
         arrays = safetensors.numpy.load(content)  # which finds the lengths below to be right
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__") or {}
     except (*_UNREADABLE, RecursionError) as error:
         raise _unreadable(name, error) from None
-    return _checked(name, metadata, arrays), arrays
+    return _checked(name, metadata, arrays, is_verified), arrays
 
 
 # A type that NumPy does not have is an AttributeError in safetensors.
@@ -113,14 +117,17 @@ def _unreadable(name: str, error: Exception) -> FileError:
     return FileError(f"{name} is not a file of unpooled, or it is damaged ({why})")
 
 
-def _checked(name: str, metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _checked(
+    name: str, metadata: dict[str, str], arrays: dict[str, np.ndarray], is_verified: bool = False
+) -> dict[str, Any]:
     """The header, where it and the arrays are what was written."""
     if "unpooled" not in metadata:
         raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
     try:
         content = json.loads(metadata["unpooled"])
         header, expected = content["header"], content["sha256"]
-        intact = expected == digest(header, arrays)
+        # A header that has no canonical form is refused in either case.
+        intact = bool(canonical_header(header).encode()) if is_verified else expected == digest(header, arrays)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileError(f"{name} is damaged: its header cannot be read; fetch or write it again") from None
     if not intact:
@@ -148,13 +155,9 @@ def _is_plain(content: Any, depth: int = 0) -> bool:
     return not isinstance(content, int) or abs(content) < 2**63
 
 
-def _canonical(content: Any) -> str:
-    return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
-
-
 def digest(header: Any, arrays: dict[str, np.ndarray]) -> str:
     """SHA-256 over a header and arrays."""
-    sha = hashlib.sha256(_canonical(header).encode())
+    sha = hashlib.sha256(canonical_header(header).encode())
     for name, array in sorted(arrays.items()):
         sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         sha.update(np.ascontiguousarray(array).tobytes())

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._base.checks import count, probability
+from .._base.progress import Progress
 from .._base.text import shown
-from ..engines.progress import Progress
 from . import of_models, of_summaries
 from .estimate import CONFIDENCE, LEAST_RUNS, lower_bound
 from .faults import FAULTS

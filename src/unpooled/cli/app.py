@@ -16,8 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from .._base.version import __version__
-from .codes import STOPPED, UNEXPECTED, WORDS, told
-from .out import Out
+from .console import STOPPED, UNEXPECTED, WORDS, Out, Problem
 
 app = typer.Typer(
     help="Kernel regression for data that cannot be pooled.",
@@ -58,7 +57,7 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[.
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
         run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
-        group.command(name)(run)
+        group.command(name or function.__name__)(run)
         return function
 
     return register
@@ -80,14 +79,14 @@ def guarded(out: Out, debug: bool) -> Iterator[None]:
         except Exception as error:
             if isinstance(error, (typer.Exit, typer.Abort)):
                 raise
-            sentence, code = told(error)
+            problem = Problem.of(error)
+            sentence = str(problem)
             if debug:
                 traceback.print_exc()
-            elif code == UNEXPECTED:
+            elif problem.code == UNEXPECTED:
                 sentence += " (run the command again with --debug to see where)"
-            reasons = getattr(error, "reasons", None)
-            out.fail(sentence, code, **({} if reasons is None else {"reasons": reasons}))
-            raise typer.Exit(code) from None
+            out.fail(sentence, problem.code, **({} if problem.reasons is None else {"reasons": problem.reasons}))
+            raise typer.Exit(problem.code) from None
 
 
 @command(app)

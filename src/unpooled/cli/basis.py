@@ -1,4 +1,4 @@
-"""``unpooled basis``: the features that all sites share, from public rows."""
+"""``unpooled basis`` and ``unpooled data``: the features that all sites share, from public rows; and tables to try."""
 
 from __future__ import annotations
 
@@ -14,13 +14,26 @@ from .. import kernels
 from .._base.rows import concatenate
 from .._base.text import size
 from ..bases import EmpiricalFeatures, RandomFeatures
-from ..data import sources
+from ..data import sources, tables
 from ..data.sources import open_unlabeled
+from ..datasets import BUNDLED, Dataset, SiteDataset
 from .app import app, command
-from .codes import DATA, USAGE, Problem
-from .nearby import check_output
-from .options import Data, Output, choice, count_or, names, number_or
-from .out import Out
+from .console import (
+    DATA,
+    USAGE,
+    Data,
+    Out,
+    Output,
+    Overwrite,
+    Problem,
+    check_new,
+    check_output,
+    check_table,
+    choice,
+    count_or,
+    names,
+    number_or,
+)
 
 KERNELS = {"gaussian": kernels.Gaussian, "laplacian": kernels.Laplacian, "matern": kernels.Matern}
 
@@ -110,3 +123,61 @@ def input_columns(
             DATA,
         )
     return used
+
+
+@command(app)
+def data(
+    out: Out,
+    name: Annotated[str | None, typer.Argument(help="A data set. Without it, all of them are listed.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; it ends in .parquet or .csv.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> dict[str, Any]:
+    """Write a real data set that comes with unpooled as a table, or list them."""
+    if name is None:
+        if output is not None:
+            raise Problem(f"NAME is missing: say which of {', '.join(BUNDLED)} goes to {output}", USAGE)
+        return _listed(out)
+    found = BUNDLED[choice("NAME", name, list(BUNDLED))]()
+    if output is None:
+        raise Problem(f"--output is missing: name a file for it, -o {name}.csv, say", USAGE)
+    check_output(output, [])
+    check_table(output)
+    check_new(output, overwrite)
+    table = pa.table(found.columns())
+    with tables.writer(output, table.schema) as writer:
+        writer.write_table(table)
+    out.say(f"{output}: {size(output.stat().st_size)}, {table.num_rows} rows, columns {', '.join(table.column_names)}")
+    out.say(f"{found.label} is the {found.target}. Source: {found.source}")
+    return {"file": output, "n_rows": table.num_rows, "columns": table.column_names, **_facts(name, found)}
+
+
+def _listed(out: Out) -> dict[str, Any]:
+    sets = [(name, load()) for name, load in BUNDLED.items()]
+    out.table(
+        "Data sets that come with unpooled",
+        ["name", "rows", "columns", "label", "sites", "licence"],
+        [
+            [name, str(len(one.y)), str(len(one.columns())), f"{one.label}: {one.target}", _shown(one), one.licence]
+            for name, one in sets
+        ],
+    )
+    for name, one in sets:
+        out.say(f"{name}: {one.source}")
+    first = next(iter(BUNDLED))
+    out.say(f"To have one as a file: unpooled data {first} -o {first}.csv")
+    return {"sets": [{"n_rows": len(one.y), "columns": list(one.columns()), **_facts(name, one)} for name, one in sets]}
+
+
+def _sites(found: Dataset) -> list[str]:
+    return [str(site) for site in np.unique(found.sites)] if isinstance(found, SiteDataset) else []
+
+
+def _shown(found: Dataset) -> str:
+    return ", ".join(_sites(found)) or "–"
+
+
+def _facts(name: str, found: Dataset) -> dict[str, Any]:
+    named = {"name": name, "target": found.label, "described": found.target, "sites": _sites(found)}
+    return named | {"licence": found.licence, "source": found.source}

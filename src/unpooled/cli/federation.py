@@ -21,12 +21,9 @@ from ..federation import Identity, Request, Site, Status, StudyError, StudyRecor
 from ..federation.site.config import CONFIG_NAME
 from ..federation.study.new_study import NewStudy
 from ..federation.study.study import RESULTS, STUDY_NAME
-from ..federation.wire.certificates import write_node_key
+from ..federation.wire.network import write_node_key
 from .app import app, command
-from .codes import STUDY, USAGE, Problem
-from .leaving import somebody_is_there
-from .options import Target, names
-from .out import Out
+from .console import STUDY, USAGE, Out, Problem, Target, names, somebody_is_there
 
 group = typer.Typer(help="A live study: a server, sites that decide for themselves, sums.", no_args_is_help=True)
 app.add_typer(group, name="federation")
@@ -75,9 +72,9 @@ def key(out: Out, folder: SiteFolder) -> dict[str, Any]:
 @command(group)
 def site(out: Out, folder: SiteFolder) -> dict[str, Any]:
     """Be a site: start its node, and answer with the code that is installed here, until stopped."""
-    from ..federation.wire import node
+    from ..federation.wire import network
 
-    code = node.run(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
+    code = network.run(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
     if code > 0:
         raise Problem(f"the SuperNode of {folder} ended with exit code {code}: what it said is above")
     return {"site": folder}

@@ -15,12 +15,9 @@ from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..summaries import Summary
 from .app import app, command
-from .codes import FILE, USAGE, Problem
+from .console import FILE, USAGE, BasisFile, Out, Output, Problem, check_output, choice, number_or
 from .inspect import of_floor
-from .merge import added
-from .nearby import basis_for, check_output, model_for
-from .options import BasisFile, Output, choice, number_or
-from .out import Out
+from .merge import added, basis_for, model_for
 
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 STEPS = ("plain", "conjugate")
@@ -101,7 +98,7 @@ def _fit(model: SummaryRegressor, total: Summary, scores: Any, basis: Basis) -> 
     try:
         model.fit_summary(total, scores=scores, basis=basis)
     except ValueError as error:
-        raise Problem(str(error), FILE if scores is not None else USAGE) from None
+        raise Problem.of(error, FILE if scores is not None else USAGE) from None
 
 
 def _check_choices(model: Any, path: Path, choices: dict[str, Any]) -> None:

@@ -18,8 +18,7 @@ from .._base.text import size
 from ..filters import as_filter, to_spec
 from ..summaries import Candidates, Scores, Summary
 from .app import app, command
-from .codes import FILE, Problem
-from .out import Out
+from .console import FILE, Out, Problem
 
 
 def of_model(model: Any) -> str:

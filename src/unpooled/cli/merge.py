@@ -1,4 +1,4 @@
-"""``unpooled merge``: many summaries, or scores, become one.
+"""``unpooled merge``: many summaries, or scores, become one; and finding what belongs to a file by its digest.
 
 They are read from files and added up in an order that does not depend on the user's.
 """
@@ -6,22 +6,23 @@ They are read from files and added up in an order that does not depend on the us
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .._base import files
+from .. import bases, models
+from .._base import files, savable
+from .._base.errors import NotAddable
+from .._base.files import FileError
+from .._base.progress import Progress
 from .._base.text import size
-from ..engines.progress import Progress
+from ..bases import Basis
 from ..summaries import Scores, Summary
 from .app import app, command
-from .codes import FILE, Problem
+from .console import FILE, Out, Output, Problem, check_output
 from .inspect import of_scores
-from .nearby import check_output
-from .options import Output
-from .out import Out
 
 KINDS: dict[str, Any] = {"summary": Summary, "scores": Scores}
 
@@ -45,9 +46,8 @@ def added(paths: Sequence[Path], kind: str) -> Any:
             else:
                 try:
                     total = total + one
-                except ValueError as error:
-                    reason = str(error).partition("add up: ")[2] or str(error)
-                    raise Problem(f"{first} and {path} do not add up: {reason}", FILE) from None
+                except NotAddable as error:
+                    raise Problem(f"{first} and {path} do not add up: {error.reason}", FILE) from None
             progress.advance()
     return total
 
@@ -81,3 +81,55 @@ def merge(
     out.say()
     out.say(f"{len(sources)} files added up; {output}: {size(output.stat().st_size)}")
     return {"file": output, "kind": kind, "files": len(sources), "n_rows": total.n_rows}
+
+
+def basis_for(digest: str, given: Path | None, folders: Iterable[Path], what: str) -> Basis:
+    """The basis of a digest: the one given, or the one in one of the folders."""
+    if given is not None:
+        basis = bases.load(given)
+        if basis.digest != digest:
+            raise Problem(f"{what} is of the basis {digest[:12]}, and {given} is the basis {basis.digest[:12]}", FILE)
+        return basis
+    places = unique(folders)
+    found = bases.find(digest, places)
+    if found is None:
+        raise Problem(
+            f"the basis {digest[:12]} of {what} was not found among the .basis files in {_listed(places)}: "
+            "give it with --basis",
+            FILE,
+        )
+    return found
+
+
+def model_for(digest: str, given: Path | None, folders: Iterable[Path], what: str) -> tuple[Any, Path]:
+    """The model of a digest, and its file."""
+    if given is not None:
+        model = models.load(given)
+        if (own := savable.digest_of(model)) != digest:
+            raise Problem(f"{what} is of the residuals of model {digest[:12]}, and {given} is model {own[:12]}", FILE)
+        return model, given
+    places = unique(folders)
+    for path in [path for folder in places for path in sorted(folder.glob("*.model"))]:
+        try:
+            model = models.load(path)
+        except (FileError, OSError):
+            continue
+        if savable.digest_of(model) == digest:
+            return model, path
+    raise Problem(
+        f"the model {digest[:12]} whose residuals {what} is of was not found among the .model files in "
+        f"{_listed(places)}: give it with --model",
+        FILE,
+    )
+
+
+def unique(folders: Iterable[Path]) -> list[Path]:
+    """Each folder once, and the one we are in."""
+    found: dict[Path, Path] = {}
+    for folder in [*folders, Path()]:
+        found.setdefault(folder.absolute().resolve(), folder)
+    return list(found.values())
+
+
+def _listed(places: Sequence[Path]) -> str:
+    return ", ".join("this folder" if place == Path() else str(place) for place in places)

@@ -8,9 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .app import app, command
-from .codes import USAGE, Problem
-from .options import Delta, choice, names, number_or
-from .out import Out
+from .console import USAGE, Delta, Out, Problem, choice, names, number_or
 
 DELTA = 1e-6
 

@@ -1,25 +1,36 @@
-"""``unpooled summarize``: what a site sends instead of its rows."""
+"""``unpooled summarize`` and ``unpooled validate``: what a site sends instead of its rows, and lets go by its gate.
+
+Where noise is asked for, ``unpooled summarize`` does its steps in this order: check, charge, read, add noise.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .. import bases, models
+from .._base.text import size
 from ..bases import Basis
 from ..data import sources
 from ..data.sources import open_labeled
-from ..gate import facts
+from ..gate import Gate, Log, Policy, Refused, Release, facts, find_policy
+from ..gate.gate import LOG_NAME, content_of
 from ..losses import as_loss
+from ..privacy import Private, Reservation
+from ..privacy.release import asked
+from ..summaries import Candidates, Summary
+from ..summaries.candidates import scores_of_source
 from ..summaries.contents import spec_of
 from ..summaries.summary import of_source
 from .app import app, command
-from .codes import FILE, USAGE, Problem
-from .leaving import asked_for, gate_for, leave, summarized
-from .nearby import check_output
-from .options import (
+from .console import (
+    FILE,
+    REFUSED,
+    USAGE,
+    BasisFile,
     Data,
     Delta,
     Epsilon,
@@ -27,16 +38,22 @@ from .options import (
     LedgerFile,
     LogFile,
     Missing,
+    Out,
     Output,
     Parties,
     PolicyFile,
+    Problem,
     Target,
     Weight,
     Yes,
+    check_output,
     choice,
+    known_targets,
     names,
+    somebody_is_there,
 )
-from .out import Out
+from .inspect import of_scores
+from .merge import basis_for
 
 LOSSES = ("squared", "huber", "correntropy")
 
@@ -108,7 +125,7 @@ def summarize(
 
 
 def _targets(given: list[str] | None, model: Any) -> list[str]:
-    targets = names(given) or list(getattr(model, "targets_", ()))
+    targets = names(given) or known_targets(model)
     if not targets:
         raise Problem("--target must name the column to predict", USAGE)
     return targets
@@ -139,6 +156,156 @@ def _check_model(model: Any, path: Path | None, shared: Basis, basis: Path, targ
     if own != shared.digest:
         of = "no basis" if own is None else f"the basis {own[:12]}"
         raise Problem(f"{path} is a model of {of}, and {basis} is the basis {shared.digest[:12]}", FILE)
-    known = list(getattr(model, "targets_", ()))
+    known = known_targets(model)
     if known and known != targets:
         raise Problem(f"{path} predicts {', '.join(known)}, and --target is {', '.join(targets)}", FILE)
+
+
+def gate_for(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
+    """The site's gate, and the file its policy is from; None is the default policy."""
+    path = policy or find_policy(data)
+    place = log or (data if path is None else path).parent / LOG_NAME
+    rules = Policy.default() if path is None else Policy.read(path)
+    return Gate(rules, Log(place), _asking(out, yes)), path
+
+
+def leave(
+    out: Out, gate: Gate, policy: Path | None, release: Release, words: str, output: Path, save: Callable[[Path], None]
+) -> dict[str, Any]:
+    """Write the file if it may leave; say what is in it either way."""
+    content = content_of(save)
+    out.say(words)
+    out.say()
+    rules = gate.policy
+    out.facts(
+        f"About to leave, judged by {policy or 'the default policy'}",
+        [
+            ("rows", f"{release.n_rows} (at least {rules.minimum_rows})"),
+            ("numbers", f"{release.numbers} (at most {rules.max_numbers_per_row:g} a row)"),
+            ("features", f"{release.n_features}{_features(release, rules)}"),
+            ("largest record", _largest(release, rules)),
+            ("basis", release.basis),
+            ("size", size(len(content))),
+        ],
+    )
+    try:
+        entry = gate.write(output, content, release)
+    except Refused as error:
+        out.table("Refused: nothing was written", ["why"], [[reason] for reason in error.reasons])
+        raise
+    out.say(f"{output} written; entry {entry.sequence} of {gate.log.path} says so")
+    return {
+        "file": output,
+        "sha256": entry.event["sha256"],
+        "policy": policy,
+        "log": gate.log.path,
+        "entry": entry.sequence,
+        "head": entry.sha256,
+        "release": entry.event["release"],
+    }
+
+
+def _features(release: Release, rules: Policy) -> str:
+    return f" (at most {rules.max_features_per_row:g} a row)" if release.order >= 2 else ""
+
+
+def _largest(release: Release, rules: Policy) -> str:
+    if release.private is not None:
+        return "not looked at: noise hides every record"
+    return f"{release.largest_label_share:.1%} of all (at most {rules.max_label_share:.0%})"
+
+
+def _asking(out: Out, yes: bool) -> Callable[[Release], bool] | None:
+    if yes:
+        return lambda _: True
+    if not somebody_is_there():
+        return None
+    return lambda _: typer.confirm("Let it leave?", default=False, err=out.as_json)
+
+
+def asked_for(
+    epsilon: float | None,
+    delta: float | None,
+    label_bound: float | None,
+    ledger: Path | None,
+    parties: int,
+    missing: int,
+    weight: str | None,
+) -> Private | None:
+    """The options as what is asked for; None where no noise is."""
+    if epsilon is None or delta is None:
+        given = {"--label-bound": label_bound, "--ledger": ledger, "--epsilon": epsilon, "--delta": delta}
+        given |= {"--parties": parties if parties > 1 else None, "--missing": missing or None}
+        for option, value in given.items():
+            if value is not None:
+                raise Problem(f"{option} asks for noise, which needs --epsilon and --delta both", USAGE)
+        return None
+    if weight is not None:
+        raise Problem("--weight counts as repeated rows, and noise hides one row: leave one of the two out", USAGE)
+    try:
+        return Private(epsilon, delta, label_bound, ledger=ledger, parties=parties, missing=missing)
+    except ValueError as error:
+        raise Problem.of(error, USAGE) from None
+
+
+def summarized(
+    out: Out, policy: Policy, basis: Basis, rows: Any, y: Any, order: int, model: Any, loss: Any, privacy: Private
+) -> tuple[Summary, Reservation | None]:
+    """The private summary, and its charge; what can be refused without the rows is refused before anything is spent."""
+    if not isinstance(y, str):
+        raise Problem("a private summary is of one --target: make one for each, and pay for each", USAGE)
+    question = asked(basis, order, model, loss, None, privacy)
+    try:
+        facts.check_policy(policy, question)
+    except facts.NothingSpent as error:
+        raise Problem.of(error, REFUSED) from None
+    if privacy.ledger is None:
+        out.warn(
+            "without --ledger nobody keeps count of what is spent: two summaries of the same rows cost more than one"
+        )
+    summary, source, reservation = facts.spend(question, rows, y, lambda: out.working("reading"), verbose=1)
+    if not question.contents.residual:
+        outside = facts.clipped_labels(source, question.bounds.label_bound)
+        out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
+    return summary, reservation
+
+
+@command(app)
+def validate(
+    out: Out,
+    candidates: Annotated[Path, typer.Argument(help="The candidates of `unpooled fit --candidates`.")],
+    data: Data,
+    output: Output,
+    target: Target = None,
+    weight: Weight = None,
+    basis: BasisFile = None,
+    policy: PolicyFile = None,
+    log: LogFile = None,
+    yes: Yes = False,
+) -> dict[str, Any]:
+    """Score candidate models on a site's rows: the sums of their squared leave-one-out errors, one for each λ.
+
+    The rows must be those of the site's summary. The same policy and log apply as for a summary.
+    """
+    check_output(output, [candidates, data, *([basis] if basis else [])])
+    gate, rules = gate_for(out, data, policy, log, yes)
+    asked = Candidates.load(candidates)
+    shared = basis_for(asked.basis, basis, [candidates.parent, data.parent, output.parent], str(candidates))
+    targets = names(target) or list(asked.targets)
+    if not targets:
+        raise Problem("--target must name the column to predict", USAGE)
+    if asked.targets and list(asked.targets) != targets:
+        raise Problem(f"{candidates} predict {', '.join(asked.targets)}, and --target is {', '.join(targets)}", FILE)
+    if asked.coef.shape[1] != shared.n_features_:
+        raise Problem(f"{candidates} have {asked.coef.shape[1]} features, and the basis {shared.n_features_}", FILE)
+    rows = sources.rows_for(
+        data, sources.columns_of(shared), {"--target": targets} | ({"--weight": [weight]} if weight else {})
+    )
+    with out.working(f"reading {data}"):
+        source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, weight)
+    scores = scores_of_source(asked, shared, source, verbose=1)
+    with out.working("looking for large errors"):
+        share = facts.error_share_of(asked, shared, source)
+    release = facts.of_scores(scores, asked, tuple(targets), share)
+    left = leave(out, gate, rules, release, of_scores(scores), output, scores.save)
+    return {**left, "n_rows": scores.n_rows, "targets": targets, "candidates": scores.candidates}

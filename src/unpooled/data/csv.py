@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from .._base.errors import AdvisedError
 from .._base.rows import InMemory, Rows, Source
 from .._base.text import shown
 from .parquet import RowGroup, _name, _names
@@ -77,10 +78,11 @@ class CsvSource(Source):
         site = _name("sites", sites, names, "CSV")
         if given.features is None:
             if "" in names:
-                raise ValueError(
-                    f"column {names.index('') + 1} of {given.path} has no name (row numbers of a data frame?): "
-                    "name it, or name the columns of X with X=up.blocks.Csv(path, features=[...])"
+                wrong = (
+                    f"column {names.index('') + 1} of {given.path} has no name (row numbers of a data frame?): name it"
                 )
+                named = ", or name the columns of X with X=up.blocks.Csv(path, features=[...])"
+                raise AdvisedError(wrong + named, wrong)
             features = tuple(name for name in names if name not in {*targets, weight, site})
         else:
             features = _names("features", given.features, names, "CSV")
@@ -273,10 +275,10 @@ def _numbers(given: Csv, name: str, column: Any, start: int, weight: bool) -> np
             values = pc.cast(words, pa.float64())
         except pa.ArrowInvalid:
             row = _first_bad(words)
-            raise ValueError(
-                f"{_where(given, name, start + row)} holds {shown(column[row].as_py(), 30)} and not a number: mend the "
-                "cell, or leave the column out with X=up.blocks.Csv(path, features=[...])"
-            ) from None
+            wrong = f"{_where(given, name, start + row)} holds {shown(column[row].as_py(), 30)} and not a number"
+            advice = f"{wrong}: mend the cell"
+            left_out = ", or leave the column out with X=up.blocks.Csv(path, features=[...])"
+            raise AdvisedError(advice + left_out, advice) from None
     numbers = values.to_numpy(zero_copy_only=False)
     if not np.all(np.isfinite(numbers)):
         row = int(np.argmin(np.isfinite(numbers)))

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from .._base.engine import BlockError, Combine, Engine, Function, Part, run_part
-from .progress import Progress
+from .._base.engine import BlockError, Engine, Function, Part, Task, called, run_part
+from .._base.progress import Progress
+from .._base.rows import Block
 
 
 class Dask(Engine):
@@ -62,39 +63,29 @@ class Dask(Engine):
         finally:
             self._kept = None
 
-    def map_reduce(
-        self,
-        fn: Function,
-        parts: Sequence[Part],
-        combine: Combine,
-        *,
-        args: tuple[Any, ...] = (),
-        at_once: int | None = None,
-        label: str = "",
-        verbose: int = 0,
-    ) -> Any:
+    def work(self, task: Task, progress: Progress) -> Any:
         from distributed import KilledWorker, as_completed
 
-        if not parts:
-            raise ValueError("there is nothing to combine: at least one part is needed")
+        task.tree()  # an error where there is nothing to combine; the tree below is of Dask's own tasks
+        parts = task.parts
         self._forget_others(parts)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-            shared = self._submit(_tuple, *args)
+            shared = self._submit(_tuple, *task.args)
+            what = task.label or called(task.fn)
             layer = [
-                self._submit(_run, fn, self._near(part), shared, name=f"{label or fn.__name__} of block {part.name}")
+                self._submit(_run, task.fn, self._near(part), shared, name=f"{what} of block {part.name}")
                 for part in parts
             ]
             leaves = list(layer)
             while len(layer) > 1:
                 pairs = [layer[i : i + 2] for i in range(0, len(layer), 2)]
-                layer = [self._submit(combine, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+                layer = [self._submit(task.combine, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
         del shared
         try:
-            with Progress(len(parts), label, verbose) as progress:
-                if progress.wanted:
-                    for _ in as_completed(leaves):
-                        progress.advance()
+            if progress.wanted:
+                for _ in as_completed(leaves):
+                    progress.advance()
             return layer[0].result()
         except KilledWorker as error:
             names = ", ".join(repr(p.name) for p, leaf in zip(parts, leaves) if leaf.status == "error")
@@ -125,8 +116,8 @@ class Dask(Engine):
             self._kept = {key: kept for key, kept in self._kept.items() if key in wanted}
 
     def _load(self, part: Any) -> Any:
-        lazy = part.lazy() if hasattr(part, "lazy") else None
-        if lazy is not None:  # pieces of a Dask collection are computed by the cluster, next to where they are
+        if isinstance(part, Block) and (lazy := part.lazy()) is not None:
+            # Pieces of a Dask collection are computed by the cluster, next to where they are.
             return self._submit(_assemble, part.without_data(), *[self.client.compute(piece) for piece in lazy])
         return self._submit(_load, part.shipped())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -11,8 +10,8 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
 from .._base import threads
-from .._base.engine import BlockError, Combine, Engine, Function, Part, Tree, blas_share, named, run_part
-from .progress import Progress
+from .._base.engine import BlockError, Engine, Task, blas_share, run_part
+from .._base.progress import Progress
 
 
 class Threads(Engine):
@@ -33,34 +32,23 @@ class Threads(Engine):
     def __repr__(self) -> str:
         return f"Threads({self._n_workers})"
 
-    def map_reduce(
-        self,
-        fn: Function,
-        parts: Sequence[Part],
-        combine: Combine,
-        *,
-        args: tuple[Any, ...] = (),
-        at_once: int | None = None,
-        label: str = "",
-        verbose: int = 0,
-    ) -> Any:
-        tree = Tree(len(parts), combine)
-        workers = min(self._n_workers, at_once or self._n_workers, len(parts))
+    def work(self, task: Task, progress: Progress) -> Any:
+        tree, workers = task.tree(), task.workers(self._n_workers)
         # The limit belongs to the process: it is set once around all parts and not by each of them.
-        with threads.blas_limit(blas_share(len(parts))), Progress(len(parts), label, verbose) as progress:
+        with threads.blas_limit(blas_share(len(task.parts))):
             if workers == 1:
-                for index, part in enumerate(parts):
-                    tree.add(index, named(fn, part, args))
+                for index, part in enumerate(task.parts):
+                    tree.add(index, task.on(part))
                     progress.advance()
                 return tree.result
             pool = ThreadPoolExecutor(workers)
             try:
                 running: dict[Future[Any], int] = {}
-                waiting = iter(enumerate(parts))
+                waiting = iter(enumerate(task.parts))
                 while True:
                     # No more in flight than workers: a finished result goes into the tree before the next part starts.
                     while len(running) < workers and (following := next(waiting, None)) is not None:
-                        running[pool.submit(named, fn, following[1], args)] = following[0]
+                        running[pool.submit(task.on, following[1])] = following[0]
                     if not running:
                         return tree.result
                     for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -98,51 +86,39 @@ class Processes(Engine):
     def __repr__(self) -> str:
         return f"Processes({self._n_workers or ''})"
 
-    def map_reduce(
-        self,
-        fn: Function,
-        parts: Sequence[Part],
-        combine: Combine,
-        *,
-        args: tuple[Any, ...] = (),
-        at_once: int | None = None,
-        label: str = "",
-        verbose: int = 0,
-    ) -> Any:
-        tree = Tree(len(parts), combine)
-        workers = min(self.n_workers, at_once or self.n_workers, len(parts))
-        share = blas_share(len(parts))
+    def work(self, task: Task, progress: Progress) -> Any:
+        tree, parts = task.tree(), task.parts
+        workers, share = task.workers(self.n_workers), blas_share(len(parts))
         backend, _ = joblib.parallel.get_active_backend()
         # Most backends yield results as they come; those of Ray and Spark give lists, so they get a list at a time.
-        streams = bool(getattr(backend, "supports_return_generator", False))
+        streams = bool(backend.supports_return_generator)
         # loky maps large arrays into memory for all; others would send every part the whole of them.
         local = type(backend).__name__ in ("LokyBackend", "ThreadingBackend", "SequentialBackend")
-        with Progress(len(parts), label, verbose) as progress:
-            done = 0
-            for attempt in range(self.retries + 1):
-                try:
-                    while done < len(parts):
-                        batch = parts[done:] if streams else parts[done : done + 4 * workers]
-                        jobs = (
-                            joblib.delayed(run_part)(fn, part if local else part.shipped(), args, share)
-                            for part in batch
-                        )
-                        how = {"return_as": "generator", "pre_dispatch": workers} if streams else {}
-                        for value in joblib.Parallel(n_jobs=workers, **how)(jobs):
-                            tree.add(done, value)
-                            done += 1
-                            progress.advance()
-                    return tree.result
-                except BrokenProcessPool as error:
-                    if attempt == self.retries:
-                        suspects = ", ".join(repr(part.name) for part in parts[done : done + workers])
-                        raise BlockError(
-                            f"a worker process died {self.retries + 1} times while one of the blocks {suspects} was in "
-                            "work, out of memory perhaps: use more blocks, or fewer workers"
-                        ) from error
-                except KeyboardInterrupt:
-                    get_reusable_executor().shutdown(wait=True, kill_workers=True)
-                    raise
+        done = 0
+        for attempt in range(self.retries + 1):
+            try:
+                while done < len(parts):
+                    batch = parts[done:] if streams else parts[done : done + 4 * workers]
+                    jobs = (
+                        joblib.delayed(run_part)(task.fn, part if local else part.shipped(), task.args, share)
+                        for part in batch
+                    )
+                    how = {"return_as": "generator", "pre_dispatch": workers} if streams else {}
+                    for value in joblib.Parallel(n_jobs=workers, **how)(jobs):
+                        tree.add(done, value)
+                        done += 1
+                        progress.advance()
+                return tree.result
+            except BrokenProcessPool as error:
+                if attempt == self.retries:
+                    suspects = ", ".join(repr(part.name) for part in parts[done : done + workers])
+                    raise BlockError(
+                        f"a worker process died {self.retries + 1} times while one of the blocks {suspects} was in "
+                        "work, out of memory perhaps: use more blocks, or fewer workers"
+                    ) from error
+            except KeyboardInterrupt:
+                get_reusable_executor().shutdown(wait=True, kill_workers=True)
+                raise
         raise AssertionError("unreachable")
 
 

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 
 from .._base.arrays import Array, to_numpy
 from .._base.checks import check_weights, check_X, check_Y
+from .._base.progress import Progress
 from .._solvers.descent import robust
 from .._solvers.length_scales.search import STAGES, search
-from ..engines.progress import Progress
 from ..kernels import Kernel, as_kernel
 from ..kernels.parts import free_parts
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import check_choice, check_count, check_fitted, check_size, check_X, positive_numbers
+from .._base.progress import Progress
 from .._base.rows import Rows, concatenate
 from .._base.text import shown
 from .._solvers.length_scales.search import MANY
@@ -35,7 +36,6 @@ from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria
 from ..bases.maps import KernelMap, Scaling
 from ..data.sources import is_stream, named_columns, open_all, open_labeled, stream_rows
-from ..engines.progress import Progress
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts

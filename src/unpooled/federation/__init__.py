@@ -3,8 +3,7 @@
 from .secure.keys import Identity, NotTrusted
 from .server.engine import FederatedEngine, FlowerEngine
 from .server.running import run_study
-from .site.config import SiteConfig
-from .site.requests import Request, RequestError, Requests
+from .site.config import Request, RequestError, Requests, SiteConfig
 from .site.site import Site
 from .study.folder import Exchange, Failed, Status, StudyError, StudyRecord, status_of
 from .study.study import ConfigError, Study, StudyPrivacy

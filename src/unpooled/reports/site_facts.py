@@ -15,6 +15,7 @@ import numpy as np
 
 from .._base import files
 from .._base.checks import check_fitted
+from .._base.errors import NotAddable
 from .._base.text import shown
 from ..estimators import SummaryRegressor
 from ..estimators.summary_private import means_of
@@ -120,9 +121,8 @@ def total_of(sent: list[Sent]) -> Summary:
     for one in sent[1:]:
         try:
             total = total + one.summary
-        except ValueError as error:
-            reason = str(error).partition("add up: ")[2] or str(error)
-            raise ValueError(f"{sent[0].name} and {one.name} do not add up: {reason}") from None
+        except NotAddable as error:
+            raise ValueError(f"{sent[0].name} and {one.name} do not add up: {error.reason}") from None
     return total
 
 

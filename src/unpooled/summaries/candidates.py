@@ -22,6 +22,8 @@ import numpy as np
 from .._base import files
 from .._base.arrays import to_numpy
 from .._base.compensated import Sum
+from .._base.engine import NamedStatistic
+from .._base.errors import NotAddable
 from .._base.rows import Block, Source
 from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis
@@ -256,8 +258,8 @@ class Scores:
         if not isinstance(other, Scores):
             return NotImplemented
         if self.candidates != other.candidates:
-            names = f"{self.candidates[:12]} and the other of {other.candidates[:12]}"
-            raise ValueError(f"these scores do not add up: one is of the candidates {names}")
+            reason = f"one is of the candidates {self.candidates[:12]} and the other of {other.candidates[:12]}"
+            raise NotAddable(f"these scores do not add up: {reason}", reason)
         sums = {name: value + other.sums[name] for name, value in self.sums.items()}
         return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
 
@@ -317,7 +319,7 @@ def scores_of_source(
     if source.n_outputs != candidates.coef.shape[2]:
         raise ValueError(f"the candidates predict {candidates.coef.shape[2]} label(s), and y has {source.n_outputs}")
     found: Scores = as_engine(engine).map_reduce(
-        _scored,
+        LEAVE_ONE_OUT,
         stretches(source, basis),
         _plus,
         args=(basis, candidates, candidates.digest),
@@ -340,6 +342,9 @@ def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Sc
         sums = {"weight": sums["weight"] + Sum.of(w.sum()[None]), "square": sums["square"] + Sum.of(square)}
         n_rows += len(phi)
     return Scores(digest, n_rows, sums, candidates.question)
+
+
+LEAVE_ONE_OUT = NamedStatistic("leave-one-out", _scored, public=("candidates",))
 
 
 def _plus(a: Scores, b: Scores) -> Scores:

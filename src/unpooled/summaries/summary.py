@@ -16,6 +16,8 @@ from scipy.linalg import blas
 from .._base import files
 from .._base.arrays import Array, to_numpy
 from .._base.compensated import Sum
+from .._base.engine import NamedStatistic
+from .._base.errors import AdvisedError, NotAddable
 from .._base.rows import Block, Source
 from .._base.text import shown
 from ..bases.base import Basis
@@ -113,7 +115,7 @@ class Summary:
             return NotImplemented
         difference = self._difference(other)
         if difference:
-            raise ValueError(f"these summaries do not add up: {difference}")
+            raise NotAddable(f"these summaries do not add up: {difference}", difference)
         return replace(
             self,
             n_rows=self.n_rows + other.n_rows,
@@ -222,9 +224,8 @@ class Summary:
         folders = list(dict.fromkeys([*([self.folder] if self.folder else []), Path.cwd()]))
         basis = given or self.attached or find(self.digest, folders)
         if basis is None:
-            raise ValueError(
-                f"the basis {self.digest[:12]} of this summary was not found beside it: give basis=up.bases.load(path)"
-            )
+            missing = f"the basis {self.digest[:12]} of this summary was not found beside it: give "
+            raise AdvisedError(f"{missing}basis=up.bases.load(path)", f"{missing}--basis")
         if basis.digest != self.digest:
             raise ValueError(f"the summary is of the basis {self.digest[:12]}, and {basis.digest[:12]} was given")
         return basis
@@ -420,7 +421,7 @@ def of_target(basis: Any, source: Source, contents: Contents, target: Target, en
     """The summary of what stands in the place of y."""
     check_order(contents)
     found: Summary = as_engine(engine).map_reduce(
-        partial,
+        SUMS,
         stretches(source, basis),
         _plus,
         args=(basis, contents, target, source.target_names, source.one_target),
@@ -457,6 +458,9 @@ def partial(
             Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
             found.add(rows.X, phi, Y, rows.weights)
         return Summary(contents, found.n_rows, found.result(), names, one_target)
+
+
+SUMS = NamedStatistic("sums", partial, public=("contents", "target"))
 
 
 def _plus(a: Summary, b: Summary) -> Summary:

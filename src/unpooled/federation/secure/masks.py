@@ -36,10 +36,22 @@ from typing import Any
 import numpy as np
 
 from ..._base.files import PathLike
+from ..._base.plain_json import canonical
 from ..._base.text import shown
 from .fixed_point import across, add, check_words, parts, subtract, total
-from .keys import Identity, NotTrusted, canonical, primitives, public_bytes
-from .single_use import Attempt, Drawer, Offer, SingleUseKeys, _place, check_hex, check_name
+from .keys import (
+    Attempt,
+    Drawer,
+    Identity,
+    NotTrusted,
+    Offer,
+    SingleUseKeys,
+    _place,
+    check_hex,
+    check_name,
+    primitives,
+    public_bytes,
+)
 
 
 class Locks:

@@ -1,31 +1,29 @@
 """FederatedEngine and FlowerEngine: the same estimator on rows that stay at the sites.
 
-Parts are references to sites, and functions never travel. An engine maps functions over parts; here a function is
-looked up among the few statistics that a site knows by name, and that name is sent with its arguments. Any other
-function is an error on this side, and nothing is sent.
+Parts are references to sites, and functions never travel. An engine maps functions over parts; here the function must
+be a :class:`NamedStatistic`, one of the few that a site knows by name, and that name is sent with its public arguments.
+Any other function is an error on this side, and nothing is sent.
 
 :class:`FlowerEngine` runs the estimator in this process and makes the sums at the sites of a Flower network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._base.engine import Combine, Engine, Function, Part
+from ..._base.engine import Engine, NamedStatistic, Task, called
 from ..._base.files import PathLike
 from ..._base.rows import Rows, Source
 from ..._base.text import shown
-from ...summaries.candidates import _scored
-from ...summaries.passes import Functions, Target
-from ...summaries.summary import partial
-from ..site.statistics import LeaveOneOut, Statistic, Sums
+from ...bases import Basis
+from ...data.sources import columns_of
+from ..site.statistics import ASKED, Statistic, Sums
 from ..study.folder import StudyError, StudyFolder, StudyRecord
 from ..study.study import RESULTS, Study, read_study
-from ..wire.relay import Relay
-from ..wire.transport import Transport
+from ..wire.network import submitted
+from ..wire.transport import Relay, Transport
 from .running import Run
 from .server import Progress
 
@@ -72,35 +70,24 @@ class FederatedEngine(Engine):
     def ask(self, statistic: Statistic) -> Any:
         """The sum of a statistic over the sites."""
         if self._run is None:
-            raise StudyError("nothing was begun: fit an estimator to the rows of the engine")
+            raise StudyError(_NOT_BEGUN)
         try:
             return self._run.server.ask(statistic)
         except StudyError as error:
             self._run.failed(str(error))
             raise
 
-    def map_reduce(
-        self,
-        fn: Function,
-        parts: Sequence[Part],
-        combine: Combine,
-        *,
-        args: tuple[Any, ...] = (),
-        at_once: int | None = None,
-        label: str = "",
-        verbose: int = 0,
-    ) -> Any:
-        """The sum over the sites of a statistic they know; a ValueError for any other function."""
-        if fn is partial:
-            _, contents, target, *_ = args
-            return self.ask(self._sums(contents, target))
-        if fn is _scored:
-            return self.ask(LeaveOneOut(self.study, args[1]))
-        called = getattr(fn, "__name__", shown(fn))
-        raise ValueError(
-            f"sites answer named statistics only, and {called.strip('_')} is none: give a loss with its scale "
-            "(Huber(1.5)), center=False with such a loss, and use LESSRegressor"
-        )
+    def work(self, task: Task, progress: object) -> Any:
+        """Return the sum over the sites of a statistic they know; a ValueError for any other function."""
+        if not isinstance(task.fn, NamedStatistic):
+            raise ValueError(
+                f"sites answer named statistics only, and {called(task.fn).strip('_')} is none: give a loss with its "
+                "scale (Huber(1.5)), center=False with such a loss, and use LESSRegressor"
+            )
+        if self._run is None:
+            raise StudyError(_NOT_BEGUN)
+        asked = ASKED[task.fn.name]
+        return self.ask(asked(self.study, self._run.server.number, **task.fn.question(task.args)))
 
     def finish(self, model: Any) -> StudyRecord:
         """Write the fitted model and the record of the study into its folder."""
@@ -108,14 +95,8 @@ class FederatedEngine(Engine):
             raise StudyError("nothing was fitted: fit an estimator to the rows of the engine first")
         return self._run.finished(model, [])
 
-    def _sums(self, contents: Any, target: Target) -> Sums:
-        if type(target) is not Target or target.predictor is not None or not target.with_loss:
-            raise ValueError("sites take residuals of functions in the span of the basis, and of no other model")
-        assert self._run is not None
-        functions = (
-            None if target.coef is None or target.intercept is None else Functions(target.coef, target.intercept)
-        )
-        return Sums(self.study, self._run.server.number, functions, contents.loss, contents.order, target.probes)
+
+_NOT_BEGUN = "nothing was begun: fit an estimator to the rows of the engine"
 
 
 @dataclass
@@ -135,7 +116,7 @@ class RemoteRows(Source):
 
     def __init__(self, engine: FederatedEngine) -> None:
         study = engine.study
-        names = [str(name) for name in getattr(study.basis, "feature_names_in_", [])] or None
+        names = columns_of(study.basis) or None
         super().__init__([RemotePiece(site) for site in study.members], study.basis.n_features_in_, names, None)
         self._engine, self._n_rows = engine, 0
         self.target_names, self.n_outputs = study.targets, len(study.targets)
@@ -149,7 +130,7 @@ class RemoteRows(Source):
             raise ValueError(f"y must be {', '.join(study.targets)}, which the study is about, got {shown(y)}")
         if sample_weight is not None:
             raise ValueError("sample_weight must be left out: a site's weights are in its own configuration")
-        if getattr(owner, "digest", None) != study.basis.digest:
+        if not isinstance(owner, Basis) or owner.digest != study.basis.digest:
             raise ValueError("kernel must be the basis of the study, which the sites have")
         self._engine.begin()
         return RemoteRows(self._engine)
@@ -181,13 +162,11 @@ class FlowerEngine(FederatedEngine):
     """
 
     def __init__(self, folder: PathLike, superlink: str = "study", progress: Progress | None = None) -> None:
-        from ..wire import flower
-
         place = Path(folder)
         self._relay = Relay()
         try:
             super().__init__(read_study(place), self._relay, place / RESULTS, progress)
-            self.run_id = flower.submitted(place / "app", superlink, {"relay": self._relay.address})
+            self.run_id = submitted(place / "app", superlink, {"relay": self._relay.address})
             self._relay.connect()
         except BaseException:
             self._relay.close()

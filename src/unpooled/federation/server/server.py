@@ -18,9 +18,8 @@ from typing import Any
 
 from ...gate.gate import content_of
 from ..secure.fixed_point import FixedPoint, length
-from ..secure.keys import NotTrusted
+from ..secure.keys import Attempt, NotTrusted, Offer
 from ..secure.masks import unmasked
-from ..secure.single_use import Attempt, Offer
 from ..site.questions import question
 from ..site.statistics import Statistic
 from ..study.folder import Exchange, Failed, Status, StudyError, StudyFolder, save_status
@@ -150,10 +149,10 @@ class Session:
         if not messages:
             return {}
         began = time.monotonic()
-        sizes = {id(message): len(message.to_bytes()) for message in messages.values()}
+        size = sum(len(message.to_bytes()) for message in messages.values())
         replies = self.transport.exchange(messages, self.study.timeout)
         self._took = time.monotonic() - began
-        exchange.sent += sum(sizes[id(message)] for message in messages.values())
+        exchange.sent += size
         silent = Failure("the transport brought no answer")
         found = {site: replies.get(site, silent) for site in sorted(messages)}
         exchange.received += sum(len(reply.to_bytes()) for reply in found.values() if isinstance(reply, Message))

@@ -26,14 +26,12 @@ from ...gate.gate import content_of
 from ...privacy import Overspend
 from ...summaries.contents import is_digest
 from ..secure.fixed_point import FixedPoint
-from ..secure.keys import NotTrusted
+from ..secure.keys import Attempt, NotTrusted, Offer
 from ..secure.masks import Member
-from ..secure.single_use import Attempt, Offer
 from ..study.study import ConfigError, Study
 from ..wire.transport import Message, MessageError, as_array, as_file, refusal
-from .config import SiteConfig, SiteData
+from .config import Request, RequestError, Requests, SiteConfig, SiteData
 from .questions import planned, statistic_of
-from .requests import Request, RequestError, Requests
 from .statistics import Made, Statistic
 
 

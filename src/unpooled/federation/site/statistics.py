@@ -10,6 +10,7 @@ like the others.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 
 from ..._base import files
 from ..._base.compensated import Sum
+from ..._base.errors import NotAddable
 from ..._base.text import shown
 from ...bases.maps import finite
 from ...gate import Release, facts
@@ -26,10 +28,10 @@ from ...gate.facts import check_policy, spend
 from ...privacy import Noised, Reservation
 from ...privacy.release import Asked, asked
 from ...summaries import Candidates, Scores, Summary
-from ...summaries.candidates import scores_of_source
+from ...summaries.candidates import LEAVE_ONE_OUT, scores_of_source
 from ...summaries.contents import Contents, check_sums, from_arrays, is_digest, loss_of, shapes, to_arrays
 from ...summaries.passes import Functions, Target, _target
-from ...summaries.summary import of_target
+from ...summaries.summary import SUMS, of_target
 from ..secure.fixed_point import Shapes, flattened, from_whole, restored, whole
 from ..study.study import Study
 from .config import SiteData
@@ -98,7 +100,7 @@ class Sums(Statistic):
     order: int = 1
     probes: int = 0
 
-    called: ClassVar[str] = "sums"
+    called: ClassVar[str] = SUMS.name
 
     def __post_init__(self) -> None:
         study, estimator = self.study, self.study.kind == "estimator"
@@ -243,7 +245,7 @@ class LeaveOneOut(Statistic):
     study: Study
     candidates: Candidates
 
-    called: ClassVar[str] = "leave-one-out"
+    called: ClassVar[str] = LEAVE_ONE_OUT.name
 
     def __post_init__(self) -> None:
         study, c = self.study, self.candidates
@@ -297,6 +299,22 @@ def sums_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray])
 _COUNTS = ("number", "order", "probes")
 
 
+def _sums_asked(study: Study, number: int, contents: Contents, target: Target) -> Sums:
+    """Sites know functions in the span of the basis, and no other model."""
+    if type(target) is not Target or target.predictor is not None or not target.with_loss:
+        raise ValueError("sites take residuals of functions in the span of the basis, and of no other model")
+    f, intercept = target.coef, target.intercept
+    functions = None if f is None or intercept is None else Functions(f, intercept)
+    return Sums(study, number, functions, contents.loss, contents.order, target.probes)
+
+
+#: what an estimator may ask for in one of the exchanges: by the name of a :class:`NamedStatistic`, from its question
+ASKED: dict[str, Callable[..., Statistic]] = {
+    SUMS.name: _sums_asked,
+    LEAVE_ONE_OUT.name: lambda study, _, candidates: LeaveOneOut(study, candidates),
+}
+
+
 @dataclass(frozen=True)
 class Totals:
     """Sums over the rows of one site or several, of the same statistic."""
@@ -309,8 +327,8 @@ class Totals:
         if not isinstance(other, Totals):
             return NotImplemented
         if self.statistic != other.statistic:
-            names = f"{self.statistic[:12]} and the other of {other.statistic[:12]}"
-            raise ValueError(f"these totals do not add up: one is of the statistic {names}")
+            reason = f"one is of the statistic {self.statistic[:12]} and the other of {other.statistic[:12]}"
+            raise NotAddable(f"these totals do not add up: {reason}", reason)
         sums = {name: value + other.sums[name] for name, value in self.sums.items()}
         return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
 

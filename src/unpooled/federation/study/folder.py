@@ -18,6 +18,7 @@ from typing import Any
 
 from ..._base import files
 from ..._base.files import PathLike, atomic
+from ..._base.plain_json import readable
 from ..._base.text import shown
 from ...privacy import Gaussian, composition, mu_for
 from .study import Study
@@ -148,7 +149,7 @@ class StudyFolder:
 def write_json(path: Path, content: Any) -> None:
     """Readable, and all of it or nothing."""
     with atomic(path) as file:
-        file.write((json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+        file.write((readable(content) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -18,8 +18,7 @@ from ...gate import POLICY_NAME, Policy
 from ..secure.keys import Identity
 from ..secure.masks import FEWEST
 from ..site.config import CONFIG_NAME
-from ..wire.certificates import DAYS, HOSTS, write_network, write_node_key
-from ..wire.node import NETWORK_NAME
+from ..wire.network import DAYS, HOSTS, NETWORK_NAME, write_network, write_node_key
 from .study import KINDS, STUDY_NAME, ConfigError
 
 APP = """\

@@ -26,8 +26,8 @@ from ...filters import as_filter, to_spec
 from ...privacy import Private, epsilon_of, mu_for
 from ...summaries.contents import loss_of, spec_of
 from ..secure.fixed_point import FixedPoint
+from ..secure.keys import check_name
 from ..secure.masks import FEWEST
-from ..secure.single_use import check_name
 
 
 class ConfigError(ValueError):

@@ -6,9 +6,6 @@ into chunks and sends what is the same for all sites once to its store.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,11 +20,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from ..server.running import run_study
 from ..site.site import Site
-from ..study.folder import Status, StudyError
+from ..study.folder import Status
 from ..study.study import RESULTS, read_study
-from .commands import QUIET, command
-from .relay import relayed
-from .transport import Failure, Message, MessageError, receive, refusal
+from .transport import Failure, Message, MessageError, receive, refusal, relayed
 
 CLIENT_COMMAND, EXEC_COMMAND = "flwr-clientapp", "flower-superexec"
 ACTION = "unpooled"
@@ -213,18 +208,6 @@ server_app, client_app = ServerApp(), ClientApp()
 server_app.main()(_served)
 client_app.query(ACTION)(_answered)
 client_app.query(f"{ACTION}_name")(_named)
-
-
-def submitted(app: Path, superlink: str, config: dict[str, str]) -> str:
-    """Start a run of an app at a SuperLink, with these settings; the run's number."""
-    settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
-    asked = [command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
-    done = subprocess.run(asked, env=QUIET | os.environ, capture_output=True, text=True, check=False)
-    try:
-        return str(json.loads(done.stdout)["run-id"])
-    except (ValueError, KeyError, TypeError):
-        said = " ".join((done.stderr or done.stdout).split())[-500:]
-        raise StudyError(f"no run of {app} could be started at the SuperLink {superlink!r}: {said}") from None
 
 
 def own_client() -> Callable[[list[str]], None]:

@@ -1,0 +1,245 @@
+"""Terms that all commands share: exit codes and errors as one sentence, output, options, and where may be written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .._base import plain_json
+from .._base.errors import AdvisedError
+from .._base.files import FileError
+from .._base.text import shown
+from ..data import tables
+from ..engines import BlockError
+from ..federation import StudyError
+from ..gate import LogError, PolicyError, Refused
+from ..privacy import Overspend
+
+UNEXPECTED, USAGE, DATA, FILE, REFUSED, LOG, AUDIT, STUDY, STOPPED = 1, 2, 3, 4, 5, 6, 7, 8, 130
+
+WORDS = {
+    0: "done",
+    UNEXPECTED: "something unexpected, a bug perhaps",
+    USAGE: "the command was called with arguments it cannot use",
+    DATA: "data cannot be read or used: a file, a column, a value; or a result cannot be written",
+    FILE: "a file of unpooled is damaged, or does not go with the others",
+    REFUSED: "the site's policy does not let it leave, or cannot be read; or its privacy budget is spent",
+    LOG: "the site's log or privacy ledger is not whole, or cannot be written",
+    AUDIT: "an audit found that a private mechanism exceeds its claim, or did not catch a planted fault",
+    STUDY: "a study over a network failed: there is no model",
+    STOPPED: "stopped from the keyboard",
+}
+
+
+class Problem(Exception):
+    """An error that a user can mend: a sentence, its exit code, and for scripts the reasons where there are several."""
+
+    def __init__(self, sentence: str, code: int = DATA, reasons: list[str] | None = None) -> None:
+        super().__init__(sentence)
+        self.code, self.reasons = code, reasons
+
+    @staticmethod
+    def of(error: BaseException, code: int | None = None) -> Problem:
+        """Return an error as one line with its exit code, which follows from its type if none is given."""
+        if isinstance(error, BlockError) and isinstance(error.__cause__, (ValueError, OSError)):
+            return Problem.of(error.__cause__, code)
+        sentence = _sentence(error)
+        if isinstance(error, Problem):
+            return Problem(sentence, error.code, error.reasons)
+        for kind, usual in _KINDS:
+            if isinstance(error, kind):
+                return Problem(sentence, code or usual, error.reasons if isinstance(error, Refused) else None)
+        if isinstance(error, MemoryError):
+            return Problem(str(error) or "there is not enough memory for this: use fewer features or points", DATA)
+        return Problem(f"unexpected {type(error).__name__}: {sentence}", code or UNEXPECTED)
+
+
+_KINDS: list[tuple[type[BaseException], int]] = [
+    (FileError, FILE),
+    (LogError, LOG),
+    (PolicyError, REFUSED),
+    (Refused, REFUSED),
+    (Overspend, REFUSED),
+    (StudyError, STUDY),
+    (np.linalg.LinAlgError, UNEXPECTED),
+    (ValueError, DATA),
+    (OSError, DATA),
+]
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    text = error.at_command_line if isinstance(error, AdvisedError) else str(error)
+    return " ".join(text.split()) or "no more is known"
+
+
+class Out:
+    """Results go to standard output, everything else to standard error."""
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.out = Console(highlight=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.warnings: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        """A line, or several, for people."""
+        if not self.as_json:
+            self.out.print(text, markup=False)
+
+    def facts(self, title: str, rows: Sequence[tuple[str, Any]]) -> None:
+        """A table of names and values."""
+        self.table(title, ["", ""], [[name, str(value)] for name, value in rows], headed=False)
+
+    def table(self, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], headed: bool = True) -> None:
+        """A table; a terminal that is too narrow folds it."""
+        if self.as_json:
+            return
+        table = Table(title=title, title_justify="left", show_header=headed)
+        for head in heads:
+            table.add_column(head, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        self.out.print(table, markup=False)
+
+    def warn(self, sentence: str) -> None:
+        """A warning, on one line."""
+        sentence = " ".join(sentence.split())
+        self.warnings.append(sentence)
+        self.err.print(f"warning: {sentence}", markup=False)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Something turns while this lasts, at a terminal."""
+        if self.err.is_terminal:
+            with self.err.status(what):
+                yield
+        else:
+            yield
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """The result, where a script has asked for it."""
+        if self.as_json:
+            self._print({"ok": True, **result, "warnings": self.warnings})
+
+    def fail(self, sentence: str, code: int, **more: Any) -> None:
+        """The sentence for people, the object for scripts."""
+        self.err.print(f"error: {sentence}", markup=False)
+        if self.as_json:
+            self._print({"ok": False, "error": sentence, "exit_code": code, **more, "warnings": self.warnings})
+
+    def _print(self, content: dict[str, Any]) -> None:
+        print(plain_json.readable(plain(content), indent=2), file=sys.stdout)
+
+
+def plain(value: Any) -> Any:
+    """Return a result as JSON has it: arrays are lists, numbers that are not finite are null, paths are text."""
+    return plain_json.plain(value, lambda other: plain(other.tolist()) if isinstance(other, np.ndarray) else str(other))
+
+
+Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")]
+Data = Annotated[Path, typer.Argument(help="Rows: a .csv or .csv.gz file, a .parquet file, or a folder of those.")]
+BasisFile = Annotated[
+    Path | None, typer.Option("--basis", help="The basis. Without it, the file of the right digest nearby is taken.")
+]
+Target = Annotated[list[str] | None, typer.Option("--target", "-t", help="The column to predict; several with commas.")]
+Weight = Annotated[str | None, typer.Option("--weight", help="A column of weights, which count as repeated rows.")]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option("--policy", help="The site's policy. Without it: unpooled-policy.toml beside the data, or here."),
+]
+LogFile = Annotated[
+    Path | None,
+    typer.Option("--log", help="The site's log. Without it: unpooled-log.jsonl beside the policy, or the data."),
+]
+Epsilon = Annotated[float | None, typer.Option(help="Add noise for differential privacy: ε of this one summary.")]
+Delta = Annotated[float | None, typer.Option(help="δ, far below one in the number of records.")]
+LabelBound = Annotated[
+    float | None, typer.Option(help="c: labels are moved into [-c, c]. Not needed with huber and correntropy.")
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="The ledger of the data, charged before they are read.")
+]
+Parties = Annotated[int, typer.Option(min=1, help="How many sites make the noise together; 1: each its own.")]
+Missing = Annotated[int, typer.Option(min=0, help="How many of their shares may be missing.")]
+Yes = Annotated[bool, typer.Option("--yes", help='Say yes where the policy says approve = "ask".')]
+
+
+def names(values: Sequence[str] | None, known: Sequence[str] = ()) -> list[str]:
+    """Names from options given several times, or with commas; a known name may have a comma in it."""
+    found: list[str] = []
+    for value in values or []:
+        found += [value] if value in known else [name.strip() for name in value.split(",") if name.strip()]
+    return list(dict.fromkeys(found))
+
+
+def number_or(word: str, option: str, value: str) -> float | str:
+    """A positive number, or the one word that may stand in its place."""
+    if value == word:
+        return word
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise Problem(f"{option} must be {word} or a positive number, got {shown(value)}", USAGE)
+    return number
+
+
+def count_or(word: str, option: str, value: str) -> int | str:
+    """A positive whole number, or the word."""
+    if value == word:
+        return word
+    if not (value.isascii() and value.isdigit()) or int(value) < 1:
+        raise Problem(f"{option} must be {word} or a positive whole number, got {shown(value)}", USAGE)
+    return int(value)
+
+
+def choice(option: str, value: str, choices: Sequence[str]) -> str:
+    """One of a few words."""
+    if value not in choices:
+        raise Problem(f"{option} must be {', '.join(choices[:-1])} or {choices[-1]}, got {shown(value)}", USAGE)
+    return value
+
+
+def known_targets(model: Any) -> list[str]:
+    """Return the names of the labels that a model predicts; none where they have no names."""
+    return [str(name) for name in getattr(model, "targets_", ())]
+
+
+def check_output(output: Path, inputs: Iterable[Path]) -> None:
+    """What is written is none of what is read, and has a folder to be in."""
+    if output.is_dir():
+        raise Problem(f"--output {output} is a folder: name a file", USAGE)
+    if not output.parent.is_dir():
+        raise Problem(f"--output {output} cannot be written: there is no folder {output.parent}", DATA)
+    for path in inputs:
+        if output.exists() and path.exists() and output.samefile(path):
+            raise Problem(f"--output {output} is one of the files that are read: choose another name", USAGE)
+
+
+def check_table(output: Path) -> None:
+    """What is written is a table in a format that its name tells."""
+    if not str(output).lower().endswith(tables.FORMATS):
+        raise Problem(f"--output {output} must end in {' or '.join(tables.FORMATS)}", USAGE)
+
+
+def check_new(output: Path, overwrite: bool) -> None:
+    """Nothing is there that would be lost, unless that was asked for."""
+    if output.exists() and not overwrite:
+        raise Problem(f"--output {output} exists already: choose another name, or say --overwrite", USAGE)
+
+
+def somebody_is_there() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty()

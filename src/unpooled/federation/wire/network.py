@@ -1,0 +1,286 @@
+"""Flower's processes on this machine: its commands, a site's node, and certificates and keys for a TEST network.
+
+A real consortium brings its own certificates. These are good for a rehearsal on one machine: whoever holds the folder
+holds the private key of the server. There is one authority, a server on this machine, and a key for every SuperNode.
+
+A site's node is Flower's SuperNode, and beside it a process that answers with the code that is installed here. Flower
+starts a new ``flwr-clientapp`` for every message and runs in it whatever app the server has sent. Here that command is
+a few lines that call this process, which has everything imported, forks, and answers by itself: no code of the server
+ever runs at the site, and no message waits for imports.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ..._base.files import atomic
+from ..._base.text import shown
+from ..secure.keys import primitives
+from ..site.config import SiteConfig
+from ..study.folder import StudyError
+from ..study.study import ConfigError
+
+DAYS = 90
+WARNING = "unpooled TEST network, not for real data"
+HOSTS = ("127.0.0.1", "::1", "localhost")
+
+
+def write_network(folder: Path, hosts: tuple[str, ...] = HOSTS) -> None:
+    """ca.crt, server.crt and server.key in the folder; the authority's own key is thrown away once it has signed.
+
+    Nobody can sign another certificate then: for a server of another name make the network again.
+    """
+    ec = primitives("asymmetric.ec")
+    authority, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca = _certificate(f"{WARNING}: authority", authority.public_key(), "authority", authority, ())
+    own = _certificate(f"{WARNING}: server", server.public_key(), "authority", authority, hosts)
+    _write(folder / "ca.crt", _pem(ca))
+    _write(folder / "server.crt", _pem(own))
+    _write(folder / "server.key", _private(server, "PKCS8"), private=True)
+
+
+def write_node_key(folder: Path) -> None:
+    """node.key and node.key.pub: how a SuperNode shows the SuperLink who it is (ECDSA on P-384, as Flower wants it)."""
+    ec, formats = primitives("asymmetric.ec"), primitives("serialization")
+    key = ec.generate_private_key(ec.SECP384R1())
+    _write(folder / "node.key", _private(key, "OpenSSH"), private=True)
+    public = key.public_key().public_bytes(formats.Encoding.OpenSSH, formats.PublicFormat.OpenSSH)
+    _write(folder / "node.key.pub", public + b"\n")
+
+
+def _certificate(name: str, public: Any, kind: str, signer: Any, hosts: tuple[str, ...]) -> Any:
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    def called(text: str) -> Any:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(called(name))
+        .issuer_name(called(f"{WARNING}: {kind}"))
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks differ
+        .not_valid_after(now + datetime.timedelta(days=DAYS))
+        .add_extension(x509.BasicConstraints(ca=not hosts, path_length=None if hosts else 0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(_usage(x509, is_authority=not hosts), critical=True)
+    )
+    if hosts:
+        names = x509.SubjectAlternativeName([_host(x509, host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    return builder.sign(signer, primitives("hashes").SHA256())
+
+
+def _usage(x509: Any, is_authority: bool) -> Any:
+    unused = ("content_commitment", "key_encipherment", "data_encipherment", "encipher_only", "decipher_only")
+    return x509.KeyUsage(
+        digital_signature=not is_authority,
+        key_agreement=False,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        **dict.fromkeys(unused, False),
+    )
+
+
+def _host(x509: Any, host: str) -> Any:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: Any) -> bytes:
+    return bytes(certificate.public_bytes(primitives("serialization").Encoding.PEM))
+
+
+def _private(key: Any, form: str) -> bytes:
+    formats = primitives("serialization")
+    return bytes(key.private_bytes(formats.Encoding.PEM, getattr(formats.PrivateFormat, form), formats.NoEncryption()))
+
+
+def _write(path: Path, content: bytes, private: bool = False) -> None:
+    with atomic(path, private=private) as file:
+        file.write(content)
+
+
+# Nothing is reported to anybody, and a message is taken up within a fifth of a second, not one.
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+}
+
+
+def command(name: str) -> str:
+    """One of Flower's commands, of the installation that runs this; a ConfigError where there is none."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise ConfigError(f"{name} is not installed: pip install 'unpooled[flower]'")
+    return found
+
+
+def submitted(app: Path, superlink: str, config: dict[str, str]) -> str:
+    """Start a run of an app at a SuperLink, with these settings; the run's number."""
+    settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
+    asked = [command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
+    done = subprocess.run(asked, env=QUIET | os.environ, capture_output=True, text=True, check=False)
+    try:
+        return str(json.loads(done.stdout)["run-id"])
+    except (ValueError, KeyError, TypeError):
+        said = " ".join((done.stderr or done.stdout).split())[-500:]
+        raise StudyError(f"no run of {app} could be started at the SuperLink {superlink!r}: {said}") from None
+
+
+NETWORK_NAME = "network.toml"
+LONGEST = 1 << 16  # bytes of a call
+# After a power cut a SuperLink believes for a minute that the node is still there, and does not take it again.
+SOON, PAUSE, PATIENCE = 30.0, 5.0, 120.0
+
+
+@dataclass(frozen=True)
+class Network:
+    """How a site gets to the SuperLink: its address, the certificate of its authority, the node's key, a free port."""
+
+    superlink: str
+    certificate: Path
+    key: Path
+    port: int
+
+    @classmethod
+    def read(cls, folder: Path) -> Network:
+        """From ``network.toml`` of a site's folder; paths in it are beside it."""
+        path = folder / NETWORK_NAME
+        try:
+            content = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+        wanted = {"superlink": str, "certificate": str, "key": str, "port": int}
+        for name, kind in wanted.items():
+            if type(content.get(name)) is not kind:
+                raise ConfigError(f"{path} must say {name}, and it says {shown(content.get(name))}")
+        places = {name: (folder / content[name]).absolute() for name in ("certificate", "key")}
+        for place in places.values():
+            if not place.is_file():
+                raise ConfigError(f"{path} speaks of {place}, which does not exist")
+        return cls(content["superlink"], port=content["port"], **places)
+
+
+def run(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
+    """Be a site until stopped, or until the SuperNode ends: its exit code."""
+    if not hasattr(os, "fork"):
+        raise ConfigError("a site's node needs a system that can fork: start flower-supernode as the how-to says")
+    os.environ.update(QUIET | os.environ)  # before Flower is imported: it looks then
+    from . import flower
+
+    folder = folder.absolute()
+    SiteConfig.read(folder)  # what is wrong with it is said here and not at the first question
+    network, client = Network.read(folder), flower.own_client()
+    with tempfile.TemporaryDirectory(prefix="unpooled-") as private, socket.socket(socket.AF_UNIX) as calls:
+        calls.bind(f"{private}/calls")
+        calls.listen()
+        calls.settimeout(1.0)
+        commands = Path(private) / "bin"
+        _write_commands(commands, f"{private}/calls", flower.CLIENT_COMMAND, flower.EXEC_COMMAND)
+        asked = [
+            *(sys.executable, "-P", "-c", flower.NODE),
+            *("--superlink", network.superlink, "--port", str(network.port)),
+            *("--root-certificates", str(network.certificate), "--auth-supernode-private-key", str(network.key)),
+            *("--node-config", f"site={json.dumps(str(folder))}"),
+        ]
+        # Nothing else is on its path: were the command called otherwise one day, nothing would run at all.
+        environment = {**os.environ, "PATH": str(commands), "UNPOOLED_SITE": str(os.getpid())}
+        ready()
+        began = time.monotonic()
+        while True:
+            started = time.monotonic()
+            code = _serve(calls, subprocess.Popen(asked, env=environment), client)
+            refused = code > 0 and time.monotonic() - started < SOON
+            if not refused or time.monotonic() - began > PATIENCE:
+                return code
+            time.sleep(PAUSE)
+
+
+def _serve(calls: socket.socket, node: subprocess.Popen[bytes], work: Callable[[list[str]], None]) -> int:
+    working: set[int] = set()
+
+    def stop(*_: int | FrameType | None) -> None:
+        node.terminate()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        while node.poll() is None:
+            with suppress(TimeoutError), calls.accept()[0] as call:
+                arguments = json.loads(call.recv(LONGEST))
+                working.add(_forked(calls, work, arguments))
+            working = {child for child in working if os.waitpid(child, os.WNOHANG) == (0, 0)}
+        return node.returncode
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for child in working:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
+            os.waitpid(child, 0)
+
+
+def _forked(calls: socket.socket, work: Callable[[list[str]], None], arguments: list[str]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        calls.close()
+        work(arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException as error:
+        print(f"error: {error}", file=sys.stderr)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _write_commands(folder: Path, address: str, client: str, executor: str) -> None:
+    """The two commands that a SuperNode starts: the one that calls us, and Flower's own that starts it."""
+    folder.mkdir()
+    (folder / executor).symlink_to(command(executor))
+    (folder / "call.py").write_text(_CALL.format(address=address))
+    script = f'exec {shlex.quote(sys.executable)} -IS {shlex.quote(str(folder / "call.py"))} "$@"'
+    (folder / client).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / client).chmod(0o700)
+
+
+_CALL = """\
+import json, socket, sys
+with socket.socket(socket.AF_UNIX) as call:
+    call.connect({address!r})
+    call.sendall(json.dumps(sys.argv[1:]).encode())
+"""
