@@ -18,12 +18,10 @@ from .._base.memory import free_memory
 from .._base.rows import Rows
 from .._base.text import shown
 from .._solvers.averaging import gathering, search
-from .._solvers.averaging.compress import compress
-from .._solvers.averaging.gathering import Gathering
+from .._solvers.averaging.gathering import Deal, Gathering, held_out
 from .._solvers.averaging.local import Fitted, Local
-from .._solvers.averaging.partition import Deal, held_out
 from .._solvers.averaging.search import Search, plan
-from .._solvers.predictors import KernelExpansion, average
+from .._solvers.predictors import KernelExpansion, average, compress
 from ..data.sources import Opened, is_stream, open_all, stream_rows
 from ..engines import as_engine
 from . import averaged_storage

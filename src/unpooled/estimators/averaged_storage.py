@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._solvers.averaging.compress import Compression
 from .._solvers.averaging.search import BlockPath
-from .._solvers.predictors import KernelExpansion
+from .._solvers.predictors import Compression, KernelExpansion
 from . import correntropy_storage, stored
 from . import stored as storage
 from .correntropy import CorrentropyRegressor

@@ -17,7 +17,6 @@ from .._base.rows import Rows, concatenate
 from .._base.text import shown
 from .._solvers.length_scales.search import MANY
 from .._solvers.nystrom import fixed
-from .._solvers.nystrom.from_gram import Solved
 from .._solvers.nystrom.machine import Machine
 from .._solvers.nystrom.routes import (
     GRAM,
@@ -31,6 +30,7 @@ from .._solvers.nystrom.routes import (
     machine_for,
     take_route,
 )
+from .._solvers.nystrom.solving import Solved
 from .._solvers.nystrom.sums import Chunks, Sums, summed
 from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria

@@ -16,8 +16,7 @@ from .._base.arrays import Array, Floats, eps, is_foreign, namespace
 from .._base.notebooks import Tried
 from .._base.path import LamPath
 from .._solvers.predictors import BasisPredictor, KernelExpansion
-from .._solvers.spectral.problem import Problem
-from .._solvers.spectral.routes import path_coefficients, path_scores
+from .._solvers.spectral.problem import Problem, path_coefficients, path_scores
 from ..bases.maps import RowMap
 from ..kernels.base import Kernel
 

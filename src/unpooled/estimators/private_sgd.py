@@ -9,8 +9,7 @@ import numpy as np
 
 from .._base.checks import budget, check_choice, check_size, count, positive
 from .._base.quiet import quietly
-from .._solvers.descent.sgd import descend, drawn, one_by_one, shuffled, within
-from .._solvers.descent.sgd_simulation import MOST_ROWS, coordinates, shrunk
+from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for

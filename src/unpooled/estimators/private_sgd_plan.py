@@ -10,8 +10,7 @@ import numpy as np
 
 from .._base.checks import count, positive
 from .._base.text import shown
-from .._solvers.descent.sgd import rounding
-from .._solvers.descent.sgd_simulation import Problem, Way, tried
+from .._solvers.descent.sgd import Problem, Way, rounding, tried
 from ..bases import Basis
 from ..privacy import mu_for, noise, sgd
 from ..privacy.sensitivity import ROOM

@@ -16,8 +16,8 @@ from .._base.checks import check_folds, check_kernel_matrix, check_weights, chec
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria
-from .._solvers.spectral.problem import Problem
-from .._solvers.spectral.routes import SOLVERS, Folds, PathSolution, fit_one, fit_path, serves
+from .._solvers.spectral.problem import PathSolution, Problem
+from .._solvers.spectral.routes import SOLVERS, Folds, fit_one, fit_path, serves
 from ..filters import as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared

@@ -18,12 +18,12 @@ from .._base.memory import free_memory, free_on
 from .._base.text import duration, shown, size
 from .._linalg.banded import BLOCK
 from .._solvers.averaging.search import powers_of_two
-from .._solvers.nystrom.from_gram import smallest
 from .._solvers.nystrom.machine import GRAM_ROWS, held_by_threads, rounding
 from .._solvers.nystrom.on_torch import OnTorch
 from .._solvers.nystrom.routes import ROUTES as BASIS_ROUTES
 from .._solvers.nystrom.routes import Job as BasisJob
 from .._solvers.nystrom.routes import device_of
+from .._solvers.nystrom.solving import smallest
 from .._solvers.route import OF_A_THREAD, Cost, Memory, Rates, measured
 from .._solvers.spectral.problem import LARGE, Job
 from .._solvers.spectral.routes import CALL, REDUCTION, routes_for

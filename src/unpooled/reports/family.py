@@ -9,7 +9,7 @@ import numpy as np
 
 from .._base.arrays import Floats, to_numpy
 from .._solvers.predictors import BasisPredictor, KernelExpansion
-from .._solvers.spectral.routes import path_coefficients
+from .._solvers.spectral.problem import path_coefficients
 from ..bases.maps import CosineMap, WaveMap
 
 MOST_POINTS = 2000  # of a kernel expansion whose whole path is worked out

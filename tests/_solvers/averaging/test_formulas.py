@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import unpooled as up
 from tests import reference
 from tests.made_up import CUBE, regression, uneven_sites
-from unpooled._solvers.averaging.partition import held_out
+from unpooled._solvers.averaging.gathering import held_out
 
 KERNEL = up.kernels.Gaussian(0.7)
 FILTERS = {

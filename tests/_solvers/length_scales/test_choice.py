@@ -18,7 +18,7 @@ from tests.made_up import two_scales
 from unpooled import privacy
 from unpooled._solvers.length_scales import search as length_scales
 from unpooled._solvers.length_scales import search as spanned
-from unpooled._solvers.length_scales.scaled_kernel import LONGEST
+from unpooled._solvers.length_scales.path import LONGEST
 from unpooled.kernels import Centered, FromFunction, Gaussian, Laplacian, Linear, Matern
 
 ROUNDED = 0.02  # what the last digit of the data may do to a minimum along which the error is flat

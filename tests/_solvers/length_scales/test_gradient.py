@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 
 from tests.cases.kernels import SEEDS, STATIONARY, cases, few, named
 from tests.made_up import pure_noise
-from unpooled._solvers.length_scales.path import shrinking
-from unpooled._solvers.length_scales.scaled_kernel import ScaledKernel, leave_one_out
+from unpooled._solvers.length_scales.path import ScaledKernel, leave_one_out, shrinking
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from unpooled.kernels.parts import free_parts
 

@@ -9,7 +9,8 @@ import unpooled as up
 from tests.made_up import CUBE, regression, with_copies
 from unpooled._base import threads
 from unpooled._base.rows import Rows
-from unpooled._solvers.nystrom import fixed, from_gram
+from unpooled._solvers.nystrom import fixed
+from unpooled._solvers.nystrom import solving as from_gram
 from unpooled._solvers.nystrom.machine import OnCores
 from unpooled.bases.maps import KernelMap
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial

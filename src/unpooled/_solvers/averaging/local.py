@@ -32,7 +32,7 @@ from ...kernels import Kernel
 from ..predictors import KernelExpansion
 from ..spectral import criteria
 from ..spectral.problem import Problem, coefficients_without_scores, ridge_times
-from ..spectral.routes import fit_one, risen
+from ..spectral.routes import fit_one
 
 
 class Predictor(Protocol):
@@ -196,13 +196,15 @@ class SpectralLocal(Local):
     def single_serves(self, found: Judgement | None) -> bool:
         """Whether single precision can choose: the scores must have risen before it gives out.
 
-        The rule is the one for a single machine (:func:`unpooled._solvers.spectral.routes.risen`).
+        The rule is the one for a single machine (:func:`unpooled._solvers.spectral.criteria.risen`).
         """
         trusted = self.lams >= self.resolution
         if found is None:
             return bool(np.sum(trusted) > 1)
         trusted &= np.all(np.isfinite(found.table), axis=1)
-        return bool(np.any(trusted)) and (bool(np.all(trusted)) or risen(found.table, self.lams, found.index, trusted))
+        if np.all(trusted) or not np.any(trusted):
+            return bool(np.all(trusted))
+        return criteria.risen(found.table, self.lams, found.index, trusted)
 
     def operations(self, n: int) -> float:
         """A reduction of n rows and a Cholesky factorisation of 2n, at the speed they reach beside matrix products."""

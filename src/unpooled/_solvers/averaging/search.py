@@ -30,9 +30,8 @@ from ..._base.notebooks import Tried
 from ..._base.rows import Block, Rows, Source
 from ..._base.threads import best
 from . import gathering
-from .gathering import Gathering
+from .gathering import Gathering, Partition
 from .local import Judgement, Local
-from .partition import Partition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

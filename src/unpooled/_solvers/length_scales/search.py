@@ -28,8 +28,7 @@ from ...kernels.base import Kernel
 from ...kernels.parts import free_parts, with_length_scales
 from ...kernels.stationary import median_distance
 from . import path
-from .path import ALL, MEDIAN, Point, Split
-from .scaled_kernel import LONGEST, ScaledKernel
+from .path import ALL, LONGEST, MEDIAN, Point, ScaledKernel, Split
 
 LAMS = np.logspace(0, -7, 15)  # λ/κ²; sums over very many rows can tell no smaller ones
 

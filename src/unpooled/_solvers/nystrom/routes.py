@@ -30,10 +30,10 @@ from ...kernels.stationary import Stationary
 from .. import route
 from ..route import CHOLESKY, OF_A_THREAD, SKINNY, Cost, Memory
 from ..spectral.criteria import three_a_decade
-from . import fixed, from_gram, on_torch, rounds
-from .from_gram import Centred, Solved, smallest
+from . import fixed, on_torch
 from .machine import ROUNDS, SOLVING, Machine, OnCores, Span
 from .on_torch import OnTorch, torch
+from .solving import Centred, Solved, allowed, smallest, solve_by_rounds, solve_from_gram, span_for
 from .sums import Chunks, Sums, summed
 
 
@@ -210,11 +210,11 @@ class Gram(route.Route[Job, Work, Solved]):
         if work.sums is None:
             work.sums = summed(machine, work.chunks, 0, True, work.guess)
         rounding, mean = machine.rounding(work.sums.n_rows), work.sums.averages(place)
-        kept = from_gram.allowed(work.lams, mean.gram, work.kappa_sq, rounding)
+        kept = allowed(work.lams, mean.gram, work.kappa_sq, rounding)
         if len(kept):
             with threads.suited_to(machine.map.size):
-                span = from_gram.span_for(place(machine.points_matrix()), mean.gram, rounding)
-                found = from_gram.solve(span, mean, place(machine.means), work.n_labels, work.center, kept)
+                span = span_for(place(machine.points_matrix()), mean.gram, rounding)
+                found = solve_from_gram(span, mean, place(machine.means), work.n_labels, work.center, kept)
         if found is None or (work.all_lams and len(found.lam) < len(work.lams)):
             return None
         return replace(found, jitter=span.jitter)
@@ -257,7 +257,7 @@ class Rounds(route.Route[Job, Work, Solved]):
         share, _ = machine.sampling(sums.n_rows, columns)
         sample = None if share == 1 or work.draw is None else machine.place(work.draw(share * span.size))
         job = Job.on(machine, sums.n_rows, work.n_labels, work.lams, columns, 0.0)
-        found = rounds.solve(
+        found = solve_by_rounds(
             span,
             system,
             machine,

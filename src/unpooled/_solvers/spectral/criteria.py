@@ -157,6 +157,14 @@ def _score(residual: Array, left: Array | float) -> Floats:
     return to_numpy(xp.mean(residual * residual, axis=0)).astype(float)
 
 
+def risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
+    """Whether every chosen score is trusted, and 5 % lower than that of the smallest λ that is."""
+    if not np.all(trusted[index]):
+        return False
+    last = int(np.flatnonzero(trusted)[np.argmin(lams[trusted])])
+    return all(criterion[last, t] >= 1.05 * criterion[i, t] for t, i in enumerate(index))
+
+
 def fold_scores(
     K: Array,
     Y: Array,

@@ -11,8 +11,8 @@ so that a = g_λ(A) v after the number of steps that λ stands for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -25,12 +25,18 @@ from ..._linalg.low_rank import decompose
 from ..._linalg.operator import Coordinates, Decomposition, NotPositiveDefinite, dense, eigh
 from ...filters import Filter, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from ...kernels.base import Kernel
+from . import criteria
 from .criteria import FilteredSpectrum, filter_path
 
 LARGE = 1000  # rows from which the low-rank and mixed routes pay
 PASSES_PER_ROW = 0.125  # a decomposition costs about as much as N/8 matrix products
 REDUCED_FROM = 300  # rows from which a reduction without scores beats an eigendecomposition
 OF_LOW_RANK = 4  # columns as long as 𝕂 that a column of the low-rank route takes at its peak
+
+
+KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
+
+CoefficientsAt = Callable[[np.ndarray], Array]  # positions on the grid -> (len, N, T)
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,40 @@ class Solution:
     solver: str
 
 
+@dataclass
+class PathSolution(Solution):
+    """The chosen solution, and the path. ``coefs`` (L, N, T) is None where it was not computed or too large to keep."""
+
+    index: np.ndarray
+    criterion: Floats
+    df: Floats
+    coefs: Array | None = field(repr=False)
+    intercepts: Array | None = field(repr=False)
+
+
+def assemble(
+    coordinates: Coordinates, b: Array, scores: criteria.Scores, index: np.ndarray, at: CoefficientsAt, solver: str
+) -> PathSolution:
+    """The chosen coefficients, and those of the whole path if they are few enough to keep."""
+    xp = namespace(b)
+    keep = len(scores.df) * coordinates.n * len(index) <= KEPT_NUMBERS
+    wanted = np.arange(len(scores.df)) if keep else np.unique(index)
+    coefs = at(wanted)
+    intercepts = xp.stack([coordinates.intercept(coefs[j, :, :], b) for j in range(len(wanted))])
+    picked = np.searchsorted(wanted, index)
+    return PathSolution(
+        coef=xp.stack([coefs[int(j), :, t] for t, j in enumerate(picked)], axis=1),
+        intercept=xp.stack([intercepts[int(j), t] for t, j in enumerate(picked)]),
+        b=b,
+        solver=solver,
+        index=index,
+        criterion=scores.criterion,
+        df=scores.df,
+        coefs=coefs if keep else None,
+        intercepts=intercepts if keep else None,
+    )
+
+
 def momentum_steps(filter: Filter, t: int) -> Iterable[tuple[float, float]]:
     """The pairs (μ_k, ω_k) of an iterative filter, k = 1..t."""
     return filter.steps(t) if isinstance(filter, NuMethod) else ((0.0, 1.0) for _ in range(t))
@@ -237,6 +277,19 @@ def coefficients_at(
     """The coefficients of the i-th λ."""
     (g, g0), _ = filtered
     return coordinates.coefficients(decomposition.apply(g[i], g0[i], projected))
+
+
+def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scores:
+    """Leave-one-out or GCV of every λ in the precision of the data, from a decomposition made for the purpose."""
+    decomposition, coordinates = thin_decomposition(problem, float(lams.min())) or full_decomposition(problem)
+    v, _ = coordinates.targets(problem.Y, problem.X.dtype)
+    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
+    return criteria.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
+
+
+def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
+    """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
+    return coefficients_along(problem, lams, thin_decomposition(problem, float(lams.min())))
 
 
 def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = False) -> tuple[Array, Array]:

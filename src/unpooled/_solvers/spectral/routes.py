@@ -14,8 +14,8 @@ eigh      full decomposition                                                    
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -33,18 +33,17 @@ from .problem import (
     LARGE,
     PASSES_PER_ROW,
     Job,
+    PathSolution,
     Problem,
     Solution,
-    coefficients_along,
+    assemble,
     coefficients_at,
-    full_decomposition,
     iterate,
     low_rank_column,
     ridge_iterations,
     thin_decomposition,
 )
 
-KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
 BANDED_FROM = 3000  # rows from which a reduction to banded form beats an eigendecomposition
 REDUCTION, ORTHOGONAL, DIAGONAL = 0.5, 0.75, 0.35  # speeds of the banded form beside a matrix product
 EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
@@ -53,18 +52,6 @@ CALL = 1e-5  # seconds of a small product in the banded form, whatever its size
 OF_A_ROW = 2048  # bytes: vectors, and the first columns of a pivoted factor
 
 Folds = Iterable[tuple[np.ndarray, np.ndarray]]
-CoefficientsAt = Callable[[np.ndarray], Array]  # positions on the grid -> (len, N, T)
-
-
-@dataclass
-class PathSolution(Solution):
-    """The chosen solution, and the path. ``coefs`` (L, N, T) is None where it was not computed or too large to keep."""
-
-    index: np.ndarray
-    criterion: Floats
-    df: Floats
-    coefs: Array | None = field(repr=False)
-    intercepts: Array | None = field(repr=False)
 
 
 @dataclass
@@ -222,13 +209,13 @@ class Mixed(Route):
         M, coordinates = work.matrix(self.memory(work.job).matrices)
         v, b = coordinates.targets(problem.Y, problem.X.dtype)
         size = max(float(np.abs(v).max()), float(np.finfo(float).tiny))  # labels of any scale fit single precision
-        scores, rough = _scores_in_single(work, M, coordinates, v / size)
+        scores, rough = self._scores_in_single(work, M, coordinates, v / size)
         trusted = np.all(np.isfinite(scores.criterion), axis=1)
         trusted &= lams >= np.finfo(np.float32).eps * np.linalg.norm(M) / n
         if not np.any(trusted):
             return None
         index = criteria.best_index(scores.criterion, lams, work.per_target)
-        if not np.all(trusted) and not risen(scores.criterion, lams, index, trusted):
+        if not np.all(trusted) and not criteria.risen(scores.criterion, lams, index, trusted):
             return None
         solution, reached = refine.solve_shifted(M, n * lams[index], v, rough)
         if not np.all(reached):
@@ -239,6 +226,23 @@ class Mixed(Route):
         return PathSolution(
             c, coordinates.intercept(c, b), b, self.name, index, scores.criterion, scores.df, None, None
         )
+
+    def _scores_in_single(
+        self, work: Work, M: np.ndarray, coordinates: Coordinates, v: np.ndarray
+    ) -> tuple[criteria.Scores, refine.Rough]:
+        """The path's scores in float32, and the factorisation they came from."""
+        problem, criterion, lams = work.problem, cast(str, work.criterion), work.lams
+        v32 = v.astype(np.float32)
+        leverage = coordinates.leverage_of_mean(v32)
+        leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
+        M32 = M.astype(np.float32)
+        if BANDED.able(work.job) and BANDED.pays(work.job):
+            reduced = banded.reduce(M32)
+            return criteria.score_ridge(criterion, reduced, v32, lams, leverage), reduced
+        full = eigh(M32, problem.n, problem.kappa_sq)
+        filtered = filter_path(problem.filter, full, lams, problem.kappa_sq)
+        scores = criteria.score_path(criterion, full, v32, filtered, leverage)
+        return scores, refine.SpectralInverse(full)
 
 
 class Banded(Route):
@@ -274,7 +278,7 @@ class Banded(Route):
             return np.stack([coordinates.coefficients(solution(float(lams[i]))) for i in wanted])
 
         index = criteria.best_index(scores.criterion, lams, work.per_target)
-        return _assemble(coordinates, b, scores, index, at, self.name)
+        return assemble(coordinates, b, scores, index, at, self.name)
 
 
 class Eigen(Route):
@@ -360,19 +364,6 @@ def _solve(work: Work, solver: str) -> Solution:
     raise AssertionError("an eigendecomposition serves every job")
 
 
-def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scores:
-    """Leave-one-out or GCV of every λ in the precision of the data, from a decomposition made for the purpose."""
-    decomposition, coordinates = thin_decomposition(problem, float(lams.min())) or full_decomposition(problem)
-    v, _ = coordinates.targets(problem.Y, problem.X.dtype)
-    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
-    return criteria.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
-
-
-def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
-    """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
-    return coefficients_along(problem, lams, thin_decomposition(problem, float(lams.min())))
-
-
 def _by_decomposition(
     work: Work, decomposition: Decomposition, coordinates: Coordinates, solver: str, table: Floats | None = None
 ) -> Solution:
@@ -395,56 +386,7 @@ def _by_decomposition(
         return xp.stack([coefficients_at(decomposition, coordinates, projected, filtered, int(i)) for i in wanted])
 
     index = criteria.best_index(scores.criterion, lams, work.per_target)
-    return _assemble(coordinates, b, scores, index, at, solver)
-
-
-def risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
-    """Whether every chosen score is trusted, and 5 % lower than that of the smallest λ that is."""
-    if not np.all(trusted[index]):
-        return False
-    last = int(np.flatnonzero(trusted)[np.argmin(lams[trusted])])
-    return all(criterion[last, t] >= 1.05 * criterion[i, t] for t, i in enumerate(index))
-
-
-def _scores_in_single(
-    work: Work, M: np.ndarray, coordinates: Coordinates, v: np.ndarray
-) -> tuple[criteria.Scores, refine.Rough]:
-    """The path's scores in float32, and the factorisation they came from."""
-    problem, criterion, lams = work.problem, cast(str, work.criterion), work.lams
-    v32 = v.astype(np.float32)
-    leverage = coordinates.leverage_of_mean(v32)
-    leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
-    M32 = M.astype(np.float32)
-    if BANDED.able(work.job) and BANDED.pays(work.job):
-        reduced = banded.reduce(M32)
-        return criteria.score_ridge(criterion, reduced, v32, lams, leverage), reduced
-    full = eigh(M32, problem.n, problem.kappa_sq)
-    filtered = filter_path(problem.filter, full, lams, problem.kappa_sq)
-    scores = criteria.score_path(criterion, full, v32, filtered, leverage)
-    return scores, refine.SpectralInverse(full)
-
-
-def _assemble(
-    coordinates: Coordinates, b: Array, scores: criteria.Scores, index: np.ndarray, at: CoefficientsAt, solver: str
-) -> PathSolution:
-    """The chosen coefficients, and those of the whole path if they are few enough to keep."""
-    xp = namespace(b)
-    keep = len(scores.df) * coordinates.n * len(index) <= KEPT_NUMBERS
-    wanted = np.arange(len(scores.df)) if keep else np.unique(index)
-    coefs = at(wanted)
-    intercepts = xp.stack([coordinates.intercept(coefs[j, :, :], b) for j in range(len(wanted))])
-    picked = np.searchsorted(wanted, index)
-    return PathSolution(
-        coef=xp.stack([coefs[int(j), :, t] for t, j in enumerate(picked)], axis=1),
-        intercept=xp.stack([intercepts[int(j), t] for t, j in enumerate(picked)]),
-        b=b,
-        solver=solver,
-        index=index,
-        criterion=scores.criterion,
-        df=scores.df,
-        coefs=coefs if keep else None,
-        intercepts=intercepts if keep else None,
-    )
+    return assemble(coordinates, b, scores, index, at, solver)
 
 
 def _beside(job: Job) -> float:

@@ -29,8 +29,7 @@ from ..._base.files import atomic
 from ..._base.plain_json import readable
 from ..._base.rows import ArraySource, Rows, Source
 from ..._base.text import shown
-from ..._solvers.averaging.gathering import Gathering
-from ..._solvers.averaging.partition import held_out
+from ..._solvers.averaging.gathering import Gathering, held_out
 from ...data import sources
 from ...data.sources import open_labeled
 from ...engines import as_engine

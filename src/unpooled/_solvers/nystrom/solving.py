@@ -1,10 +1,12 @@
-"""Solutions for every λ from the Gram matrix of one pass: by a tridiagonal form on a CPU, by Cholesky factors on a GPU.
+"""Solutions for every λ in the span of kernel functions: from the Gram matrix of one pass, or by rounds of products.
 
-:class:`Solved` holds what every λ came to, whichever way it was found, and rounds give it too.
+:class:`Solved` holds the solutions, whichever way they were found.
+
+**One pass.** The solutions come from a tridiagonal form on a CPU, and from Cholesky factors on a GPU.
 
 The Gram matrix is that of kernel functions and not of features, because turning kernel values into features costs twice
 what their products do. Rounding then decides how small λ may be. Below that rounds take over, which never square a
-condition number (:mod:`.rounds`).
+condition number (:func:`solve_by_rounds`).
 
 The kernel functions have their means m taken out before anything is multiplied, G = (1/W) Σ w (r - m)(r - m)ᵀ, as in
 the centred regression of Wang (2018) but in the features: large numbers that would cancel later are never added up. The
@@ -20,11 +22,23 @@ The points alone predict that smallest λ, and the eigenvalues found show whethe
 such that sums round more (copies of a row all round the same way), and then the covariance has negative eigenvalues:
 their size is the error that was made, and smaller λ are not trusted. So the result can be checked from the eigenvalues
 alone.
+
+**Rounds.** Preconditioned conjugate gradients solve for every λ by rounds of products with the rows, and none of these
+needs a Gram matrix.
+
+In orthonormal coordinates (C + λ)a = d. The preconditioner is (C_s + λ)⁻¹, in which the covariance C_s of a few rows a
+point takes the place of C. With c rows a point the spectrum of (C_s + λ)⁻¹(C + λ) lies about (1 ± c^(-1/2))², whatever
+λ is, so the number of rounds does not depend on λ. FALKON (Rudi, Carratino and Rosasco 2017), whose rows are the points
+themselves, needs ever more rounds as λ falls.
+
+All λ and all labels are columns that share each pass over the rows, and with them labels of random signs z, whose fits
+have E zᵀHz = tr H: the degrees of freedom for generalised cross-validation.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,9 +46,10 @@ import scipy.linalg
 from scipy.linalg import lapack
 
 from ..._base import threads
-from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, is_numpy, namespace, solve_lower, to_numpy
-from ..._linalg.operator import NotFinite
-from .machine import Span
+from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, is_numpy, like, namespace, solve_lower, to_numpy
+from ..._linalg.operator import NotFinite, NotPositiveDefinite
+from ..spectral.criteria import trace_by_signs
+from .machine import Machine, Placed, Span
 from .sums import Sums
 
 
@@ -102,7 +117,7 @@ def span_for(K: Array, gram: Array, rounding: float) -> Span:
     return Span.of(K, math.sqrt(HARMLESS * K.shape[0] * rounding) * math.sqrt(_trace(gram)))
 
 
-def solve(span: Span, mean: Sums, means: Array, n_labels: int, center: bool, lams: Floats) -> Solved | None:
+def solve_from_gram(span: Span, mean: Sums, means: Array, n_labels: int, center: bool, lams: Floats) -> Solved | None:
     """Those λ that eigenvalues allow, None if there are none.
 
     ``mean`` has the sums of weight one, of kernel functions less ``means``; its Gram matrix is used up.
@@ -206,3 +221,121 @@ def _cholesky(C: Array, d: Array, lams: Floats) -> tuple[Floats, list[Array], Fl
         inverse = solve_lower(F, eye)
         df[i] = C.shape[0] - float(lam) * float(xp.sum(inverse * inverse))
     return lams, found, df
+
+
+Step = Callable[[int], None]
+
+
+def solve_by_rounds(
+    span: Span,
+    system: Centred,
+    machine: Machine,
+    chunks: Iterable[Placed],
+    sample: Placed | None,
+    lams: Floats,
+    *,
+    tol: float,
+    most: int,
+    factors: int,
+    after_round: Step = lambda _: None,
+) -> Solved:
+    """All λ; at most ``most`` rounds, at most ``factors`` preconditioners (neighbouring λ share one).
+
+    ``sample`` holds the rows that preconditioners are made from; None is the points themselves.
+    """
+    xp = namespace(span.L)
+    d = span.whitened(system.ry)
+    mean = span.whitened(system.r[:, None])[:, 0]
+    k = d.shape[1]
+    columns = np.repeat(lams, k)
+
+    def times(V: Array) -> Array:
+        """C V by one pass over the rows."""
+        U, total = span.raw(V), xp.zeros_like(V)
+        for rows in chunks:
+            total = total + machine.twice(rows, U)
+        product = span.whitened(total / system.weight)
+        return product - mean[:, None] * (mean @ V)[None, :] if system.center else product
+
+    own = span.own_covariance() if sample is None else machine.covariance(sample, span)
+    precondition = _preconditioner(own, lams, k, factors)
+    right = xp.concat([d] * len(lams), axis=1)
+    a, left, rounds = _conjugate_gradients(times, precondition, right, columns, tol, most, after_round)
+    # With the residual q = d - (C + λ)a known, aᵀCa = aᵀ(d - q) - λ|a|² holds however far the rounds have come.
+    inner = to_numpy(xp.sum(a * right, axis=0)).reshape(len(lams), k)
+    bent = to_numpy(xp.sum(a * (right - left), axis=0)).reshape(len(lams), k)
+    norm = to_numpy(xp.sum(a * a, axis=0)).reshape(len(lams), k)
+    error = system.yy - 2 * inner + bent - lams[:, None] * norm
+    T = system.n_labels
+    df = system.weight * trace_by_signs(inner, k - T) if k > T else np.full(len(lams), np.nan)
+    coef = xp.reshape(span.raw(a), (span.size, len(lams), k))[:, :, :T]
+    return system.solved(lams, xp.permute_dims(coef, (1, 0, 2)), error[:, :T], df, rounds)
+
+
+def _preconditioner(own: Array, lams: Floats, k: int, factors: int) -> Callable[[Array, np.ndarray], Array]:
+    """(C_s + λ)⁻¹ on columns of the given numbers; ``own`` is C_s, and overwritten."""
+    xp = namespace(own)
+    order = np.argsort(lams)
+    groups = np.array_split(order, min(factors, len(lams)))
+    factored = []
+    for group in groups:
+        shifted = xp.asarray(own, copy=True) if group is not groups[-1] else own
+        add_to_diagonal(shifted, float(np.exp(np.mean(np.log(lams[group])))))
+        F = cholesky(shifted)
+        if F is None:
+            raise NotPositiveDefinite
+        factored.append(F)
+    group_of = np.empty(len(lams), dtype=int)
+    for number, group in enumerate(groups):
+        group_of[group] = number
+
+    def apply(R: Array, columns: np.ndarray) -> Array:
+        out = xp.empty_like(R)
+        for number, F in enumerate(factored):
+            own_columns = np.flatnonzero(group_of[columns // k] == number)
+            if len(own_columns):
+                chosen = like(own_columns, R, dtype=xp.int64)
+                out[:, chosen] = solve_lower(F, solve_lower(F, xp.take(R, chosen, axis=1)), transposed=True)
+        return out
+
+    return apply
+
+
+def _conjugate_gradients(
+    times: Callable[[Array], Array],
+    precondition: Callable[[Array, np.ndarray], Array],
+    right: Array,
+    shifts: Floats,
+    tol: float,
+    most: int,
+    after_round: Step,
+) -> tuple[Array, Array, int]:
+    """a with (C + shift)a = right column by column, what is left of right, and the rounds it took.
+
+    A column is done when √(qᵀP⁻¹q) has fallen to ``tol`` of what it was, and takes no part any more.
+    """
+    xp = namespace(right)
+    everyone = np.arange(right.shape[1])
+    a, q = xp.zeros_like(right), xp.asarray(right, copy=True)
+    z = precondition(q, everyone)
+    p, size = z, to_numpy(xp.sum(q * z, axis=0))
+    goal, rounds = tol * tol * size, 0
+    active = everyone[size > goal]
+    p = xp.take(p, like(active, p, dtype=xp.int64), axis=1)
+    while len(active) and rounds < most:
+        chosen = like(active, right, dtype=xp.int64)
+        Cp = times(p) + like(shifts[active], right) * p
+        alpha = size[active] / to_numpy(xp.sum(p * Cp, axis=0))
+        a[:, chosen] += like(alpha, right) * p
+        q[:, chosen] -= like(alpha, right) * Cp
+        rest = xp.take(q, chosen, axis=1)
+        z = precondition(rest, active)
+        new = to_numpy(xp.sum(rest * z, axis=0))
+        beta, size[active] = new / size[active], new
+        rounds += 1
+        after_round(rounds)
+        going = np.flatnonzero(new > goal[active])
+        kept = like(going, right, dtype=xp.int64)
+        p = xp.take(z, kept, axis=1) + like(beta[going], right) * xp.take(p, kept, axis=1)
+        active = active[going]
+    return a, q, rounds
