@@ -333,3 +333,12 @@ def test_every_exit_code_is_in_the_help():
     for code in console.WORDS:
         assert f"{code}: " in text
     assert sorted(console.WORDS) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 130]
+
+
+def test_the_commands_are_listed_in_the_order_in_which_a_study_needs_them():
+    lines = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"}).output.splitlines()
+    listed = [line.split()[1] for line in lines if line.startswith("│ ") and line[2].islower()]
+    assert " ".join(listed) == (
+        "demo version data basis summarize inspect merge fit validate predict report plan audit reproduce "
+        "policy log ledger federation"
+    )

@@ -20,7 +20,7 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from .plain_json import canonical_header
-from .text import shown
+from .text import one_line, shown
 from .version import __version__
 
 FORMAT = 1
@@ -113,7 +113,7 @@ _UNREADABLE = (SafetensorError, ValueError, TypeError, KeyError, AttributeError,
 
 
 def _unreadable(name: str, error: Exception) -> FileError:
-    why = " ".join(str(error).split())[:200]
+    why = one_line(error)[:200]
     return FileError(f"{name} is not a file of unpooled, or it is damaged ({why})")
 
 

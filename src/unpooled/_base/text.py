@@ -12,6 +12,11 @@ def shown(value: Any, width: int = 80) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def one_line(text: object) -> str:
+    """Return a text, or the sentence of an error, on one line."""
+    return " ".join(str(text).split())
+
+
 def size(n: float) -> str:
     """A number of bytes, in words."""
     for unit, big in (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

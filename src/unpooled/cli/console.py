@@ -16,7 +16,7 @@ from rich.table import Table
 from .._base import plain_json
 from .._base.errors import AdvisedError
 from .._base.files import FileError
-from .._base.text import shown
+from .._base.text import one_line, shown
 from ..data import tables
 from ..engines import BlockError
 from ..federation import StudyError
@@ -79,7 +79,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = error.at_command_line if isinstance(error, AdvisedError) else str(error)
-    return " ".join(text.split()) or "no more is known"
+    return one_line(text) or "no more is known"
 
 
 class Out:
@@ -113,7 +113,7 @@ class Out:
 
     def warn(self, sentence: str) -> None:
         """A warning, on one line."""
-        sentence = " ".join(sentence.split())
+        sentence = one_line(sentence)
         self.warnings.append(sentence)
         self.err.print(f"warning: {sentence}", markup=False)
 

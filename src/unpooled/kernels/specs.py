@@ -57,7 +57,7 @@ def from_spec(spec: Any) -> Kernel:
         kernel = _KNOWN[name](**{key: _rich(value) for key, value in spec.items() if key != "type"})
     except TypeError as error:
         raise ValueError(f"{shown(spec)} does not describe a kernel: {error}") from None
-    parts = [getattr(kernel, part) for part in ("left", "right", "kernel") if hasattr(kernel, part)]
+    parts = [part for name, part in kernel.get_params(deep=False).items() if name in ("left", "right", "kernel")]
     if not all(isinstance(part, (Kernel, gp.Kernel)) for part in parts):
         raise ValueError(f"{shown(spec)} does not describe a kernel: it is made of parts that are none")
     return kernel
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
         return {"scikit-learn": name, **{k: _plain(v) for k, v in value.get_params(deep=False).items()}}
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    return to_numpy(value).tolist() if hasattr(value, "shape") else [_plain(v) for v in value]
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else to_numpy(value).tolist()
 
 
 def _rich(value: Any) -> Any:

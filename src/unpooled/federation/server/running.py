@@ -24,6 +24,7 @@ import numpy as np
 from ... import models
 from ..._base import savable
 from ..._base.files import PathLike
+from ..._base.text import one_line
 from ..._base.version import __version__
 from ..._solvers.spectral import criteria
 from ...estimators import SummaryRegressor
@@ -124,7 +125,7 @@ def run_study(study: Study, transport: Transport, folder: PathLike, progress: Pr
         run.failed(str(error))
         raise
     except (ValueError, ArithmeticError) as error:
-        problem = f"no model can be made of these sums: {' '.join(str(error).split())}"
+        problem = f"no model can be made of these sums: {one_line(error)}"
         run.failed(problem)
         raise StudyError(problem) from error
     return run.finished(model, list(dict.fromkeys(str(one.message) for one in noted)))

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..._base.compensated import Sum
 from ..._base.rows import Block, Source
+from ..._base.text import one_line
 from ...bases.maps import finite
 from ...engines import as_engine
 from ...estimators import SummaryRegressor
@@ -213,7 +214,7 @@ def statistic_of(study: Study, message: Message) -> Statistic:
     try:
         found = _READERS[called](study, about, message.arrays)
     except (ValueError, TypeError) as error:
-        raise MessageError(f"the question cannot be answered: {' '.join(str(error).split())}") from None
+        raise MessageError(f"the question cannot be answered: {one_line(error)}") from None
     if message.header.get("digest") != found.digest:
         raise MessageError("the question is not the one that its digest says")
     return found

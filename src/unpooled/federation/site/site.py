@@ -19,7 +19,7 @@ import numpy as np
 
 from ... import bases
 from ..._base.files import FileError, PathLike, atomic
-from ..._base.text import shown
+from ..._base.text import one_line, shown
 from ...gate import Gate, Log, LogError, PolicyError, Refused
 from ...gate.facts import NothingSpent
 from ...gate.gate import content_of
@@ -109,9 +109,9 @@ class Site:
         public = isinstance(error, (Declined, NotTrusted, MessageError, NothingSpent))
         if isinstance(error, Declined):
             header |= error.header
-        reason = " ".join(str(error).split()) if public else _told(error)
+        reason = one_line(error) if public else _told(error)
         try:
-            detail = f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}"
+            detail = f"{type(error).__name__}: {one_line(error)[:1000]}"
             if not isinstance(error, Refused):  # of which the gate has made an entry
                 study = message.header.get("study")
                 about = study if isinstance(study, str) else shown(study)
@@ -151,7 +151,7 @@ class Site:
             basis = as_file(message.file("basis"), bases.load)
             study = Study.from_definition(message.header.get("study"), basis)
         except (MessageError, FileError, ValueError, TypeError) as error:
-            raise Declined(f"the study cannot be read: {' '.join(str(error).split())}") from None
+            raise Declined(f"the study cannot be read: {one_line(error)}") from None
         if message.header.get("digest") != study.digest:
             raise Declined("the study is not the one that its digest says")
         return study

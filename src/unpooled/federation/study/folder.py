@@ -262,7 +262,7 @@ def spent_in(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, A
         name: {"releases": n, "epsilon": composition.epsilon([Gaussian(mu)] * n, delta) if n else 0.0}
         for name, n in releases.items()
     }
-    guarantee = getattr(model, "privacy_", None)
+    guarantee = None if model is None else model.privacy_
     return {
         "epsilon": study.privacy.epsilon,
         "delta": delta,

@@ -19,7 +19,7 @@ import numpy as np
 from ... import bases
 from ..._base import files
 from ..._base.checks import budget, check_center, check_choice, count, positive
-from ..._base.text import shown
+from ..._base.text import one_line, shown
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
@@ -64,7 +64,7 @@ def read_study(folder: Path) -> Study:
     except FileNotFoundError:
         raise ConfigError(f"{path} speaks of {content['basis']}, which does not exist: put the basis there") from None
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{path}: {one_line(error)}") from None
 
 
 def _only(path: Path, content: Any, known: list[str]) -> None:
