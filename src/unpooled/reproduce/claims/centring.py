@@ -12,7 +12,7 @@ from ...bases import EmpiricalFeatures
 from ...estimators import SpectralRegressor
 from ...kernels import Gaussian
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, exponent, is_so, judge_rate, measured, no_slower, ratio, root, together
+from ..inference import above, curve_of, exponent, is_so, judge_rate, no_slower, ratio, root, together
 from ..outcome import Outcome, Panel, Table, Verdict, power_law
 from ..problems import Target, fit_average, grid, target_of
 
@@ -70,7 +70,7 @@ def judge_constant(p: Protocol, data: Measurements) -> Outcome:
         is_so(equal, gap < 1e-8, f"largest difference {gap:.1e}"),
         is_so(as_printed, against < 2 * shown, found_out, known_wrong=True),
     )
-    curves = tuple(measured(name, sizes, squares[name]) for name in COLUMNS)
+    curves = tuple(curve_of(name, sizes, squares[name]) for name in COLUMNS)
     panel = Panel(f"Gaussian kernel of width {p['width']:g}", "N, labels", "error in L²", curves)
     return Outcome((table,), (panel,), verdicts)
 
@@ -117,7 +117,7 @@ def judge_centred_rate(p: Protocol, data: Measurements) -> Outcome:
         cells, verdict = judge_rate(f"r = {r:g}", sizes, squares, order, p["resolution"])
         verdicts.append(verdict)
         rows.append((p["kernel"], r, *cells))
-        curves.append(measured(f"r = {r:g}", sizes, squares))
+        curves.append(curve_of(f"r = {r:g}", sizes, squares))
         curves.append(power_law(sizes, curves[-1].y[0], order))
     heads = ("kernel", "r", "exponent [95 %]", "theory", "verdict")
     panel = Panel(f"{p['kernel']}, labels + {p['shift']:g}", "N, labels", "‖f̂ + b̂ - f‖ in L²", tuple(curves))
@@ -187,7 +187,7 @@ def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
             cells, verdict = judge_rate(f"{kernel}, r = {r:g}", sizes, squares, target.order(), p["resolution"])
             verdicts[name].append(verdict)
             rows.append((kernel, r, total, f"{machines[0][name]} to {machines[-1][name]}", *cells))
-            curves.append(measured(f"{kernel}, r = {r:g}, N* = {total}", sizes, squares))
+            curves.append(curve_of(f"{kernel}, r = {r:g}, N* = {total}", sizes, squares))
         curves.append(power_law(sizes, curves[-2].y[0], target.order()))
     allowed = theory.partition_limit(sizes[-1], 1.0, 0.5, "krr")
     first = next(k for k in range(1, 60) if theory.partition_limit(10.0**k, 1.0, 0.5, "krr") >= 1)
@@ -284,7 +284,7 @@ def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
     title = f"{p['kernel']}, r = {r:g}, N = {n} labels; (3.25) without logarithms; m grows as it does, like √N*"
     heads = ("N*/N", "m", "error / one machine's", "same m, labels only", "(3.25), sign mended", "(3.25) as printed")
     over_one = {q: np.stack([data.at(f"{q}, {m}") / one.mean() for m in ms], axis=1) for q, ms in tried.items()}
-    curves = tuple(measured(f"N* = {q if q > 1 else ''}N", tried[q], own) for q, own in over_one.items())
+    curves = tuple(curve_of(f"N* = {q if q > 1 else ''}N", tried[q], own) for q, own in over_one.items())
     panel = Panel(f"N = {n} labels, r = {r:g}", "m, machines", "error / error of one machine", curves)
     return Outcome((Table(title, heads, tuple(rows)),), (panel,), verdicts)
 

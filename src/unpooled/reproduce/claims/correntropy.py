@@ -21,7 +21,7 @@ import numpy as np
 from ... import theory
 from ...estimators import CorrentropyRegressor
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, exponent, measured, no_slower, ratio, root, together, typical_ratio
+from ..inference import above, below, curve_of, exponent, no_slower, ratio, root, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, line, power_law
 from ..problems import Target, fit_average, grid, target_of
 
@@ -208,9 +208,9 @@ def judge_scale(p: Protocol, data: Measurements) -> Outcome:
     title = f"{target.known.name}, r = {target.r:g}, T by the schedule; no outliers but in the last column"
     distances = (f"‖f_σ - f_∞‖, N = {size}" for size in sizes)
     table = Table(title, ("σ", *distances, f"error, N = {n}", f"{share:.0%} outliers"), tuple(rows))
-    distance = measured("‖f_σ - f_∞‖", scales, gaps[-1])
+    distance = curve_of("‖f_σ - f_∞‖", scales, gaps[-1])
     law = line("σ^-2", scales, (distance.y[-1] * (scale / scales[-1]) ** -2 for scale in scales))
-    errors = (measured("bounded noise", scales, clean), measured(f"{share:.0%} outliers", scales, dirty))
+    errors = (curve_of("bounded noise", scales, clean), curve_of(f"{share:.0%} outliers", scales, dirty))
     mark = ((f"σ of Corollary 1, {theirs:.0f}", theirs),)
     panels = (
         Panel(f"N = {n}", "σ", "‖f̂ - f‖ in L²", errors, mark),
@@ -292,8 +292,8 @@ def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
         Table(title, ("N", "m", "error", "(8) with its log⁵N"), over_n),
         Table(f"N = {n}, {setting}", ("m", CORRENTROPY, LEAST_SQUARES), over_m),
     )
-    rates = measured("averages, σ of Corollary 1", sizes, squares)
-    curves = (measured(CORRENTROPY, ms, robust), measured(LEAST_SQUARES, ms, plain))
+    rates = curve_of("averages, σ of Corollary 1", sizes, squares)
+    curves = (curve_of(CORRENTROPY, ms, robust), curve_of(LEAST_SQUARES, ms, plain))
     mark = (("(8) without its log", float(limits[-1])),)
     panels = (
         Panel("Bounded noise", "N, labels in all", "‖f̄ - f‖ in L²", (rates, power_law(sizes, rates.y[0], order))),

@@ -11,7 +11,7 @@ from ...bases import EmpiricalFeatures
 from ...estimators import LESSRegressor, SpectralRegressor
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, is_so, judge_rate, measured, ratio, root, together, typical_ratio
+from ..inference import above, below, curve_of, is_so, judge_rate, ratio, root, together, typical_ratio
 from ..outcome import Outcome, Panel, Table, Verdict, level, power_law
 from ..problems import PROBLEMS, Target, fit_average, fit_less, grid, on_purpose, target_of
 
@@ -62,7 +62,7 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
             exponents.append((noise, lam, name, *cells))
             slopes += [verdict] if name != KRR else []
         keeping.append(below(case, ratio(squares[RULE][:, -1], squares[ALL][:, -1]), 1.0, "ratio"))
-        curves += [measured(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
+        curves += [curve_of(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
         curves.append(power_law(sizes, curves[-1].y[0], target.order(), "m"))
     rule, over = data.at("N", number)[p["feature_repetitions"] - 1], data.at("over N", number)
     tried, title = numbers_of_features(m), f"The number N of features, m = {m}, noise {noise:g}"
@@ -85,7 +85,7 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     mark = ((f"(A4): N = {rule}", float(rule)),)
     panels = (
         Panel("n as (14) asks", "m, labels", "‖f̂ - f‖ in L²", tuple(curves)),
-        Panel(title, "N, features", "‖f̂ - f‖ in L²", (measured("LESS", tried, over),), mark),
+        Panel(title, "N, features", "‖f̂ - f‖ in L²", (curve_of("LESS", tried, over),), mark),
     )
     return Outcome(tables, panels, verdicts)
 
@@ -150,7 +150,7 @@ def judge_split(p: Protocol, data: Measurements) -> Outcome:
     ]
     heads = ("sources", "labels each", "largest change of a coefficient", *squares)
     table = Table(f"m = {m} labels, n = {p['public']} public rows", heads, tuple(rows))
-    curves = tuple(measured(name, sources, errors) for name, errors in squares.items())
+    curves = tuple(curve_of(name, sources, errors) for name, errors in squares.items())
     panel = Panel(f"m = {m} labels", "ℓ, sources", "‖f̂ - f‖ in L²", curves)
     lost = ratio(squares[AVERAGE][:, -1], squares[AVERAGE][:, 0])
     largest = f"largest change of a coefficient {moved.max():.1e}, which is rounding"
@@ -211,7 +211,7 @@ def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
         title = f"{case}; m = {m} sources of one label each; pooled ridge regression has {ridge:.3g}"
         heads = ("n, public rows", "a source", LESS, INFLATED, "inflation / LESS, typically")
         tables.append(Table(title, heads, tuple(rows)))
-        curves = [measured(name, sizes, errors) for name, errors in squares.items()]
+        curves = [curve_of(name, sizes, errors) for name, errors in squares.items()]
         panels.append(Panel(case, "n, public rows", "‖f̂ - f‖ in L²", (*curves, level("pooled ridge", sizes, ridge))))
     few = [(j, f"n = {n}") for j, n in enumerate(sizes) if n <= ahead_to * m]
     ahead = [above(label, ratios[WAVES][j], 1.0, "inflation / LESS") for j, label in few]
@@ -289,7 +289,7 @@ def judge_floor(p: Protocol, data: Measurements) -> Outcome:
     ]
     title = f"m = {m} labels, noise {p['noise']:g}; pooled ridge regression has {root(pooled):.3g}"
     table = Table(title, ("n, public rows", *squares, "floor as floor_ tells it"), tuple(rows))
-    curves = [measured(name, public, errors) for name, errors in squares.items()]
+    curves = [curve_of(name, public, errors) for name, errors in squares.items()]
     curves.append(level("pooled ridge", public, root(pooled)))
     panel = Panel(f"m = {m:,} labels", "n, public rows", "‖f̂ - f‖ in L²", tuple(curves))
     removed, also = (

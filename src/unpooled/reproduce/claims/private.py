@@ -15,7 +15,7 @@ from ...kernels import Gaussian
 from ...privacy import Private, delta_of, sgd, sigma_for
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import Estimate, above, below, exponent, is_so, mean, measured, no_slower, together, typical_ratio
+from ..inference import Estimate, above, below, curve_of, exponent, is_so, mean, no_slower, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, Verdict, level, line
 from ..problems import fit_less, grid
 
@@ -227,7 +227,7 @@ def judge_excess(p: Protocol, data: Measurements) -> Outcome:
     ):
         rows = ((value, *(float(squares[m][:, j].mean()) for m in METHODS)) for j, value in enumerate(x))
         tables.append(Table(f"Excess error {against}", (head, *METHODS), tuple(rows)))
-        curves = [measured(name, x, own, power=2) for name, own in squares.items()]
+        curves = [curve_of(name, x, own, power=2) for name, own in squares.items()]
         curves.append(level("variance of the target", x, spread))
         panels.append(Panel(title, label, "‖f_priv - f‖²", tuple(curves)))
     mended, tight, rounds = (

@@ -12,7 +12,7 @@ from ... import theory
 from ...estimators import SpectralRegressor
 from ...filters import as_filter
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, exponent, is_so, judge_rate, measured, no_slower, ratio, root, together
+from ..inference import above, below, curve_of, exponent, is_so, judge_rate, no_slower, ratio, root, together
 from ..outcome import Outcome, Panel, Table, Verdict, line, power_law
 from ..problems import Target, fit_average, grid, target_of
 
@@ -56,7 +56,7 @@ def judge_rates(p: Protocol, data: Measurements) -> Outcome:
             cells, verdict = judge_rate(f"{kernel}, r = {r:g}, {filter}", sizes, squares, order, p["resolution"])
             verdicts[name].append(verdict)
             rows.append((kernel, target.beta, filter, r, "1" if name == ONE else f"{ms[0]} to {ms[-1]}", *cells))
-            curves.append(measured(name, sizes, squares))
+            curves.append(curve_of(name, sizes, squares))
         curves.append(power_law(sizes, curves[0].y[0], order))
         panels.append(Panel(f"{kernel}, {filter}, r = {r:g}", "N, labels in all", "‖f̂ - f‖ in L²", tuple(curves)))
     heads = ("kernel", "β", "filter", "r", "machines", "exponent [95 %]", "theory", "verdict")
@@ -134,7 +134,7 @@ def judge_saturation(p: Protocol, data: Measurements) -> Outcome:
     heads = ("filter", "qualification", "bias ∝ λ^", "theory", "error ∝ N^- [95 %]", "theory", "error / Landweber's")
     title = f"{target.known.name}, r = {target.r:g}; the last column at N = {sizes[-1]}"
     by_lam = [line(name, lams, own, "measured") for name, own in bias.items()]
-    by_n = [measured(name, sizes, own) for name, own in squares.items()]
+    by_n = [curve_of(name, sizes, own) for name, own in squares.items()]
     for name, power in (("tikhonov", 1.0), ("landweber", target.r)):
         by_lam.append(line(f"λ^{power:g}", lams, (bias[name][0] * (lam / lams[0]) ** power for lam in lams)))
         by_n.append(power_law(sizes, root(squares[name][:, 0]), target.order(name)))
@@ -192,7 +192,7 @@ def judge_blocks(p: Protocol, data: Measurements) -> Outcome:
             at_limit.append(np.stack([squares[:, ms.index(int(limit))], one]))
             ratios = (str(ratio(*at_limit[-1])), str(ratio(squares[:, -1], one)))
             rows.append((kernel, filter, r, n, limit, root(one), *ratios, ms[-1]))
-            curves.append(measured(f"N = {n:,}", ms, squares))
+            curves.append(curve_of(f"N = {n:,}", ms, squares))
             marks.append((f"(9), N = {n:,}", float(limit)))
         title = f"{kernel}, {filter}, r = {r:g}"
         here, one = np.stack(at_limit, axis=2)
@@ -254,7 +254,7 @@ def judge_whose_lambda(p: Protocol, data: Measurements) -> Outcome:
         leading.append(below(f"m = {m}", alone, 1.0, "ratio"))
         losing.append(above(f"m = {m}", mean, 1.0, "ratio"))
         own.append(above(f"m = {m}", chosen, 1.0, "ratio"))
-    curves = tuple(measured(name, machines, data.over(name)) for name in data.names())
+    curves = tuple(curve_of(name, machines, data.over(name)) for name in data.names())
     panel = Panel(f"{p['kernel']}, r = {p['r']:g}, N = {n:,}", "m, machines", "‖f̂ - f‖ in L²", curves)
     heads = ("m", "rows a block", "one block alone", "averaged", "averaged, each block its own leave-one-out λ")
     table = Table("Errors with the λ of a block over those with the λ of the whole sample", heads, tuple(rows))
@@ -310,7 +310,7 @@ def judge_rules(p: Protocol, data: Measurements) -> Outcome:
             rows.append((n, name, root(errors[:, j]), beside, float(lam), int(m)))
     title = f"{p['kernel']}, r = {p['r']:g}, {p['repetitions']} samples of each size"
     heads = ("N", "choice", "error", "ratio to the oracle", "λ (median)", "m (median)")
-    curves = [measured(name, sizes, errors) for name, errors in squares.items()]
+    curves = [curve_of(name, sizes, errors) for name, errors in squares.items()]
     order = [theory.rate(n, target.r, target.beta) for n in sizes]
     curves.append(line("N^{-r/(2r+β)}", sizes, (curves[0].y[0] * rate / order[0] for rate in order)))
     panel = Panel(f"{target.known.name}, r = {target.r:g}", "N, labels in all", "‖f̄ - f‖ in L²", tuple(curves))
