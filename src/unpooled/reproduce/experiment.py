@@ -51,7 +51,7 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """One repetition of one case at one size, where the protocol has cases and sizes."""
+    """One repetition of one case at one size; case and size are None in an experiment without them."""
 
     case: Any
     size: Any
@@ -63,7 +63,7 @@ class Setting:
         return np.random.default_rng([*self.seed, *more])
 
 
-class Found:
+class Measurements:
     """The numbers that were measured, by case, size and name: arrays with a row for each repetition."""
 
     def __init__(self, sizes: Sequence[Any]) -> None:
@@ -97,57 +97,42 @@ def measure(
     seed: int,
     same_data: bool = False,
     advance: Advance = lambda: None,
-) -> Found:
+) -> Measurements:
     """Measure ``once`` for every case, size and repetition, each with random numbers of its own.
 
-    Parameters
-    ----------
-    once : from a setting to numbers or arrays by name
-    cases, sizes : (None,) where there is nothing to vary
-    repetitions, seed : how often, and the number that all random numbers come from
-    same_data : all cases have the same random numbers
-    advance : called after every call of ``once``
+    With ``same_data`` all cases have the same random numbers. ``advance`` is called after every call of ``once``.
     """
-    found = Found(sizes)
+    data = Measurements(sizes)
     for repetition, number, j in product(range(repetitions), range(len(cases)), range(len(sizes))):
         case, size = cases[number], sizes[j]
         own_case = () if case is None or same_data else (number,)
         own_size = () if size is None else (size,)
         setting = Setting(case, size, repetition, (seed, *own_case, *own_size, repetition))
-        found.add(number, j, once(setting))
+        data.add(number, j, once(setting))
         advance()
-    return found
+    return data
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A few claims of a paper that need the same runs.
+    """A few claims of a paper that need the same runs: the numbers of each setting are measured, and all are judged.
 
-    Attributes
-    ----------
-    name : the paper's number, a dash, a word
-    title, question : a heading, and what is asked, with the theorem's number
-    protocol : seed, sizes, constants; a pair has the quick and the full value, anything else is the same in both
-    judge : from the protocol and what was measured to tables, panels and a verdict on every claim
-    measure : the numbers of one setting
-    cases, sizes, repetitions : what is measured, from the protocol
-    same_data : all cases have the same random numbers
-    notes : sentences a reader needs to read the figures
-    private : whether it needs the extra ``privacy``
+    The protocol has seed, sizes and constants as plain data. A pair in it, a tuple, is the quick and the full value of
+    an entry; any other entry is the same in both protocols.
     """
 
-    name: str
+    name: str  #: the paper's number, a dash, a word
     title: str
-    question: str
+    question: str  #: with the theorem's number
     protocol: Protocol
-    judge: Callable[[Protocol, Found], Outcome]
+    judge: Callable[[Protocol, Measurements], Outcome]  #: tables, panels, and a verdict on every claim
     measure: Callable[[Protocol, Setting], Numbers] = lambda *_: {}
-    cases: Callable[[Protocol], Sequence[Any]] = lambda _: (None,)
-    sizes: Callable[[Protocol], Sequence[Any]] = lambda _: (None,)
+    cases: Callable[[Protocol], Sequence[Any]] = lambda p: p.get("cases", (None,))
+    sizes: Callable[[Protocol], Sequence[Any]] = lambda p: p.get("sizes", (None,))
     repetitions: Callable[[Protocol], int] = itemgetter("repetitions")
-    same_data: bool = False
-    notes: tuple[str, ...] = ()
-    private: bool = False
+    same_data: bool = False  #: all cases have the same random numbers
+    notes: tuple[str, ...] = ()  #: sentences a reader needs to read the figures
+    private: bool = False  #: needs the extra ``privacy``
 
     @property
     def paper(self) -> str:
@@ -172,8 +157,8 @@ class Experiment:
         """Measure everything, then judge."""
         once = partial(self.measure, protocol)
         cases, sizes, repetitions = self.cases(protocol), self.sizes(protocol), self.repetitions(protocol)
-        found = measure(once, cases, sizes, repetitions, protocol["seed"], self.same_data, advance)
-        outcome = self.judge(protocol, found)
+        data = measure(once, cases, sizes, repetitions, protocol["seed"], self.same_data, advance)
+        outcome = self.judge(protocol, data)
         return replace(outcome, notes=(*outcome.notes, *self.notes))
 
     def digest(self, protocol: Protocol) -> str:

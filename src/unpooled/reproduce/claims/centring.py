@@ -11,8 +11,8 @@ from ... import theory
 from ...bases import EmpiricalFeatures
 from ...estimators import SpectralRegressor
 from ...kernels import Gaussian
-from ..experiment import Experiment, Found, Numbers, Protocol, Setting
-from ..inference import above, exponent, is_so, judge_rate, measured, no_slower, ratio, root, together
+from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
+from ..inference import above, curve_of, exponent, is_so, judge_rate, no_slower, ratio, root, together
 from ..outcome import Outcome, Panel, Table, Verdict, power_law
 from ..problems import Target, fit_average, grid, target_of
 
@@ -46,9 +46,9 @@ def errors_with_shift(p: Protocol, at: Setting) -> Numbers:
     return errors
 
 
-def judge_constant(p: Protocol, found: Found) -> Outcome:
+def judge_constant(p: Protocol, data: Measurements) -> Outcome:
     """A constant added to the labels spoils kernel ridge regression, and centring cures it."""
-    sizes, shift, squares = p["sizes"], p["shift"], {name: found.at(name) for name in (*COLUMNS, MISPRINT)}
+    sizes, shift, squares = p["sizes"], p["shift"], {name: data.at(name) for name in (*COLUMNS, MISPRINT)}
     rows, worse = [], []
     for j, n in enumerate(sizes):
         plain, shifted, centred, centred_shifted = (root(squares[name][:, j]) for name in COLUMNS)
@@ -70,7 +70,7 @@ def judge_constant(p: Protocol, found: Found) -> Outcome:
         is_so(equal, gap < 1e-8, f"largest difference {gap:.1e}"),
         is_so(as_printed, against < 2 * shown, found_out, known_wrong=True),
     )
-    curves = tuple(measured(name, sizes, squares[name]) for name in COLUMNS)
+    curves = tuple(curve_of(name, sizes, squares[name]) for name in COLUMNS)
     panel = Panel(f"Gaussian kernel of width {p['width']:g}", "N, labels", "error in L²", curves)
     return Outcome((table,), (panel,), verdicts)
 
@@ -90,6 +90,7 @@ CONSTANT = Experiment(
     question="What does a constant in the labels do to kernel ridge regression, and to the centred kernel? §2.4.",
     protocol={"seed": 18001, "sizes": [100, 300, 500, 1000], "noise": 0.1, "power": 0.8, "shift": 10.0, "width": 1.0}
     | {"features_of": 3000, "repetitions": (10, 100)},
+    sizes=lambda _: (None,),  # a repetition has one target at all sizes
     measure=errors_with_shift,
     judge=judge_constant,
     notes=(
@@ -108,15 +109,15 @@ def errors_centred(p: Protocol, at: Setting) -> Numbers:
     return {"errors": target.squared_error(model.predict(grid()[:, None]) - p["shift"])}
 
 
-def judge_centred_rate(p: Protocol, found: Found) -> Outcome:
+def judge_centred_rate(p: Protocol, data: Measurements) -> Outcome:
     """Theorem 2.1."""
     rows, curves, verdicts, sizes = [], [], [], p["sizes"]
     for number, r in enumerate(p["regularities"]):
-        squares, order = found.over("errors", number), r / (2 * r + 1)
+        squares, order = data.over("errors", number), r / (2 * r + 1)
         cells, verdict = judge_rate(f"r = {r:g}", sizes, squares, order, p["resolution"])
         verdicts.append(verdict)
         rows.append((p["kernel"], r, *cells))
-        curves.append(measured(f"r = {r:g}", sizes, squares))
+        curves.append(curve_of(f"r = {r:g}", sizes, squares))
         curves.append(power_law(sizes, curves[-1].y[0], order))
     heads = ("kernel", "r", "exponent [95 %]", "theory", "verdict")
     panel = Panel(f"{p['kernel']}, labels + {p['shift']:g}", "N, labels", "‖f̂ + b̂ - f‖ in L²", tuple(curves))
@@ -132,7 +133,6 @@ RATE = Experiment(
     | {"draws": 8, "sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048])}
     | {"repetitions": (10, 24), "resolution": (0.08, 0.05)},
     cases=itemgetter("regularities"),
-    sizes=itemgetter("sizes"),
     same_data=True,
     measure=errors_centred,
     judge=judge_centred_rate,
@@ -174,7 +174,7 @@ def errors_of_averages(p: Protocol, at: Setting) -> Numbers:
     return {name: error(target, m, lam, X, Y, more[name], at.repetition) for name, m in machines.items()}
 
 
-def judge_distributed(p: Protocol, found: Found) -> Outcome:
+def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
     """The machines that (3.2) and (3.25) allow, logarithms left out, and the logarithms of (3.2)."""
     sizes, totals = p["sizes"], {LABELS: "N", BOTH: f"{p['times']}N"}
     rows, curves = [], []
@@ -183,11 +183,11 @@ def judge_distributed(p: Protocol, found: Found) -> Outcome:
         target = target_of(kernel, r)
         machines = [allowed_machines(p, target, n) for n in sizes]
         for name, total in totals.items():
-            squares = found.over(name, number)
+            squares = data.over(name, number)
             cells, verdict = judge_rate(f"{kernel}, r = {r:g}", sizes, squares, target.order(), p["resolution"])
             verdicts[name].append(verdict)
             rows.append((kernel, r, total, f"{machines[0][name]} to {machines[-1][name]}", *cells))
-            curves.append(measured(f"{kernel}, r = {r:g}, N* = {total}", sizes, squares))
+            curves.append(curve_of(f"{kernel}, r = {r:g}, N* = {total}", sizes, squares))
         curves.append(power_law(sizes, curves[-2].y[0], target.order()))
     allowed = theory.partition_limit(sizes[-1], 1.0, 0.5, "krr")
     first = next(k for k in range(1, 60) if theory.partition_limit(10.0**k, 1.0, 0.5, "krr") >= 1)
@@ -212,8 +212,6 @@ DISTRIBUTED = Experiment(
     | {"cases": ([["Sobolev 1", 1.0]], [["Sobolev 1", 1.0], ["Sobolev 1", 0.75], ["Sobolev 2", 0.75]])}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048])}
     | {"repetitions": (12, 20), "resolution": (0.08, 0.05)},
-    cases=itemgetter("cases"),
-    sizes=itemgetter("sizes"),
     measure=errors_of_averages,
     judge=judge_distributed,
     notes=("N* counts all rows, with labels and without.",),
@@ -256,23 +254,23 @@ def errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
     return errors
 
 
-def judge_unlabeled(p: Protocol, found: Found) -> Outcome:
+def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
     """The larger number of machines that rows without labels buy by (3.25), and their cost."""
-    target, n, (grown, tried), one = target_of(p["kernel"], p["r"]), p["size"], tried_machines(p), found.at("one")
+    target, n, (grown, tried), one = target_of(p["kernel"], p["r"]), p["size"], tried_machines(p), data.at("one")
     r, s, rows = target.r, target.beta, []
     more = {q: m for q, m in grown.items() if q > 1}
     for q, m in grown.items():
-        ratios = (str(ratio(found.at(f"{own}, {m}"), one)) for own in (q, 1))
+        ratios = (str(ratio(data.at(f"{own}, {m}"), one)) for own in (q, 1))
         limits = (without_logs(n, target, q * n), min(*as_printed(n, r, s, q * n), n))
         rows.append((q, m, *ratios, *limits))
     # Inflated labels all of them: their cost is there at every N*, and no growth.
-    kept = exponent([q * n for q in more], np.stack([found.at(f"{q}, {m}") for q, m in more.items()], 1), paired=True)
+    kept = exponent([q * n for q in more], np.stack([data.at(f"{q}, {m}") for q, m in more.items()], 1), paired=True)
     lost = [
-        above(f"m = {m}", ratio(found.at(f"1, {m}"), found.at(f"{q}, {m}")), 1.0, "error without over error with them")
+        above(f"m = {m}", ratio(data.at(f"1, {m}"), data.at(f"{q}, {m}")), 1.0, "error without over error with them")
         for q, m in more.items()
     ]
     few = {q: tried[q][0] for q in more}
-    costly = [above(f"N* = {q}N, m = {m}", ratio(found.at(f"{q}, {m}"), one), 1.0, "ratio") for q, m in few.items()]
+    costly = [above(f"N* = {q}N, m = {m}", ratio(data.at(f"{q}, {m}"), one), 1.0, "ratio") for q, m in few.items()]
     where = (n, 0.6, 0.25, 16 * n)
     term = term_of_proof(as_printed(*where)[1], *where)
     sign = "(3.25) as printed, with -(2r+s-2)/(6r+3s), keeps the term of its proof below N^{-r/(2r+s)}"
@@ -285,8 +283,8 @@ def judge_unlabeled(p: Protocol, found: Found) -> Outcome:
     )
     title = f"{p['kernel']}, r = {r:g}, N = {n} labels; (3.25) without logarithms; m grows as it does, like √N*"
     heads = ("N*/N", "m", "error / one machine's", "same m, labels only", "(3.25), sign mended", "(3.25) as printed")
-    over_one = {q: np.stack([found.at(f"{q}, {m}") / one.mean() for m in ms], axis=1) for q, ms in tried.items()}
-    curves = tuple(measured(f"N* = {q if q > 1 else ''}N", tried[q], own) for q, own in over_one.items())
+    over_one = {q: np.stack([data.at(f"{q}, {m}") / one.mean() for m in ms], axis=1) for q, ms in tried.items()}
+    curves = tuple(curve_of(f"N* = {q if q > 1 else ''}N", tried[q], own) for q, own in over_one.items())
     panel = Panel(f"N = {n} labels, r = {r:g}", "m, machines", "error / error of one machine", curves)
     return Outcome((Table(title, heads, tuple(rows)),), (panel,), verdicts)
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import itemgetter
 
 import numpy as np
 
 from ... import theory
 from ...estimators import CorrentropyRegressor
-from ..experiment import Experiment, Found, Numbers, Protocol, Setting
-from ..inference import above, below, exponent, measured, no_slower, ratio, root, together, typical_ratio
+from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
+from ..inference import above, below, curve_of, exponent, no_slower, ratio, root, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, line, power_law
 from ..problems import Target, fit_average, grid, target_of
 
@@ -93,13 +92,13 @@ def errors_of_methods(p: Protocol, at: Setting) -> Numbers:
     }
 
 
-def judge_robust(p: Protocol, found: Found) -> Outcome:
+def judge_robust(p: Protocol, data: Measurements) -> Outcome:
     """Every method at its best scale and stop; by geometric means, since a mean of squares is its largest term."""
     n, slack = p["size"], p["slack"]
     squares: dict[tuple[str, str], np.ndarray] = {}
     for number, fault in enumerate(faults(p)):
         for method in METHODS:
-            tried = found.at(method, number)
+            tried = data.at(method, number)
             squares[fault, method] = tried[:, np.argmin(np.log(tried).mean(axis=0))]
     typical = {key: float(np.exp(0.5 * np.log(errors).mean())) for key, errors in squares.items()}
     gains = {fault: typical_ratio(squares[fault, LEAST_SQUARES], squares[fault, CORRENTROPY]) for fault in faults(p)}
@@ -184,11 +183,11 @@ def errors_over_scales(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_scale(p: Protocol, found: Found) -> Outcome:
+def judge_scale(p: Protocol, data: Measurements) -> Outcome:
     """The error against the scale σ of the correntropy loss, and the use of the σ of Corollary 1."""
     target, scales, sizes, share = target_of(p["kernel"], p["r"]), p["scales"], p["sizes"], p["share"]
-    n, gaps = sizes[-1], [found.at("gaps", 0, j) for j in range(len(sizes))]
-    theirs, clean, dirty = theory.scale(n, p["r"], target.beta), found.at("clean"), found.at("dirty")
+    n, gaps = sizes[-1], [data.at("gaps", 0, j) for j in range(len(sizes))]
+    theirs, clean, dirty = theory.scale(n, p["r"], target.beta), data.at("clean"), data.at("dirty")
     large = [k for k, scale in enumerate(scales) if scale >= p["large_from"]]
     in_scale = exponent([scales[k] for k in large], gaps[-1][:, large], paired=True)
     in_n = exponent(sizes, np.stack([own[:, -1] for own in gaps], axis=1))
@@ -196,7 +195,7 @@ def judge_scale(p: Protocol, found: Found) -> Outcome:
     falls = "Proposition 1: the distance from least squares falls at least like σ^-2"
     grows = f"Corollary 1: at one σ that distance, N^-a, grows no faster than N^{growth:.2f}: a ≥ -{growth:.2f}"
     moderate = f"A moderate σ = {scales[best]:g} does better under outliers than the σ = {theirs:.0f} for which"
-    gain = ratio(found.at("theirs"), dirty[:, best])
+    gain = ratio(data.at("theirs"), dirty[:, best])
     verdicts = (
         no_slower(falls, in_scale, 2.0, p["resolution"]),
         no_slower(grows, in_n, -growth, 1.0),
@@ -209,9 +208,9 @@ def judge_scale(p: Protocol, found: Found) -> Outcome:
     title = f"{target.known.name}, r = {target.r:g}, T by the schedule; no outliers but in the last column"
     distances = (f"‖f_σ - f_∞‖, N = {size}" for size in sizes)
     table = Table(title, ("σ", *distances, f"error, N = {n}", f"{share:.0%} outliers"), tuple(rows))
-    distance = measured("‖f_σ - f_∞‖", scales, gaps[-1])
+    distance = curve_of("‖f_σ - f_∞‖", scales, gaps[-1])
     law = line("σ^-2", scales, (distance.y[-1] * (scale / scales[-1]) ** -2 for scale in scales))
-    errors = (measured("bounded noise", scales, clean), measured(f"{share:.0%} outliers", scales, dirty))
+    errors = (curve_of("bounded noise", scales, clean), curve_of(f"{share:.0%} outliers", scales, dirty))
     mark = ((f"σ of Corollary 1, {theirs:.0f}", theirs),)
     panels = (
         Panel(f"N = {n}", "σ", "‖f̂ - f‖ in L²", errors, mark),
@@ -232,7 +231,6 @@ SCALE = Experiment(
     | {"resolution": 0.1, "sizes": ([64, 256], [64, 256, 1024])}
     | {"scales": ([0.25 * 2**k for k in range(8)], [0.125 * 2**k for k in range(10)])}
     | {"repetitions": (5, 12), "draws": 4},
-    sizes=itemgetter("sizes"),
     measure=errors_over_scales,
     judge=judge_scale,
     notes=("A σ that the theorem allows clips nothing: there correntropy is least squares, with its outliers.",),
@@ -266,12 +264,12 @@ def errors_of_averages(p: Protocol, at: Setting) -> Numbers:
     return numbers | {name: [error(s, m, bad) for m in counts(p, target)] for name, s in scales.items()}
 
 
-def judge_distributed(p: Protocol, found: Found) -> Outcome:
+def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
     """The rate of Corollary 1, and outliers against the number m of machines."""
     target, sizes, n = target_of(p["kernel"], p["r"]), p["sizes"], p["sizes"][-1]
-    r, s, squares, ms = target.r, target.beta, found.over("rate"), counts(p, target)
+    r, s, squares, ms = target.r, target.beta, data.over("rate"), counts(p, target)
     limits, order, slope = [most_machines(target, size) for size in sizes], r / (2 * r + s), exponent(sizes, squares)
-    robust, plain = found.at(CORRENTROPY), found.at(LEAST_SQUARES)
+    robust, plain = data.at(CORRENTROPY), data.at(LEAST_SQUARES)
     kept = [
         below(f"m = {m}", ratio(robust[:, k], robust[:, 0]), p["slack"], "ratio")
         for k, m in enumerate(ms)
@@ -294,8 +292,8 @@ def judge_distributed(p: Protocol, found: Found) -> Outcome:
         Table(title, ("N", "m", "error", "(8) with its log⁵N"), over_n),
         Table(f"N = {n}, {setting}", ("m", CORRENTROPY, LEAST_SQUARES), over_m),
     )
-    rates = measured("averages, σ of Corollary 1", sizes, squares)
-    curves = (measured(CORRENTROPY, ms, robust), measured(LEAST_SQUARES, ms, plain))
+    rates = curve_of("averages, σ of Corollary 1", sizes, squares)
+    curves = (curve_of(CORRENTROPY, ms, robust), curve_of(LEAST_SQUARES, ms, plain))
     mark = (("(8) without its log", float(limits[-1])),)
     panels = (
         Panel("Bounded noise", "N, labels in all", "‖f̄ - f‖ in L²", (rates, power_law(sizes, rates.y[0], order))),
@@ -313,7 +311,6 @@ DISTRIBUTED = Experiment(
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048])}
     | {"machines": ([1, 4, 16], [1, 2, 4, 8, 16, 32, 64]), "repetitions": (8, 16), "draws": 4}
     | {"resolution": (0.08, 0.05)},
-    sizes=itemgetter("sizes"),
     measure=errors_of_averages,
     judge=judge_distributed,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import numpy as np
 from ...bases import EmpiricalFeatures
 from ...estimators import LESSRegressor, SpectralRegressor
 from ...summaries import Summary
-from ..experiment import Experiment, Found, Numbers, Protocol, Setting
-from ..inference import above, below, is_so, judge_rate, measured, ratio, root, together, typical_ratio
+from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
+from ..inference import above, below, curve_of, is_so, judge_rate, ratio, root, together, typical_ratio
 from ..outcome import Outcome, Panel, Table, Verdict, level, power_law
 from ..problems import PROBLEMS, Target, fit_average, fit_less, grid, on_purpose, target_of
 
@@ -47,25 +46,25 @@ def errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_ridge(p: Protocol, found: Found) -> Outcome:
+def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     """Corollary 2.3 with n as it asks, and (A4): the number of features."""
     target, sizes = target_of(p["kernel"], p["r"]), p["sizes"]
     rows, exponents, curves, keeping = [], [], [], []
     slopes: list[Verdict] = []
     for number, (noise, lam) in enumerate(p["cases"]):
-        case, squares = f"noise {noise:g}, λ from {lam:g}", {name: found.over(name, number) for name in METHODS}
+        case, squares = f"noise {noise:g}, λ from {lam:g}", {name: data.over(name, number) for name in METHODS}
         for j, m in enumerate(sizes):
             errors = (root(squares[name][:, j]) for name in METHODS)
-            features, beside = float(np.mean(found.at("N", number, j))), ratio(squares[RULE][:, j], squares[KRR][:, j])
+            features, beside = float(np.mean(data.at("N", number, j))), ratio(squares[RULE][:, j], squares[KRR][:, j])
             rows.append((noise, lam, m, public_rows(m, target), features, *errors, str(beside)))
         for name in METHODS:
             cells, verdict = judge_rate(f"{name}, {case}", sizes, squares[name], target.order(), p["resolution"])
             exponents.append((noise, lam, name, *cells))
             slopes += [verdict] if name != KRR else []
         keeping.append(below(case, ratio(squares[RULE][:, -1], squares[ALL][:, -1]), 1.0, "ratio"))
-        curves += [measured(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
+        curves += [curve_of(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
         curves.append(power_law(sizes, curves[-1].y[0], target.order(), "m"))
-    rule, over = found.at("N", number)[p["feature_repetitions"] - 1], found.at("over N", number)
+    rule, over = data.at("N", number)[p["feature_repetitions"] - 1], data.at("over N", number)
     tried, title = numbers_of_features(m), f"The number N of features, m = {m}, noise {noise:g}"
     heads = ("noise", "first λ", "m", "n", "N", *METHODS, "(A4) / ridge")
     slope_heads = ("noise", "first λ", "method", "exponent [95 %]", "theory", "verdict")
@@ -86,7 +85,7 @@ def judge_ridge(p: Protocol, found: Found) -> Outcome:
     mark = ((f"(A4): N = {rule}", float(rule)),)
     panels = (
         Panel("n as (14) asks", "m, labels", "‖f̂ - f‖ in L²", tuple(curves)),
-        Panel(title, "N, features", "‖f̂ - f‖ in L²", (measured("LESS", tried, over),), mark),
+        Panel(title, "N, features", "‖f̂ - f‖ in L²", (curve_of("LESS", tried, over),), mark),
     )
     return Outcome(tables, panels, verdicts)
 
@@ -108,8 +107,6 @@ RIDGE = Experiment(
     protocol={"kernel": "Brownian", "r": 1.0, "cases": [[1.0, 0.002], [0.3, 0.002], [0.3, 0.028]], "seed": 19001}
     | {"draws": 2, "sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024]), "repetitions": (24, 40)}
     | {"feature_repetitions": (4, 12), "resolution": (0.15, 0.06)},
-    cases=itemgetter("cases"),
-    sizes=itemgetter("sizes"),
     same_data=True,
     measure=errors_beside_ridge,
     judge=judge_ridge,
@@ -143,17 +140,17 @@ def errors_over_sources(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_split(p: Protocol, found: Found) -> Outcome:
+def judge_split(p: Protocol, data: Measurements) -> Outcome:
     """(7): the split of labels over sources has no effect on LESS."""
-    m, sources, moved = p["size"], p["sources"], found.at("moved").max(axis=0)
-    squares = {name: found.at(name) for name in (LESS, AVERAGE)}
+    m, sources, moved = p["size"], p["sources"], data.at("moved").max(axis=0)
+    squares = {name: data.at(name) for name in (LESS, AVERAGE)}
     rows = [
         (count, m / count, float(moved[j]), *(root(errors[:, j]) for errors in squares.values()))
         for j, count in enumerate(sources)
     ]
     heads = ("sources", "labels each", "largest change of a coefficient", *squares)
     table = Table(f"m = {m} labels, n = {p['public']} public rows", heads, tuple(rows))
-    curves = tuple(measured(name, sources, errors) for name, errors in squares.items())
+    curves = tuple(curve_of(name, sources, errors) for name, errors in squares.items())
     panel = Panel(f"m = {m} labels", "ℓ, sources", "‖f̂ - f‖ in L²", curves)
     lost = ratio(squares[AVERAGE][:, -1], squares[AVERAGE][:, 0])
     largest = f"largest change of a coefficient {moved.max():.1e}, which is rounding"
@@ -195,13 +192,13 @@ def errors_over_public(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_unlabeled(p: Protocol, found: Found) -> Outcome:
+def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
     """The public rows that LESS needs beside the inflation method, with one label a source (§3.2)."""
     m, ahead_to, within = p["labels"], p["ahead_to"], f"{p['tolerance']:.0%}"
     sizes, target = [factor * m for factor in p["factors"]], target_of(p["kernel"], p["r"])
     tables, panels, needed, ratios = [], [], [], {}
     for number, case in enumerate((WAVES, SMOOTH)):
-        squares, ridge = {name: found.at(name, number) for name in (LESS, INFLATED)}, root(found.at(POOLED, number))
+        squares, ridge = {name: data.at(name, number) for name in (LESS, INFLATED)}, root(data.at(POOLED, number))
         goal = (1 + p["tolerance"]) ** 2 * squares[LESS][:, -1].mean()
         enough = (errors.mean(axis=0) <= goal for errors in squares.values())
         own, other = (next((f"{n:,}" for n, so in zip(sizes, each) if so), "more") for each in enough)
@@ -214,7 +211,7 @@ def judge_unlabeled(p: Protocol, found: Found) -> Outcome:
         title = f"{case}; m = {m} sources of one label each; pooled ridge regression has {ridge:.3g}"
         heads = ("n, public rows", "a source", LESS, INFLATED, "inflation / LESS, typically")
         tables.append(Table(title, heads, tuple(rows)))
-        curves = [measured(name, sizes, errors) for name, errors in squares.items()]
+        curves = [curve_of(name, sizes, errors) for name, errors in squares.items()]
         panels.append(Panel(case, "n, public rows", "‖f̂ - f‖ in L²", (*curves, level("pooled ridge", sizes, ridge))))
     few = [(j, f"n = {n}") for j, n in enumerate(sizes) if n <= ahead_to * m]
     ahead = [above(label, ratios[WAVES][j], 1.0, "inflation / LESS") for j, label in few]
@@ -281,18 +278,18 @@ def errors_of_ways(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_floor(p: Protocol, found: Found) -> Outcome:
+def judge_floor(p: Protocol, data: Measurements) -> Outcome:
     """The floor that a small public sample sets LESS, and what removes it."""
-    m, public, slack, pooled = p["labels"], p["public"], p["slack"], found.at(POOLED)
-    squares = {name: found.at(name) for name in ways(p)}
+    m, public, slack, pooled = p["labels"], p["public"], p["slack"], data.at(POOLED)
+    squares = {name: data.at(name) for name in ways(p)}
     one, *_, most, second = squares.values()
     rows = [
-        (n, *(root(errors[:, j]) for errors in squares.values()), float(found.at("floor")[:, j].mean()))
+        (n, *(root(errors[:, j]) for errors in squares.values()), float(data.at("floor")[:, j].mean()))
         for j, n in enumerate(public)
     ]
     title = f"m = {m} labels, noise {p['noise']:g}; pooled ridge regression has {root(pooled):.3g}"
     table = Table(title, ("n, public rows", *squares, "floor as floor_ tells it"), tuple(rows))
-    curves = [measured(name, public, errors) for name, errors in squares.items()]
+    curves = [curve_of(name, public, errors) for name, errors in squares.items()]
     curves.append(level("pooled ridge", public, root(pooled)))
     panel = Panel(f"m = {m:,} labels", "n, public rows", "‖f̂ - f‖ in L²", tuple(curves))
     removed, also = (

@@ -1,7 +1,4 @@
-"""Claims on differentially private descent with random features, of Wang and Guo (2024), Algorithm 1.
-
-Algorithm 1 is here as printed, as mended by its own proofs, and with noise that is tight.
-"""
+"""Claims on private descent with random features, of Wang and Guo (2024): as printed, as proved, with less noise."""
 
 from __future__ import annotations
 
@@ -17,12 +14,15 @@ from ...estimators import PrivateRegressor, PrivateSGDRegressor, SummaryRegresso
 from ...kernels import Gaussian
 from ...privacy import Private, delta_of, sgd, sigma_for
 from ...summaries import Summary
-from ..experiment import Experiment, Found, Numbers, Protocol, Setting
-from ..inference import Estimate, above, below, exponent, is_so, mean, measured, no_slower, together, typical_ratio
+from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
+from ..inference import Estimate, above, below, curve_of, exponent, is_so, mean, no_slower, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, Verdict, level, line
 from ..problems import fit_less, grid
 
 KAPPA = math.sqrt(2)  # of cosine features
+NINE_SIZES = [300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000]
+HOW = PRINTED, MENDED, SHUFFLED = "as printed", "mended", "shuffled, clipped"
+SCHEDULES = {"1/n": True, "n^{-2r/(2r+α)}": False}
 
 
 def schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, int]:
@@ -33,21 +33,13 @@ def schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, 
     return min(eta, 0.5 / (KAPPA**2 * (math.log(T) + 1))), T
 
 
-HOW = PRINTED, MENDED, SHUFFLED = "as printed", "mended", "shuffled, clipped"
-SCHEDULES = {"1/n": True, "n^{-2r/(2r+α)}": False}
-
-
 def noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delta: float) -> float:
     """√(2 log(2.5/δ)) Δ_SGD(δ/2)/ε with (17) to the letter."""
     return math.sqrt(2 * math.log(2.5 / delta)) * sgd.paper_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
 
 
 def noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
-    """The standard deviation of the noise on a weight.
-
-    Mended is with Δ of the proof's last line, and the exact calibration at δ/2. Shuffled is with passes that visit
-    every record once each, and residuals clipped to ±c.
-    """
+    """Standard deviations on a weight: mended has Δ of the proof's last line, exactly calibrated at δ/2."""
     (eta, T), c, delta = schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
     moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient(c, KAPPA), kappa=KAPPA)
     return {
@@ -57,7 +49,7 @@ def noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
     }
 
 
-def judge_noise(p: Protocol, found: Found) -> Outcome:  # noqa: ARG001 (formulas: nothing is measured)
+def judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (formulas: nothing is measured)
     """Formulas over n and over ε, and the theorems of the paper that do not hold as printed."""
     sizes, epsilons, n = p["sizes"], p["epsilons"], p["size"]
     by_n = {(name, size): noises(p, size, slow, p["epsilon"]) for name, slow in SCHEDULES.items() for size in sizes}
@@ -87,7 +79,7 @@ def judge_noise(p: Protocol, found: Found) -> Outcome:  # noqa: ARG001 (formulas
         Panel(f"ε = {p['epsilon']:g}", "n, records", "noise on each weight", tuple(curves)),
         Panel(f"n = {n:,}, η = 1/n", "ε", "noise on each weight", tuple(lines)),
     )
-    return Outcome(tables, panels, (*judge_bounds(p), judge_calibration(p), judge_noise_term(p)))
+    return Outcome(tables, panels, (*judge_privacy(p), judge_noise_term(p)))
 
 
 def neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
@@ -106,28 +98,21 @@ def neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
     return float(np.linalg.norm(ends[0] - ends[1]))
 
 
-def judge_bounds(p: Protocol) -> tuple[Verdict, Verdict]:
-    """Two neighbouring data sets refute (17) as printed, and not as it is proved."""
+def judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
+    """Two neighbouring data sets refute (17) as printed, not as it is proved; an ε above one refutes Lemma 1.1."""
     n, T, eta, c = (p["refuting"][key] for key in ("n", "T", "eta", "c"))
     apart = neighbours_apart(n, T, eta, c, p["seed"])
     printed, mended = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.paper_as_printed, sgd.paper))
     where = f"n = {n}, T = {T}, η = {eta:g}, c = {c:g}: two neighbours end {apart:.2e} apart"
     as_printed = "Theorem 2, (17) as printed, bounds how far one record moves the weights"
+    epsilon, delta = p["large_epsilon"], p["delta"]
+    reached = delta_of(epsilon, epsilon / math.sqrt(2 * math.log(1.25 / delta)))
+    lemma = f"Lemma 1.1: σ = √(2 log(1.25/δ))Δ/ε is (ε, δ)-private, for any ε (here ε = {epsilon:g}, δ = {delta:g})"
+    exactly = f"exactly, such noise has δ = {reached:.2e}; the lemma is for ε ≤ 1"
     return (
         is_so(as_printed, apart <= printed, f"{where}, and (17) is {printed:.2e}", known_wrong=True),
         is_so("Theorem 2 as its proof has it does", apart <= mended, f"{where}; mended it is {mended:.2e}"),
-    )
-
-
-def judge_calibration(p: Protocol) -> Verdict:
-    """The classical noise of Lemma 1.1 at an ε above one."""
-    epsilon, delta = p["large_epsilon"], p["delta"]
-    reached = delta_of(epsilon, epsilon / math.sqrt(2 * math.log(1.25 / delta)))
-    return is_so(
-        f"Lemma 1.1: σ = √(2 log(1.25/δ))Δ/ε is (ε, δ)-private, for any ε (here ε = {epsilon:g}, δ = {delta:g})",
-        reached <= delta,
-        f"exactly, such noise has δ = {reached:.2e}; the lemma is for ε ≤ 1",
-        known_wrong=True,
+        is_so(lemma, reached <= delta, exactly, known_wrong=True),
     )
 
 
@@ -138,15 +123,11 @@ def judge_noise_term(p: Protocol) -> Verdict:
     slope = -2 * math.log(last / first) / math.log(high / low)
     printed = (4 * r + 3 * alpha - 4 - 2 * r * alpha) / (2 * r + alpha)
     own = (4 * r + 2 * alpha - 3) / (2 * r + alpha)
-    return is_so(
-        "Theorem 1, (16): the excess error that the mended noise makes falls at least as fast as its first term",
-        slope >= printed,
-        f"from n = {low:.0e} to {high:.0e} like n^-{slope:.2f}, and (16) has n^-{printed:.2f}: (46) bounds E‖S_M b‖² "
-        f"by κ²E‖b‖² = κ²Mσ², where it is σ²Tr C_M ≤ κ²σ²; without that M it is n^-{own:.2f}, up to logarithms",
-    )
+    falls = "Theorem 1, (16): the excess error that the mended noise makes falls at least as fast as its first term"
+    here = f"from n = {low:.0e} to {high:.0e} like n^-{slope:.2f}, and (16) has n^-{printed:.2f}"
+    cause = "(46) bounds E‖S_M b‖² by κ²E‖b‖² = κ²Mσ², where it is σ²Tr C_M ≤ κ²σ²"
+    return is_so(falls, slope >= printed, f"{here}: {cause}; without that M it is n^-{own:.2f}, up to logarithms")
 
-
-NINE_SIZES = [300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000]
 
 NOISE = Experiment(
     name="004-noise",
@@ -195,12 +176,11 @@ def draw(p: Protocol, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.
 def excesses(p: Protocol, at: Setting) -> Numbers:
     """‖f_priv - f‖² of every method against n, and against ε at the largest n; without noise more often."""
     numbers: dict[str, Any] = {"descent": excess_before_noise(p, at)}
-    if at.repetition >= p["repetitions"]:
-        return numbers
-    numbers |= excesses_with_noise(p, at, p["epsilon"])
-    if at.size == p["sizes"][-1]:
-        over_epsilon = [excesses_with_noise(p, at, epsilon) for epsilon in p["epsilons"]]
-        numbers |= {f"{name}, over ε": [values[name] for values in over_epsilon] for name in METHODS}
+    if at.repetition < p["repetitions"]:
+        numbers |= excesses_with_noise(p, at, p["epsilon"])
+        if at.size == p["sizes"][-1]:
+            over_epsilon = [excesses_with_noise(p, at, epsilon) for epsilon in p["epsilons"]]
+            numbers |= {f"{name}, over ε": [values[name] for values in over_epsilon] for name in METHODS}
     return numbers
 
 
@@ -235,10 +215,10 @@ def excess_before_noise(p: Protocol, at: Setting) -> float:
     return float(np.mean((basis.features(points) @ weights - truth(p, points)) ** 2))
 
 
-def judge_excess(p: Protocol, found: Found) -> Outcome:
+def judge_excess(p: Protocol, data: Measurements) -> Outcome:
     """The error that is left of the target once the noise is added."""
     spread, n, order = float(np.var(truth(p, grid()[:, None]))), p["sizes"][-1], 2 * p["r"] / (2 * p["r"] + p["alpha"])
-    by_n, by_epsilon = {name: found.over(name) for name in METHODS}, {m: found.at(f"{m}, over ε") for m in METHODS}
+    by_n, by_epsilon = {name: data.over(name) for name in METHODS}, {m: data.at(f"{m}, over ε") for m in METHODS}
     over_n = f"against n, ε = {p['epsilon']:g}; the variance of the target is {spread:.3g}"
     tables, panels = [], []
     for against, title, head, label, x, squares in (
@@ -247,16 +227,16 @@ def judge_excess(p: Protocol, found: Found) -> Outcome:
     ):
         rows = ((value, *(float(squares[m][:, j].mean()) for m in METHODS)) for j, value in enumerate(x))
         tables.append(Table(f"Excess error {against}", (head, *METHODS), tuple(rows)))
-        curves = [measured(name, x, own, power=2) for name, own in squares.items()]
-        variance = level("variance of the target", x, spread)
-        panels.append(Panel(title, label, "‖f_priv - f‖²", (*curves, variance)))
-    where = f"n = {n}, ε = {p['epsilon']:g}"
+        curves = [curve_of(name, x, own, power=2) for name, own in squares.items()]
+        curves.append(level("variance of the target", x, spread))
+        panels.append(Panel(title, label, "‖f_priv - f‖²", tuple(curves)))
     mended, tight, rounds = (
         typical_ratio(by_n[name][:, -1], np.full(p["repetitions"], spread)) for name in (MENDED, TIGHT, ROUNDS)
     )
     falls = "Theorem 1, (16), its second term: before noise ‖f̂ - f‖² falls at least as fast as n^{-2r/(2r+α)}"
-    before = exponent(p["sizes"], found.over("descent")).times(2)
-    no_use = f"Algorithm 1, mended, is of no use at {where}: its error is above the standard deviation of the target"
+    before = exponent(p["sizes"], data.over("descent")).times(2)
+    budget = f"n = {n}, ε = {p['epsilon']:g}"
+    no_use = f"Algorithm 1, mended, is of no use at {budget}: its error is above the standard deviation of the target"
     useful = "Tight noise makes the same kind of descent useful: its error is typically below a third of that"
     verdicts = (
         no_slower(falls, before, order, p["resolution"]),
@@ -275,7 +255,6 @@ EXCESS = Experiment(
     | {"length_scale": 0.2, "of_g": [0.54, 1.8], "features": 100, "public": 200, "resolution": 0.2}
     | {"sizes": ([250, 1000, 2000], [500, 1000, 2000, 4000, 8000])}
     | {"epsilons": ([0.3, 3.0], [0.1, 0.3, 1.0, 3.0, 10.0]), "repetitions": (6, 8), "descents": (12, 16)},
-    sizes=itemgetter("sizes"),
     repetitions=itemgetter("descents"),
     measure=excesses,
     judge=judge_excess,
@@ -308,11 +287,8 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     y, true = smooth(X) + p["noise"] * rng.uniform(-1, 1, len(X)), smooth(fresh)
     basis = EmpiricalFeatures(None, p["features"]).fit(public)
 
-    def explained(model: Any) -> float:
-        return float(1 - np.mean((model.predict(fresh) - true) ** 2) / np.var(true))
-
     second = SummaryRegressor(center=True).fit_summary(Summary.of(basis, X, y, order=2))
-    numbers: dict[str, Any] = {NOT_PRIVATE: explained(second)} | {name: [] for name in FRONTIER_METHODS}
+    models: dict[str, list[Any]] = {NOT_PRIVATE: [second]} | {name: [] for name in FRONTIER_METHODS}
     for epsilon in p["epsilons"]:
         budget = (epsilon, p["delta"], 1.0)
         algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper").fit(X, y, public=public)
@@ -320,14 +296,15 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
         descent = PrivateSGDRegressor(*budget, None, p["features"]).fit(X, y, public=public)
         rounds = PrivateRegressor(*budget).fit(X, y, public=public)
         for name, model in zip(FRONTIER_METHODS, (algorithm, less, descent, rounds)):
-            numbers[name].append(explained(model))
-    return numbers
+            models[name].append(model)
+    off = {name: [np.mean((model.predict(fresh) - true) ** 2) for model in own] for name, own in models.items()}
+    return {name: [float(1 - error / np.var(true)) for error in errors] for name, errors in off.items()}
 
 
-def judge_frontier(p: Protocol, found: Found) -> Outcome:
+def judge_frontier(p: Protocol, data: Measurements) -> Outcome:
     """The share of a target that each private method explains for an ε, with nothing tuned on the target."""
     epsilons, methods = p["epsilons"], FRONTIER_METHODS
-    shares, free = {name: found.at(name) for name in methods}, float(found.at(NOT_PRIVATE).mean())
+    shares, free = {name: data.at(name) for name in methods}, float(data.at(NOT_PRIVATE).mean())
     rows = [(e, *(float(shares[name][:, j].mean()) for name in methods), free) for j, e in enumerate(epsilons)]
     title = f"R², n = {p['size']:,} records, {p['public']} public rows, δ = {p['delta']:g}; five inputs"
     table = Table(title, ("ε", *methods, NOT_PRIVATE), tuple(rows))

@@ -11,8 +11,8 @@ import numpy as np
 from ... import theory
 from ...estimators import SpectralRegressor
 from ...filters import as_filter
-from ..experiment import Experiment, Found, Numbers, Protocol, Setting
-from ..inference import above, below, exponent, is_so, judge_rate, measured, no_slower, ratio, root, together
+from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
+from ..inference import above, below, curve_of, exponent, is_so, judge_rate, no_slower, ratio, root, together
 from ..outcome import Outcome, Panel, Table, Verdict, line, power_law
 from ..problems import Target, fit_average, grid, target_of
 
@@ -44,19 +44,19 @@ def errors_by_machines(p: Protocol, at: Setting) -> Numbers:
     return errors
 
 
-def judge_rates(p: Protocol, found: Found) -> Outcome:
+def judge_rates(p: Protocol, data: Measurements) -> Outcome:
     """Theorem 2 is for one machine, Corollary 1 for many."""
     rows, panels, sizes = [], [], p["sizes"]
     verdicts: dict[str, list[Verdict]] = {ONE: [], MANY: []}
     for number, (kernel, r, filter) in enumerate(p["cases"]):
         target, curves = target_of(kernel, r), []
         order, ms = target.order(filter), [most_machines(target, n, filter) for n in sizes]
-        for name in found.names(number):
-            squares = found.over(name, number)
+        for name in data.names(number):
+            squares = data.over(name, number)
             cells, verdict = judge_rate(f"{kernel}, r = {r:g}, {filter}", sizes, squares, order, p["resolution"])
             verdicts[name].append(verdict)
             rows.append((kernel, target.beta, filter, r, "1" if name == ONE else f"{ms[0]} to {ms[-1]}", *cells))
-            curves.append(measured(name, sizes, squares))
+            curves.append(curve_of(name, sizes, squares))
         curves.append(power_law(sizes, curves[0].y[0], order))
         panels.append(Panel(f"{kernel}, {filter}, r = {r:g}", "N, labels in all", "‖f̂ - f‖ in L²", tuple(curves)))
     heads = ("kernel", "β", "filter", "r", "machines", "exponent [95 %]", "theory", "verdict")
@@ -79,8 +79,6 @@ RATES = Experiment(
     protocol={"noise": 0.3, "seed": 17001, "draws": 8, "cases": (QUICK_RATES, ALL_RATES)}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048]), "repetitions": (12, 24)}
     | {"resolution": (0.08, 0.05)},
-    cases=itemgetter("cases"),
-    sizes=itemgetter("sizes"),
     measure=errors_by_machines,
     judge=judge_rates,
     notes=(
@@ -101,14 +99,14 @@ def errors_over_path(p: Protocol, at: Setting) -> Numbers:
     return {"errors": target.squared_error(path.predict(grid()[:, None]))}
 
 
-def judge_saturation(p: Protocol, found: Found) -> Outcome:
+def judge_saturation(p: Protocol, data: Measurements) -> Outcome:
     """Definition 1, (5): the qualification. (22) is bias ≤ γ_r λ^r ‖u‖ for f = L_K^r u, and γ_r is the filter's own."""
     target, sizes, lams = target_of(p["kernel"], p["r"]), p["sizes"], p["bias_lams"]
     norm = np.linalg.norm(target.coefficients / target.known.eigenvalues**target.r)
     x = (np.arange(p["bias_rows"]) + 0.5) / p["bias_rows"]
     labels, bias, squares, shares, rows, each = target(x), {}, {}, {}, [], []
     for number, name in enumerate(p["filters"]):
-        filter, tried = as_filter(name), [found.at("errors", number, j) for j in range(len(sizes))]
+        filter, tried = as_filter(name), [data.at("errors", number, j) for j in range(len(sizes))]
         squares[name] = np.stack([errors[:, np.argmin(errors.mean(axis=0))] for errors in tried], axis=1)
         fits = (SpectralRegressor(target.kernel, name, lam).fit(x[:, None], labels) for lam in lams)
         bias[name] = np.sqrt([target.error_of(model) for model in fits])
@@ -136,7 +134,7 @@ def judge_saturation(p: Protocol, found: Found) -> Outcome:
     heads = ("filter", "qualification", "bias ∝ λ^", "theory", "error ∝ N^- [95 %]", "theory", "error / Landweber's")
     title = f"{target.known.name}, r = {target.r:g}; the last column at N = {sizes[-1]}"
     by_lam = [line(name, lams, own, "measured") for name, own in bias.items()]
-    by_n = [measured(name, sizes, own) for name, own in squares.items()]
+    by_n = [curve_of(name, sizes, own) for name, own in squares.items()]
     for name, power in (("tikhonov", 1.0), ("landweber", target.r)):
         by_lam.append(line(f"λ^{power:g}", lams, (bias[name][0] * (lam / lams[0]) ** power for lam in lams)))
         by_n.append(power_law(sizes, root(squares[name][:, 0]), target.order(name)))
@@ -156,7 +154,6 @@ SATURATION = Experiment(
     | {"lam_least": 1e-4, "resolution": 0.08, "sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024])}
     | {"repetitions": (8, 24), "draws": (3, 4), "n_lams": (15, 31), "bias_rows": (512, 2048)},
     cases=itemgetter("filters"),
-    sizes=itemgetter("sizes"),
     same_data=True,
     measure=errors_over_path,
     judge=judge_saturation,
@@ -184,18 +181,18 @@ def errors_over_machines(p: Protocol, at: Setting) -> Numbers:
     return {"errors": [target.error_of(model) for model in models]}
 
 
-def judge_blocks(p: Protocol, found: Found) -> Outcome:
+def judge_blocks(p: Protocol, data: Measurements) -> Outcome:
     """Errors over a range of m, at two sizes or more of the whole sample."""
     rows, panels, verdicts = [], [], []
     for number, (kernel, r, filter) in enumerate(p["cases"]):
         target, curves, marks, at_limit = target_of(kernel, r), [], [], []
         for j, n in enumerate(p["sizes"]):
-            ms, squares = machine_counts(p, target, n, filter), found.at("errors", number, j)
+            ms, squares = machine_counts(p, target, n, filter), data.at("errors", number, j)
             limit, one = theory.partition_limit(n, r, target.beta, filter=filter), squares[:, 0]
             at_limit.append(np.stack([squares[:, ms.index(int(limit))], one]))
             ratios = (str(ratio(*at_limit[-1])), str(ratio(squares[:, -1], one)))
             rows.append((kernel, filter, r, n, limit, root(one), *ratios, ms[-1]))
-            curves.append(measured(f"N = {n:,}", ms, squares))
+            curves.append(curve_of(f"N = {n:,}", ms, squares))
             marks.append((f"(9), N = {n:,}", float(limit)))
         title = f"{kernel}, {filter}, r = {r:g}"
         here, one = np.stack(at_limit, axis=2)
@@ -217,8 +214,6 @@ BLOCKS = Experiment(
     question="Up to which number of machines does the average keep the order of one machine? Corollary 1.",
     protocol={"noise": 0.3, "seed": 17003, "fewest": 8, "draws": 4, "resolution": 0.15}
     | {"cases": (QUICK_BLOCKS, ALL_BLOCKS), "sizes": ([256, 1024], [256, 1024, 4096]), "repetitions": (5, 8)},
-    cases=itemgetter("cases"),
-    sizes=itemgetter("sizes"),
     measure=errors_over_machines,
     judge=judge_blocks,
     notes=(
@@ -246,20 +241,20 @@ def errors_by_lam(p: Protocol, at: Setting) -> Numbers:
     return errors
 
 
-def judge_whose_lambda(p: Protocol, found: Found) -> Outcome:
+def judge_whose_lambda(p: Protocol, data: Measurements) -> Outcome:
     """Section 3: every block needs the λ of the whole sample, although it is too small for the block by itself."""
     n, machines = p["size"], p["machines"]
     rows, losing, leading, own = [], [], [], []
     for j, m in enumerate(machines):
         alone, mean, chosen = (
-            ratio(found.at(f"{where}, {choice}", 0, j), found.at(f"{where}, {WHOLE}", 0, j))
+            ratio(data.at(f"{where}, {choice}", 0, j), data.at(f"{where}, {WHOLE}", 0, j))
             for where, choice in ((ALONE, BLOCK), (MEAN, BLOCK), (MEAN, OWN))
         )
         rows.append((m, n // m, str(alone), str(mean), str(chosen)))
         leading.append(below(f"m = {m}", alone, 1.0, "ratio"))
         losing.append(above(f"m = {m}", mean, 1.0, "ratio"))
         own.append(above(f"m = {m}", chosen, 1.0, "ratio"))
-    curves = tuple(measured(name, machines, found.over(name)) for name in found.names())
+    curves = tuple(curve_of(name, machines, data.over(name)) for name in data.names())
     panel = Panel(f"{p['kernel']}, r = {p['r']:g}, N = {n:,}", "m, machines", "‖f̂ - f‖ in L²", curves)
     heads = ("m", "rows a block", "one block alone", "averaged", "averaged, each block its own leave-one-out λ")
     table = Table("Errors with the λ of a block over those with the λ of the whole sample", heads, tuple(rows))
@@ -303,19 +298,19 @@ def errors_by_rule(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_rules(p: Protocol, found: Found) -> Outcome:
+def judge_rules(p: Protocol, data: Measurements) -> Outcome:
     """λ by rule (13), and λ with the number of blocks by rule (14), beside the oracle."""
     target, sizes = target_of(p["kernel"], p["r"]), p["sizes"]
-    squares = {name: found.over(name) for name in CHOICES}
+    squares = {name: data.over(name) for name in CHOICES}
     rows = []
     for j, n in enumerate(sizes):
         for name, errors in squares.items():
-            lam, m = np.median(found.at(f"{name}: λ, m", 0, j), axis=0)
+            lam, m = np.median(data.at(f"{name}: λ, m", 0, j), axis=0)
             beside = "" if name == ORACLE else str(ratio(errors[:, j], squares[ORACLE][:, j]))
             rows.append((n, name, root(errors[:, j]), beside, float(lam), int(m)))
     title = f"{p['kernel']}, r = {p['r']:g}, {p['repetitions']} samples of each size"
     heads = ("N", "choice", "error", "ratio to the oracle", "λ (median)", "m (median)")
-    curves = [measured(name, sizes, errors) for name, errors in squares.items()]
+    curves = [curve_of(name, sizes, errors) for name, errors in squares.items()]
     order = [theory.rate(n, target.r, target.beta) for n in sizes]
     curves.append(line("N^{-r/(2r+β)}", sizes, (curves[0].y[0] * rate / order[0] for rate in order)))
     panel = Panel(f"{target.known.name}, r = {target.r:g}", "N, labels in all", "‖f̄ - f‖ in L²", tuple(curves))
@@ -341,7 +336,6 @@ RULES = Experiment(
     | {"lams": [3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048])}
     | {"repetitions": 40, "resolution": (0.1, 0.06)},
-    sizes=itemgetter("sizes"),
     measure=errors_by_rule,
     judge=judge_rules,
     notes=(
