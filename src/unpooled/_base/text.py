@@ -12,6 +12,11 @@ def shown(value: Any, width: int = 80) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def with_noun(n: int, what: str) -> str:
+    """A number and what it counts: "1 block", "3 blocks"."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
 def size(n: float) -> str:
     """A number of bytes, in words."""
     for unit, big in (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

@@ -62,10 +62,10 @@ def predict(
 
 
 def _names(model: Any) -> list[str]:
-    targets = list(getattr(model, "targets_", ()))
-    if targets:
-        return [f"{name}_predicted" for name in targets]
-    n = len(np.atleast_1d(model.predictor_.intercept)) if hasattr(model.predictor_, "intercept") else 1
+    facts = model.facts()
+    if facts.targets:
+        return [f"{name}_predicted" for name in facts.targets]
+    n = facts.n_targets
     return ["prediction"] if n == 1 else [f"prediction_{i}" for i in range(n)]
 
 

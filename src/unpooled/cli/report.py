@@ -40,7 +40,7 @@ def report(
 
     What needs data or summaries that are not given is said on the page, in its place.
     """
-    from ..reports.site_facts import opened
+    from ..reports.sites import opened
     from ..reports.writing import Gathered, written
 
     files = [*(summaries or []), *(more or [])]
@@ -72,10 +72,9 @@ def report(
 
 def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]:
     """The position of the label, and the column that holds it."""
-    from ..reports.overview import targets_of
     from ..reports.writing import target_of
 
-    known = [str(name) for name in getattr(model, "targets_", ())]
+    known = model.facts().targets
     if known:
         try:
             place = target_of(model, target)
@@ -88,7 +87,7 @@ def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]
         return 0, ""
     if target is None:
         raise Problem("--target must name the column of the label, which this model does not know", USAGE)
-    if targets_of(model) > 1:
+    if model.facts().n_targets > 1:
         raise Problem("the model predicts several labels without names: use up.report in Python, with target=", USAGE)
     return 0, target
 

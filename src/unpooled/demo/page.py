@@ -11,8 +11,8 @@ from rich import box
 from rich.table import Table
 
 from .._base import html
+from .._base.drawing import plot_comparison
 from ..gate import POLICY_NAME
-from ..reports.plots import plot_comparison
 from ..summaries import Summary
 from .consortium import FEATURES, FEATURES_SECOND, LOG_NAME, ROUNDS, Hospital
 from .playing import Played
