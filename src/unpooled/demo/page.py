@@ -14,9 +14,19 @@ from .._base import html
 from .._base.drawing import plot_comparison
 from ..gate import POLICY_NAME
 from ..summaries import Summary
-from .consortium import FEATURES, FEATURES_SECOND, LOG_NAME, ROUNDS, Hospital
-from .playing import Played
-from .study import HOSPITALS, N_STUDIES, STAYS, TARGET, studies
+from .study import (
+    FEATURES,
+    FEATURES_SECOND,
+    HOSPITALS,
+    LOG_NAME,
+    N_STUDIES,
+    ROUNDS,
+    STAYS,
+    TARGET,
+    Hospital,
+    Played,
+    studies,
+)
 
 TITLE = "Four hospitals, one model, no pooled rows"
 

@@ -390,13 +390,13 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
-        blocks = with_noun(self.n_blocks_, "block")
+        blocks: list[dict[str, Any]] = self.blocks_
         path: BlockPath | None = if_fitted(self, "path_")
         own = isinstance(self.local, (SpectralRegressor, CorrentropyRegressor))
         return describe(
             self,
             target,
-            f"The average of kernel regressions on {blocks}, each fitted to its own rows",
+            f"The average of kernel regressions on {with_noun(self.n_blocks_, 'block')}, each fitted to its own rows",
             kernel=self.kernel_,
             lam=of_target(if_fitted(self, "lam_"), target),
             scale=of_target(if_fitted(self, "scale_"), target),
@@ -405,9 +405,9 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
             tune=None if path is None else lambda: path.tuning(target),
             center=own and bool(self.local.center),
             filter=as_filter(self.local.filter) if isinstance(self.local, SpectralRegressor) else None,
-            n_rows=sum(int(block["rows"]) for block in self.blocks_),
+            n_rows=sum(block["rows"] for block in blocks),
             n_blocks=self.n_blocks_,
-            blocks=self.blocks_,
+            blocks=blocks,
         )
 
 

@@ -74,7 +74,7 @@ def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
     if facts.center is not False and "phi" in summary.sums:
         mean = summary.feature_sum / summary.weight
         C = C - np.outer(mean, mean)
-    return np.linalg.eigvalsh(C)[::-1]
+    return np.asarray(np.linalg.eigvalsh(C)[::-1], dtype=float)
 
 
 def _kept(sigma: Floats, source: str) -> Spectrum | str:

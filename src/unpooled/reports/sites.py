@@ -130,10 +130,10 @@ def labels_of(sent: list[Sent], basis: Basis | None = None, target: int = 0) -> 
 
 def spread_of(summary: Summary, target: int = 0) -> float | None:
     """The standard deviation of the label over all rows; None where noise hides it."""
-    means = means_of(summary)
-    if means.noise is not None or not means.centred or summary.contents.residual:
+    if summary.privacy is not None or summary.contents.residual:
         return None
-    return math.sqrt(max(float(means.yy[target] - means.y[target] ** 2), 0.0))
+    mean, square = summary.label_sum[target] / summary.weight, summary.label_square_sum[target] / summary.weight
+    return math.sqrt(max(float(square - mean**2), 0.0))
 
 
 MOST_SITES = 40
