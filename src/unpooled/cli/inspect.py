@@ -16,7 +16,7 @@ from .. import bases, models
 from .._base import files, savable
 from .._base.text import size
 from .._solvers.span.moments import Mismatch
-from ..estimators.facts import ModelFacts
+from ..estimators.facts import FittedModel
 from ..filters import as_filter, to_spec
 from ..summaries import Candidates, Scores, Summary
 from .app import app, command
@@ -24,8 +24,9 @@ from .codes import FILE, Problem
 from .out import Out
 
 
-def of_model(facts: ModelFacts) -> str:
+def of_model(model: FittedModel) -> str:
     """The model, and what it was learned from."""
+    facts = model.facts()
     columns = ", ".join(facts.inputs)
     lines = [f"A {facts.name} of {columns or f'{facts.n_inputs} inputs without names'}."]
     if facts.targets:
@@ -110,7 +111,7 @@ def _basis(path: Path) -> Found:
 
 def _model(path: Path) -> Found:
     found = models.load(path)
-    return of_model(found.facts()), savable.digest_of(found)
+    return of_model(found), savable.digest_of(found)
 
 
 def _candidates(path: Path) -> Found:

@@ -90,7 +90,7 @@ class ModelFacts:
     summary: Summary | None = None
     solve_again: Callable[[Basis], Solutions] | None = field(default=None, repr=False)
     privacy: Guarantee | None = None
-    plan: Any = None
+    plan: object = None
     history: Sequence[dict[str, Any]] = ()
     floor: Mismatch | None = None
 
