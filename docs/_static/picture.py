@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 import unpooled as up
-from unpooled._base.drawing import new_panels
-from unpooled.demo.playing import play
+from unpooled._base.drawing import COLOURS, MARKERS, new_panels
+from unpooled.demo import play
 from unpooled.demo.study import REFUSED
-from unpooled.reports.plots import COLOURS, MARKERS
 
 SITES = {"north": (0.0, 0.42), "west": (0.3, 0.75), "south": (0.6, 1.0)}
 N_ROWS, N_FEATURES = 80, 15

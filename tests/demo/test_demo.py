@@ -18,9 +18,8 @@ from typer.testing import CliRunner
 import unpooled as up
 from unpooled import demo
 from unpooled.cli import app
-from unpooled.demo import page
-from unpooled.demo.playing import Played, _methods, _opened
-from unpooled.demo.study import HOSPITALS, TARGET, studies
+from unpooled.demo import _methods, _opened, page
+from unpooled.demo.study import HOSPITALS, TARGET, Played, studies
 from unpooled.gate import Log
 
 NAMES = {

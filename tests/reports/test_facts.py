@@ -15,12 +15,11 @@ import unpooled as up
 from tests.cases.reports import basis, models, summaries
 from tests.made_up import named_rows
 from unpooled._base.text import number
-from unpooled.estimators.choices import tuning_of
 from unpooled.reports.errors import LEVELS, Labelled, binned, by_site, coverage, errors_of, slope_of
-from unpooled.reports.family import family_of
-from unpooled.reports.fit import spectrum_of
+from unpooled.reports.fit import family_of, spectrum_of
 from unpooled.reports.inputs import background_of, curves_of, grid_of
-from unpooled.reports.site_facts import error_at, labels_of, leave_one_out, opened
+from unpooled.reports.sensitivity import error_at, leave_one_out
+from unpooled.reports.sites import labels_of, opened
 from unpooled.reports.svg import Axis
 
 ORDERS = pytest.mark.parametrize(("kind", "order"), [("second order", 2), ("first order", 1)])
@@ -138,7 +137,7 @@ def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
     X, _ = named_rows(1, 100)
     slopes = np.asarray([2.0, -0.5, 0.0])
     model = up.SpectralRegressor(up.kernels.Linear(), lam=1e-9, center=True).fit(X, X.to_numpy() @ slopes + 7)
-    found = {curve.name: curve for curve in curves_of(model, background_of(model, X.to_numpy()))}
+    found = {curve.name: curve for curve in curves_of(model, background_of(model.facts(), X.to_numpy()))}
     assert list(found) == ["age", "dose", "pressure"]  # the one that moves it furthest first
     for name, slope in zip(("age", "dose", "pressure"), slopes):
         curve = found[name]
@@ -154,26 +153,26 @@ def test_inputs_of_few_values_are_looked_at_there_and_constants_not_at_all():
     X, y = named_rows(1, 60)
     X["dose"] = 4.0
     model = up.SpectralRegressor(lam=0.01).fit(X, y)
-    assert "dose" not in [curve.name for curve in curves_of(model, background_of(model, None))]
+    assert "dose" not in [curve.name for curve in curves_of(model, background_of(model.facts(), None))]
 
 
 def test_waves_hold_no_rows_and_are_moved_about_the_public_means():
     X, y = named_rows(1, 200)
     waves = up.bases.RandomFeatures(n_features=40, standardize=True).fit(X)
     model = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(waves, X, y, order=2))
-    found = background_of(model, None)
+    found = background_of(model.facts(), None)
     assert "public sample's means" in found.source
     assert {curve.name for curve in curves_of(model, found)} == {"age", "dose", "pressure"}
     plain = up.bases.RandomFeatures(n_features=40).fit(X)
     bare = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(plain, X, y, order=2))
-    assert background_of(bare, None) is None
+    assert background_of(bare.facts(), None) is None
 
 
 @pytest.mark.parametrize("kind", ["spectral", "second order", "first order", "less", "of private sums"])
 def test_the_function_of_the_chosen_lam_is_the_model(kind):
     model, X = models()[kind], named_rows(8, 30)[0]
-    tuning = tuning_of(model)
-    family = family_of(model, basis())
+    tuning = model.facts().tuning
+    family = family_of(model.facts(), basis())
     assert tuning.values[tuning.chosen] == pytest.approx(model.lam_)
     assert np.all(np.diff(tuning.values) > 0)
     assert family.predictor.predict(X.to_numpy())[:, tuning.chosen] == pytest.approx(model.predict(X), abs=1e-8)
@@ -184,7 +183,7 @@ def test_the_function_of_the_chosen_lam_is_the_model(kind):
 @pytest.mark.parametrize("kind", ["spectral", "averaged", "second order", "first order", "less"])
 def test_the_error_expected_of_a_new_row_is_that_of_the_path(kind):
     model = models()[kind]
-    path, tuning = model.path_, tuning_of(model)
+    path, tuning = model.path_, model.facts().tuning
     criterion = path.criterion[path.chosen] if kind == "averaged" else path.criterion
     assert tuning.error == pytest.approx(np.sqrt(criterion[path.index[0]]))
     assert tuning.is_error
@@ -192,24 +191,24 @@ def test_the_error_expected_of_a_new_row_is_that_of_the_path(kind):
 
 @pytest.mark.parametrize("kind", ["correntropy", "robust rounds"])
 def test_a_robust_score_is_no_error(kind):
-    tuning = tuning_of(models()[kind])
+    tuning = models()[kind].facts().tuning
     assert tuning.error is None
     assert tuning.score[tuning.chosen] <= np.nanmin(tuning.score) * 1.5
 
 
 def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge():
     model = models()["second order"]
-    spectrum = spectrum_of(model)
+    spectrum = spectrum_of(model.facts())
     assert spectrum.dimension(model.path_.lam) + 1 == pytest.approx(model.path_.df, rel=1e-8)  # one for the intercept
     spectral = models()["spectral"]
-    found = spectrum_of(spectral)
+    found = spectrum_of(spectral.facts())
     assert found.dimension(spectral.path_.lam[:15]) + 1 == pytest.approx(spectral.path_.df[:15], rel=1e-6)
 
 
 def test_where_there_is_no_spectrum_a_sentence_says_so():
     K = np.exp(-np.abs(np.arange(20.0)[:, None] - np.arange(20.0)))
     model = up.SpectralRegressor("precomputed", lam=0.1).fit(K, np.arange(20.0))
-    assert "unknown here" in spectrum_of(model)
+    assert "unknown here" in spectrum_of(model.facts())
 
 
 @given(st.floats(-1e300, 1e300), st.integers(2, 6))

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 import unpooled as up
 from tests.cases.reports import basis, models, summaries
 from tests.made_up import named_rows
-from unpooled.reports.site_facts import leave_one_out, opened
+from unpooled.reports.sensitivity import leave_one_out
+from unpooled.reports.sites import opened
 
 
 @pytest.mark.parametrize("kind", ["spectral", "second order", "first order", "less", "correntropy", "averaged"])

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import unpooled as up
 from tests.cases.reports import BAD, Page, bad_study, basis, models, page, summaries
 from tests.made_up import COLUMNS, named_rows
+from unpooled._base.html import embedded
 from unpooled.reports import overview as about
-from unpooled.reports.parts import embedded
 
 KINDS = list(models())
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -32,7 +32,7 @@ def test_a_page_is_whole_and_says_what_the_model_is(kind, data):
     assert len(found.ids) == len(set(found.ids))
     for section in ("sites", "errors", "sensitivity", "choice", "inputs", "left", "predict"):
         assert section in found.ids
-    lead = about.sentences(models()[kind])
+    lead = about.sentences(models()[kind].facts())
     assert " ".join(lead) in found.words
     assert "unpooled predict my.model" in found.words
 
@@ -263,5 +263,5 @@ def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_p
 def test_a_model_from_a_file_has_a_page_with_the_same_choice(kind, tmp_path):
     up.save(models()[kind], tmp_path / "some.model")
     found, fresh = Page(up.report(tmp_path / "some.model").html), Page(page(kind).html)
-    assert about.sentences(models()[kind])[1] in found.words
+    assert about.sentences(models()[kind].facts())[1] in found.words
     assert {"moves", "eigenvalues", "dimension"} <= set(found.ids) & set(fresh.ids)

@@ -10,7 +10,6 @@ import sklearn
 import unpooled as up
 from tests.cases.reports import BAD, Page, basis, models, summaries
 from tests.made_up import named_rows
-from unpooled.reports import overview as about
 
 
 @pytest.mark.parametrize("kind", list(models()))
@@ -18,7 +17,7 @@ def test_a_fitted_model_shows_what_it_chose_below_scikit_learns_picture(kind):
     model = models()[kind]
     html = model._repr_html_()
     assert "sk-top-container" in html
-    said = about.chosen(model)
+    said = model.facts().choice
     assert html.endswith(f"<p>{said}.</p>")
     assert model._repr_mimebundle_()["text/html"].endswith(f"<p>{said}.</p>")
     if hasattr(model, "lam_"):
@@ -137,5 +136,5 @@ def test_names_are_escaped_wherever_they_show():
 def test_several_labels_have_a_word_too():
     X, y = named_rows(1, 60)
     model = up.SpectralRegressor(per_target=True).fit(X, pd.DataFrame({"a": y, "b": np.exp(y)}))
-    assert about.chosen(model, 0) != about.chosen(model, 1)
+    assert model.facts(0).choice != model.facts(1).choice
     assert "λ = " in model._repr_html_()[-200:]

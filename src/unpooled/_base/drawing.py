@@ -1,55 +1,117 @@
-"""Figures, and plots of paths. Only this module imports matplotlib, and only when one of its functions is called."""
+"""Everything that is drawn with matplotlib, which is imported only when something is drawn.
+
+A path, a spectrum or a plan says in a ``Picture`` of plain numbers what is to be drawn, and ``draw`` draws it. One
+figure of two panels, which the demo uses, compares ways of learning side by side.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .path import LamPath
+
+COLOURS = ("#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00")  # Okabe-Ito: for the colour-blind too
+MARKERS = "osv^DP"
 
 
-_NAMES = {"loo": "leave-one-out", "gcv": "GCV", "cv": "k-fold", "risk": "risk estimated from sums"}
+@dataclass(frozen=True)
+class Curve:
+    """A line through points.
+
+    Attributes
+    ----------
+    x, y : the points
+    label : in the legend
+    after : stands behind a label of the user's, where one has to do for several curves
+    dot : position of a point that is marked
+    marker : of every point
+    """
+
+    x: Any
+    y: Any
+    label: str | None = None
+    after: str = ""
+    dot: int | None = None
+    marker: str | None = None
 
 
-class ScoresOfBlocks(Protocol):
-    """The scores of every number of blocks and every candidate of a local learner."""
+@dataclass(frozen=True)
+class Dots:
+    """Points without a line; ``look`` is passed on to matplotlib."""
 
-    candidates: dict[str, np.ndarray]
-    criterion: np.ndarray
-    n_blocks: Any
-    index: np.ndarray
-    chosen: int
-
-
-class ScoresOfSteps(Protocol):
-    """The scores of every scale and every number of steps of a descent; None where nothing was tried."""
-
-    score: np.ndarray | None
-    scales: np.ndarray | None
-    tried: np.ndarray | None
+    x: Any
+    y: Any
+    label: str
+    look: Mapping[str, Any] = field(default_factory=dict)
 
 
-def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
-    """A figure that belongs to nobody: no global state, no window, no back-end is chosen for the user."""
-    figure, (ax,) = new_panels(width, height, (1,))
-    return figure, ax
+@dataclass(frozen=True)
+class Guide:
+    """A dotted line across the picture, level or upright."""
+
+    at: float
+    label: str
+    upright: bool = False
 
 
-def new_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Figure, list[Axes]]:
-    """The same with panels side by side, of these shares of the width."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'unpooled[plot]'") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(1, len(shares), width_ratios=shares, squeeze=False)[0])
+@dataclass(frozen=True)
+class Picture:
+    """A diagram in plain numbers.
+
+    Attributes
+    ----------
+    xlabel, ylabel, title : words; those that are None stay as the axes have them
+    curves, dots, guides : in the order in which they are drawn
+    bars : lengths of horizontal bars, one for each of ``names``
+    names : of rows, which stand in the place of numbers at the left
+    xscale, yscale : None leaves them as they are
+    legend : its font size, the usual one where it is empty; None is no legend
+    height : of a new figure
+    """
+
+    xlabel: str
+    ylabel: str | None = None
+    curves: Sequence[Curve] = ()
+    dots: Sequence[Dots] = ()
+    guides: Sequence[Guide] = ()
+    bars: Sequence[float] = ()
+    names: Sequence[str] = ()
+    xscale: Literal["log"] | None = None
+    yscale: Literal["log", "linear"] | None = None
+    title: str | None = None
+    legend: str | None = None
+    height: float = 4.0
+
+
+def draw(picture: Picture, ax: Axes | None = None, **line: Any) -> Axes:
+    """Draw into the axes that are given, or into new ones; ``line`` is passed on to matplotlib for every curve."""
+    ax = axes_for(ax, picture.height)
+    label = line.pop("label", None)
+    for curve in picture.curves:
+        name = curve.label if label is None else f"{label}{curve.after}"
+        look = {"label": name, **({} if curve.marker is None else {"marker": curve.marker}), **line}
+        (drawn,) = ax.plot(curve.x, curve.y, **look)
+        if curve.dot is not None:
+            ax.plot(curve.x[curve.dot], curve.y[curve.dot], "o", color=drawn.get_color())
+    for dots in picture.dots:
+        ax.plot(dots.x, dots.y, "o", label=dots.label, **dots.look)
+    for guide in picture.guides:
+        (ax.axvline if guide.upright else ax.axhline)(guide.at, linestyle=":", color="grey", label=guide.label)
+    if picture.bars:
+        ax.barh(range(len(picture.bars)), picture.bars)
+    if picture.names:
+        ax.set_yticks(range(len(picture.names)), picture.names)
+    wanted = ("xlabel", "ylabel", "xscale", "yscale", "title")
+    ax.set(**{name: value for name in wanted if (value := getattr(picture, name)) is not None})
+    if picture.legend is not None:
+        ax.legend(fontsize=picture.legend or None)
+    return ax
 
 
 def axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
@@ -58,51 +120,63 @@ def axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
         return ax
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
-        return new_figure(height=height)[1]
+        return new_panels(6.4, height, (1,))[1][0]
     _, drawn = pyplot.subplots(figsize=(6.4, height), layout="constrained")
     return drawn
 
 
-def plot_path(path: LamPath, ax: Axes | None = None, **line: Any) -> Axes:
-    """Root of the criterion against λ on logarithmic axes, a dot on the chosen λ, one line a target."""
-    ax = axes_for(ax)
-    order = np.argsort(path.lam)
-    scores = np.sqrt(path.criterion.reshape(len(path.lam), -1))
-    label = line.pop("label", None)
-    for target in range(scores.shape[1]):
-        name = label if scores.shape[1] == 1 or label is None else f"{label}, target {target}"
-        (drawn,) = ax.plot(path.lam[order], scores[order, target], label=name, **line)
-        chosen = path.index[target]
-        ax.plot(path.lam[chosen], scores[chosen, target], "o", color=drawn.get_color())
-    ax.set(xscale="log", yscale="log", xlabel="λ", ylabel=f"error of one label ({_NAMES[path.criterion_name]})")
-    return ax
+def new_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """A figure of panels side by side, of these shares of the width.
+
+    It belongs to nobody: there is no global state and no window, and no back-end is chosen for the user.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'unpooled[plot]'") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(1, len(shares), width_ratios=shares, squeeze=False)[0])
 
 
-def plot_block_path(path: ScoresOfBlocks, ax: Axes | None = None, **line: Any) -> Axes:
-    """The validation score against the first candidate parameter, a curve for each number of blocks."""
-    ax = axes_for(ax)
-    name, values = next(iter(path.candidates.items()))
-    scores = path.criterion if path.criterion.ndim == 2 else path.criterion.mean(axis=2)
-    order = np.argsort(values, kind="stable")
-    for m, row in zip(path.n_blocks, scores):
-        ax.plot(values[order], row[order], **{"label": f"{m} blocks", **line})
-    chosen = np.unique(path.index)
-    ax.plot(values[chosen], scores[path.chosen, chosen], "o", color="black", label="chosen")
-    ax.set(xscale="log", yscale="log", xlabel={"lam": "λ"}.get(name, name), ylabel="score on held-out halves")
-    ax.legend()
-    return ax
+def plot_comparison(
+    names: Sequence[str],
+    groups: Sequence[str],
+    overall: Sequence[float],
+    by_site: Mapping[str, Sequence[float]],
+    sent: Sequence[float],
+    unit: str,
+) -> Figure:
+    """A line for each method, with a dot for each site on the left and the bytes that a site sends on the right."""
+    figure, (left, right) = new_panels(10.0, 0.34 * len(names) + 1.4, (2.2, 1.0))
+    rows = list(range(len(names)))
+    left.hlines(rows, *_ends(by_site), color="0.85", linewidth=2, zorder=1)
+    for (site, errors), colour, marker in zip(by_site.items(), COLOURS, MARKERS):
+        left.scatter(errors, rows, color=colour, marker=marker, s=34, label=site, zorder=2)
+    left.scatter(overall, rows, color="black", marker="|", s=180, linewidth=2.5, label="all", zorder=3)
+    left.set(yticks=rows, yticklabels=list(names), xlabel=f"error on test rows (RMSE, {unit})")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=6, frameon=False, fontsize=9)
+    senders = [row for row in rows if sent[row] > 0]
+    right.hlines(senders, 100, [sent[row] for row in senders], color="0.5", linewidth=6)
+    for row in rows:
+        right.annotate(
+            _kilobytes(sent[row]), (max(sent[row], 100), row), (5, 0), textcoords="offset points", va="center"
+        )
+    right.set(yticks=[], xscale="log", xlim=(100, 20 * max([100, *sent])), xlabel="bytes that a site sends")
+    for ax in (left, right):
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="x", color="0.93")
+        ax.set_axisbelow(True)
+        for row in rows[1:]:
+            if groups[row] != groups[row - 1]:
+                ax.axhline(row - 0.5, color="0.6", linewidth=0.8)
+    return figure
 
 
-def plot_descent(path: ScoresOfSteps, ax: Axes | None = None, **line: Any) -> Axes:
-    """The loss of rows left out against the number of steps, a curve for each scale, the best of each target marked."""
-    if path.score is None or path.scales is None or path.tried is None:
-        raise ValueError("there is nothing to draw: scale and n_iter were given, and nothing was tried")
-    ax = axes_for(ax)
-    scores = path.score.reshape(len(path.scales), len(path.tried), -1)
-    for target in range(scores.shape[2]):
-        for scale, row in zip(path.scales[:, target], scores[:, :, target]):
-            name = "least squares" if np.isinf(scale) else f"scale {scale:.3g}"
-            ax.plot(path.tried, row, **{"label": name, **line})
-    ax.set(xscale="log", xlabel="steps", ylabel="mean bounded loss of rows left out")
-    ax.legend(fontsize="small")
-    return ax
+def _kilobytes(size: float) -> str:
+    return "nothing" if size == 0 else f"{size / 1000:.1f} kB"
+
+
+def _ends(by_site: Mapping[str, Sequence[float]]) -> tuple[list[float], list[float]]:
+    columns = list(zip(*by_site.values()))
+    return [min(column) for column in columns], [max(column) for column in columns]

@@ -17,6 +17,11 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
+def with_noun(n: int, what: str) -> str:
+    """A number and what it counts: "1 block", "3 blocks"."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
 def size(n: float) -> str:
     """A number of bytes, in words."""
     for unit, big in (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

@@ -1,11 +1,9 @@
 """Audits of privacy: many runs on neighbouring data sets, and what they prove of ε (docs/privacy/audit.md)."""
 
-from .audit import SHIPPED, audit
+from .audit import SHIPPED, Audit, Audited, audit
 from .estimate import CONFIDENCE, LowerBound, lower_bound
 from .faults import FAULTS
-from .mechanism import Mechanism
-from .neighbours import Neighbours, worst_neighbours
-from .table import Audit, Audited
+from .mechanism import Mechanism, Neighbours, worst_neighbours
 
 __all__ = [
     "CONFIDENCE",

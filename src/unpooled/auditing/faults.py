@@ -14,8 +14,7 @@ from ..kernels import Gaussian
 from ..privacy import Private, mu_for, noise, sgd
 from ..privacy.release import asked
 from ..summaries import Summary
-from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, with_noise
-from .neighbours import Rows
+from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Rows, with_noise
 from .of_summaries import LABEL_BOUND, half_the_noise, sums, weighted
 
 PUBLIC = np.linspace(-2.0, 2.0, 50)[:, None]

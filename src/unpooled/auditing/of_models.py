@@ -12,8 +12,7 @@ from ..estimators import PrivateRegressor, PrivateSGDRegressor
 from ..estimators.private_rows import described
 from ..estimators.private_sgd_plan import paper_plan, tight_plan
 from ..kernels import Gaussian
-from .mechanism import DELTA, EPSILON, FEW_RUNS_EPSILON, QUICK_RUNS, RUNS, Mechanism, with_noise
-from .neighbours import Rows, worst_neighbours
+from .mechanism import DELTA, EPSILON, FEW_RUNS_EPSILON, QUICK_RUNS, RUNS, Mechanism, Rows, with_noise, worst_neighbours
 
 PUBLIC = np.linspace(-2.0, 2.0, 50)[:, None]
 LABEL_BOUND = 1.0

@@ -25,8 +25,7 @@ from ..privacy import Ledger, Overspend, Private, epsilon_of, mu_for, plan
 from ..privacy.noise import GridGaussian
 from ..privacy.release import Asked, asked
 from ..summaries import Summary
-from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, with_noise
-from .neighbours import Neighbours, Rows, worst_neighbours
+from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Neighbours, Rows, with_noise, worst_neighbours
 
 
 def grid_noise(epsilon: float = EPSILON, delta: float = DELTA, size: int = 3) -> Mechanism:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from .._base.checks import check_X
-from .._base.notebooks import InNotebooks
+from .._base.html import InNotebooks
 from .maps import RowMap, finite, from_parts
 
 # Rows are mapped in blocks of one shape, the last one filled up: matrix products then round each row alike, whatever
@@ -213,8 +213,11 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.n_public_ = int(n_public)
         self._kappa_sq = float(kappa_sq)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return "map_" in vars(self)
+
     def _below_picture(self) -> str:
-        return html.bullets(self.describe().splitlines()) if hasattr(self, "map_") else ""
+        return html.bullets(self.describe().splitlines()) if self.__sklearn_is_fitted__() else ""
 
     def _remember(self) -> None:
         """What follows from the content: the digest, and whether single precision will do."""

@@ -212,11 +212,6 @@ def choice(option: str, value: str, choices: Sequence[str]) -> str:
     return value
 
 
-def known_targets(model: Any) -> list[str]:
-    """Return the names of the labels that a model predicts; none where they have no names."""
-    return [str(name) for name in getattr(model, "targets_", ())]
-
-
 def check_output(output: Path, inputs: Iterable[Path]) -> None:
     """What is written is none of what is read, and has a folder to be in."""
     if output.is_dir():

@@ -112,7 +112,7 @@ def _check_choices(model: Any, path: Path, choices: dict[str, Any]) -> None:
 
 
 def _report(out: Out, model: Any, total: Summary, output: Path, candidates: Path | None) -> dict[str, Any]:
-    path = getattr(model, "path_", None)
+    path = model.facts().path
     first = model.n_rounds_ == 1
     result: dict[str, Any] = {
         "model": output,

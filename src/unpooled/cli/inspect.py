@@ -15,48 +15,47 @@ import typer
 from .. import bases, models
 from .._base import files, savable
 from .._base.text import size
+from .._solvers.span.moments import Mismatch
+from ..estimators.facts import FittedModel
 from ..filters import as_filter, to_spec
 from ..summaries import Candidates, Scores, Summary
 from .app import app, command
 from .console import FILE, Out, Problem
 
 
-def of_model(model: Any) -> str:
-    """What a model is and what it was learned from."""
-    columns = ", ".join(str(name) for name in getattr(model, "feature_names_in_", []))
-    lines = [f"A {type(model).__name__} of {columns or f'{model.n_features_in_} inputs without names'}."]
-    targets = ", ".join(getattr(model, "targets_", ()))
-    if targets:
-        lines.append(f"It predicts {targets}.")
-    if hasattr(model, "plan_") and hasattr(model, "basis_digest_"):
-        lines += [f"In the basis {model.basis_digest_[:12]}.", *str(model.plan_).splitlines()]
-    elif hasattr(model, "n_sites_"):
-        lines.append(
-            f"In the basis {model.basis_digest_[:12]}, with λ = {model.lam_:.3g}: the average of what {model.n_sites_} "
-            "sites have fitted to their own rows."
-        )
-    elif hasattr(model, "basis_digest_"):
-        rounds = "" if model.n_rounds_ == 1 else f" and {model.n_rounds_} rounds"
-        lines.append(
-            f"In the basis {model.basis_digest_[:12]}, with λ = {model.lam_:.3g}, the filter "
-            f"{to_spec(as_filter(model.filter))['filter']}, the loss {model.loss_}{rounds}."
-        )
-    summary = getattr(model, "summary_", None)
+def of_model(model: FittedModel) -> str:
+    """The model, and what it was learned from."""
+    facts = model.facts()
+    columns = ", ".join(facts.inputs)
+    lines = [f"A {facts.name} of {columns or f'{facts.n_inputs} inputs without names'}."]
+    if facts.targets:
+        lines.append(f"It predicts {', '.join(facts.targets)}.")
+    if facts.basis_digest is not None:
+        basis = f"In the basis {facts.basis_digest[:12]}"
+        if facts.plan is not None:
+            lines += [f"{basis}.", *str(facts.plan).splitlines()]
+        elif facts.n_sites is not None:
+            average = f"the average of what {facts.n_sites} sites have fitted to their own rows"
+            lines.append(f"{basis}, with λ = {facts.lam:.3g}: {average}.")
+        else:
+            rounds = "" if facts.rounds == 1 else f" and {facts.rounds} rounds"
+            filter_ = to_spec(as_filter(facts.filter))["filter"]
+            lines.append(f"{basis}, with λ = {facts.lam:.3g}, the filter {filter_}, the loss {facts.loss}{rounds}.")
+    summary = facts.summary
     if summary is not None:
         lines.append(
             f"It also holds the sum it was learned from: order {summary.order}, {summary.n_rows} rows. Who has the "
             "model has that sum."
         )
-    if getattr(model, "privacy_", None) is not None:
-        lines.append(str(model.privacy_))
-    floor = getattr(model, "floor_", None)
-    if floor is not None:
-        lines.append(of_floor(floor, getattr(summary, "order", 1), model.n_rounds_))
+    if facts.privacy is not None:
+        lines.append(str(facts.privacy))
+    if facts.floor is not None:
+        lines.append(of_floor(facts.floor, 1 if summary is None else summary.order, facts.rounds or 1))
     return "\n".join(lines)
 
 
-def of_floor(floor: Any, order: int, rounds: int = 1) -> str:
-    """What the public sample costs."""
+def of_floor(floor: Mismatch, order: int, rounds: int = 1) -> str:
+    """The cost of the public sample, in a sentence."""
     public = f"{floor.n_public} public rows for {floor.n:.0f}"
     if order == 2:
         return f"{public}: at order 1 that would put predictions off by about {floor.error:.3g}, at order 2 by nothing."

@@ -26,7 +26,6 @@ from .console import (
     Problem,
     check_output,
     check_table,
-    known_targets,
     names,
 )
 
@@ -72,9 +71,10 @@ def predict(
 
 
 def _predicted(model: Any) -> list[str]:
-    if targets := known_targets(model):
-        return [f"{name}_predicted" for name in targets]
-    n = len(np.atleast_1d(model.predictor_.intercept)) if hasattr(model.predictor_, "intercept") else 1
+    facts = model.facts()
+    if facts.targets:
+        return [f"{name}_predicted" for name in facts.targets]
+    n = facts.n_targets
     return ["prediction"] if n == 1 else [f"prediction_{i}" for i in range(n)]
 
 
@@ -126,7 +126,7 @@ def report(
 
     What needs data or summaries that are not given is said on the page, in its place.
     """
-    from ..reports.site_facts import opened
+    from ..reports.sites import opened
     from ..reports.writing import Gathered, written
 
     files = [*(summaries or []), *(more or [])]
@@ -158,11 +158,10 @@ def report(
 
 def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]:
     """The position of the label, and the column that holds it."""
-    from ..reports.overview import targets_of
-
-    if known := known_targets(model):
+    facts = model.facts()
+    if known := facts.targets:
         if target is not None and target not in known:
-            numbers = f"a number from 0 to {targets_of(model) - 1}"
+            numbers = f"a number from 0 to {facts.n_targets - 1}"
             raise Problem(f"--target must be one of {', '.join(known)}, or {numbers}, got {shown(target)}", USAGE)
         place = 0 if target is None else known.index(target)
         return place, known[place]
@@ -172,7 +171,7 @@ def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]
         return 0, ""
     if target is None:
         raise Problem("--target must name the column of the label, which this model does not know", USAGE)
-    if targets_of(model) > 1:
+    if model.facts().n_targets > 1:
         raise Problem("the model predicts several labels without names: use up.report in Python, with target=", USAGE)
     return 0, target
 

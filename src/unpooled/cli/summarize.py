@@ -48,7 +48,6 @@ from .console import (
     Yes,
     check_output,
     choice,
-    known_targets,
     names,
     somebody_is_there,
 )
@@ -125,7 +124,7 @@ def summarize(
 
 
 def _targets(given: list[str] | None, model: Any) -> list[str]:
-    targets = names(given) or known_targets(model)
+    targets = names(given) or ([] if model is None else list(model.facts().targets))
     if not targets:
         raise Problem("--target must name the column to predict", USAGE)
     return targets
@@ -133,7 +132,7 @@ def _targets(given: list[str] | None, model: Any) -> list[str]:
 
 def _loss(name: str | None, scale: float | None, model: Any) -> Any:
     """The loss that is asked for, or the model's."""
-    own = getattr(model, "loss_", "squared") if model is not None else "squared"
+    own = "squared" if model is None else model.facts().loss
     if name is None:
         if scale is not None:
             raise Problem("--scale belongs to --loss huber or --loss correntropy", USAGE)
@@ -152,11 +151,11 @@ def _loss(name: str | None, scale: float | None, model: Any) -> Any:
 def _check_model(model: Any, path: Path | None, shared: Basis, basis: Path, targets: list[str], order: int) -> None:
     if order != 1:
         raise Problem("--residuals-of goes with --order 1: order 2 is exact without rounds", USAGE)
-    own = getattr(model, "basis_digest_", None)
+    own = model.facts().basis_digest
     if own != shared.digest:
         of = "no basis" if own is None else f"the basis {own[:12]}"
         raise Problem(f"{path} is a model of {of}, and {basis} is the basis {shared.digest[:12]}", FILE)
-    known = known_targets(model)
+    known = list(model.facts().targets)
     if known and known != targets:
         raise Problem(f"{path} predicts {', '.join(known)}, and --target is {', '.join(targets)}", FILE)
 

@@ -1,25 +1,51 @@
-"""The demo: four hospitals learn one model together, by files, and no row of theirs leaves."""
+"""The demo: four hospitals learn one model together, by files, and no row of theirs leaves.
+
+Five studies are played through, from public rows to test errors. What the sums can do is compared with hospitals alone,
+with the average of their functions, and with all rows in one place.
+"""
 
 from __future__ import annotations
 
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
-from ..datasets import load_heart
-from .consortium import FEATURES_SECOND
-from .page import table
-from .playing import play
-from .study import HOSPITALS, N_STUDIES, studies
+from .. import bases, models
+from .._base.arrays import Array
+from ..datasets import SiteDataset, load_heart
+from ..estimators import AveragedRegressor, SpectralRegressor, SummaryRegressor
+from ..kernels import Gaussian
+from ..summaries import Summary
+from ..summaries.contents import numbers
+from .page import table, write
+from .study import (
+    FEATURES,
+    FEATURES_SECOND,
+    HOSPITALS,
+    N_STUDIES,
+    REFUSED,
+    ROUNDS,
+    STAYS,
+    SUMS,
+    Consortium,
+    Hospital,
+    Method,
+    Played,
+    Study,
+    predictions,
+    studies,
+)
 
 __all__ = ["run"]
 
 
 def run(out: Path, console: Console | None = None) -> list[dict[str, Any]]:
     """Play the studies, print the table, write the page ``out/index.html`` beside the files; the lines of the table."""
-    from .page import write
-
     console = console or Console()
     data = load_heart()
     first = next(studies(data))
@@ -43,3 +69,140 @@ def run(out: Path, console: Console | None = None) -> list[dict[str, Any]]:
     write(played, out)
     console.print(f"What it means, and the files that were sent: [bold]{out / 'index.html'}[/bold]")
     return [method.to_dict() for method in played.methods.values()]
+
+
+class References:
+    """The same kernel, and inputs on the same scale, for everybody: those of the basis."""
+
+    def __init__(self, study: Study, basis: Path) -> None:
+        self.study = study
+        self.basis = bases.load(basis)
+        self.kernel = self.basis.kernel_
+
+    def local(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Each hospital's own model, for the test patients of all."""
+        for hospital in HOSPITALS:
+            model = self._spectral("loo").fit(*self._rows(self.study.at(hospital)))
+            yield hospital, model.predict(self._inputs(self.study.test))
+
+    def averaged(self, folder: Path) -> tuple[np.ndarray, list[Path]]:
+        """The average of their functions, and what each would send: its function, which has its patients in it."""
+        X, y = self._rows(self.study.private)
+        average = AveragedRegressor(self._spectral("loo"), verbose=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # more sites than the theory supports: the table shows it
+            average.fit(X, y, sites=self.study.data.sites[self.study.private])
+        sent = []
+        for hospital in HOSPITALS:
+            function = self._spectral(average.lam_).fit(*self._rows(self.study.at(hospital)))
+            sent.append(folder / hospital / "function.model")
+            models.save(function, sent[-1])
+        return np.asarray(average.predict(self._inputs(self.study.test))), sent
+
+    def second_order(self) -> np.ndarray:
+        """Second order in the large basis, from all hospitals: what their policies refuse."""
+        rows = self.study.private
+        summary = Summary.of(self.basis, self.study.inputs(rows), self.study.data.y[rows], order=2)
+        model = SummaryRegressor(center=True).fit_summary(summary)
+        return np.asarray(model.predict(self.study.inputs(self.study.test)))
+
+    def pooled(self) -> np.ndarray:
+        """Kernel ridge regression on all private rows."""
+        model = self._spectral("loo").fit(*self._rows(self.study.private))
+        return np.asarray(model.predict(self._inputs(self.study.test)))
+
+    def unaware(self) -> np.ndarray:
+        """The same without the columns that say whose patient it is."""
+        kept = slice(0, self.study.data.X.shape[1])
+        kernel = Gaussian("median").resolve(self._inputs(self.study.public)[:, kept])
+        X, y = self._rows(self.study.private)
+        model = SpectralRegressor(kernel, center=True).fit(X[:, kept], y)
+        return np.asarray(model.predict(self._inputs(self.study.test)[:, kept]))
+
+    def _spectral(self, lam: Any) -> SpectralRegressor:
+        return SpectralRegressor(self.kernel, lam=lam, center=True)
+
+    def _rows(self, rows: np.ndarray) -> tuple[Array, np.ndarray]:
+        return self._inputs(rows), self.study.data.y[rows]
+
+    def _inputs(self, rows: np.ndarray) -> Array:
+        table = self.study.inputs(rows)
+        return self.basis.map_.scaled(np.column_stack([table[name] for name in table.column_names]))
+
+
+def play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> Played:
+    """All five; files stay in ``out/study-1`` and so on."""
+    methods = _methods(data)
+    consortia, floors = [], []
+    for study in studies(data):
+        tell(f"study {study.number}")
+        consortium = _opened(study, out / f"study-{study.number}")
+        floors.append(_consortium(study, consortium, methods))
+        _references(study, consortium, methods)
+        consortia.append(consortium)
+    return Played(data, methods, consortia[0], float(np.mean(floors)))
+
+
+def _methods(data: SiteDataset) -> dict[str, Method]:
+    lines = {f"local {site}": (f"only {name}'s model", STAYS, 0) for site, name in HOSPITALS.items()}
+    lines |= {
+        "own": ("each hospital its own", STAYS, 0),
+        "less": ("LESS, first order", SUMS, 1),
+        "rounds": (f"LESS, {ROUNDS} residual rounds", SUMS, ROUNDS),
+        "second": (f"second order, {FEATURES_SECOND} features", SUMS, 1),
+        "averaged": ("average of functions", REFUSED, 2),
+        "second large": (f"second order, {FEATURES} features", REFUSED, 1),
+        "pooled": ("kernel ridge, rows pooled", REFUSED, 1),
+        "unaware": ("the same, hospital untold", REFUSED, 1),
+    }
+    return {key: Method(*line, data, np.full(len(data.y), np.nan)) for key, line in lines.items()}
+
+
+def _opened(study: Study, folder: Path) -> Consortium:
+    """Fresh folders; those of an earlier run are replaced, anything else is left alone and in the way."""
+    if (folder / "consortium" / "study.basis").is_file():
+        shutil.rmtree(folder)
+    consortium = Consortium(folder / "consortium", [])
+    consortium.publish(study)
+    for site in HOSPITALS:
+        consortium.hospitals.append(Hospital.open(site, folder / site, study.patients(study.at(site))))
+    return consortium
+
+
+def _consortium(study: Study, consortium: Consortium, methods: dict[str, Method]) -> float:
+    less = consortium.less()
+    files = {"less": less, "rounds": consortium.rounds(), "second": consortium.second_order()}
+    exchanges = {
+        "less": ["less"],
+        "rounds": ["less", *(f"round-{k}" for k in range(2, ROUNDS + 1))],
+        "second": ["second"],
+    }
+    for key, model in files.items():
+        methods[key].predicted[study.test] = predictions(model, study)
+        for hospital in consortium.hospitals:
+            sent = [path for path in hospital.sent if path.stem in exchanges[key]]
+            if sent:
+                count = sum(numbers(Summary.load(path)) for path in sent)
+                methods[key].sends([count], [sum(path.stat().st_size for path in sent)])
+    return float(models.load(less).floor_.error)
+
+
+def _references(study: Study, consortium: Consortium, methods: dict[str, Method]) -> None:
+    references = References(study, consortium.folder / "study.basis")
+    sites = study.data.sites[study.test]
+    own = np.full(int(study.test.sum()), np.nan)
+    for site, predicted in references.local():
+        methods[f"local {site}"].predicted[study.test] = predicted
+        own = np.where(sites == site, predicted, own)
+    methods["own"].predicted[study.test] = own
+    methods["averaged"].predicted[study.test], functions = references.averaged(consortium.folder.parent)
+    methods["second large"].predicted[study.test] = references.second_order()
+    methods["pooled"].predicted[study.test] = references.pooled()
+    methods["unaware"].predicted[study.test] = references.unaware()
+    rows = [int(study.at(site).sum()) for site in HOSPITALS]
+    row = references.basis.n_features_in_ + 1  # inputs, and a label or a coefficient
+    methods["averaged"].sends([n * row + 1 for n in rows], [path.stat().st_size for path in functions])
+    sums = FEATURES * (FEATURES + 1) // 2 + 2 * FEATURES + 4
+    methods["second large"].sends([sums] * len(rows), [8 * sums] * len(rows))
+    for key, width in (("pooled", row), ("unaware", study.data.X.shape[1] + 1)):
+        methods[key].sends([n * width for n in rows], [8 * n * width for n in rows])

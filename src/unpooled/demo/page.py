@@ -11,12 +11,22 @@ from rich import box
 from rich.table import Table
 
 from .._base import html
+from .._base.drawing import plot_comparison
 from ..gate import POLICY_NAME
-from ..reports.plots import plot_comparison
 from ..summaries import Summary
-from .consortium import FEATURES, FEATURES_SECOND, LOG_NAME, ROUNDS, Hospital
-from .playing import Played
-from .study import HOSPITALS, N_STUDIES, STAYS, TARGET, studies
+from .study import (
+    FEATURES,
+    FEATURES_SECOND,
+    HOSPITALS,
+    LOG_NAME,
+    N_STUDIES,
+    ROUNDS,
+    STAYS,
+    TARGET,
+    Hospital,
+    Played,
+    studies,
+)
 
 TITLE = "Four hospitals, one model, no pooled rows"
 

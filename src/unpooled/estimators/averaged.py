@@ -16,16 +16,18 @@ from .._base.checks import check_X
 from .._base.engine import Engine
 from .._base.memory import free_memory
 from .._base.rows import Rows
-from .._base.text import shown
+from .._base.text import shown, with_noun
 from .._solvers.averaging import gathering, search
 from .._solvers.averaging.gathering import Deal, Gathering, held_out
 from .._solvers.averaging.local import Fitted, Local
-from .._solvers.averaging.search import Search, plan
+from .._solvers.averaging.search import BlockPath, Search, plan
 from .._solvers.predictors import KernelExpansion, average, compress
 from ..data.sources import Opened, is_stream, open_all, stream_rows
 from ..engines import as_engine
+from ..filters import as_filter
 from . import averaged_storage
-from .choices import ShowsChoices
+from .correntropy import CorrentropyRegressor
+from .facts import ModelFacts, ShowsChoices, describe, if_fitted, of_target
 from .locals import Facts, prepare
 from .span import OnEngine, ScoresRows
 from .spectral import SpectralRegressor
@@ -383,6 +385,28 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
             raise ValueError(f"verbose must be a number, got {shown(self.verbose)}")
         if self.local is not None and (isinstance(self.local, type) or not hasattr(self.local, "fit")):
             raise ValueError(f"local must be a regressor, got {shown(self.local)}")
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        blocks: list[dict[str, Any]] = self.blocks_
+        path: BlockPath | None = if_fitted(self, "path_")
+        own = isinstance(self.local, (SpectralRegressor, CorrentropyRegressor))
+        return describe(
+            self,
+            target,
+            f"The average of kernel regressions on {with_noun(self.n_blocks_, 'block')}, each fitted to its own rows",
+            kernel=self.kernel_,
+            lam=of_target(if_fitted(self, "lam_"), target),
+            scale=of_target(if_fitted(self, "scale_"), target),
+            n_iter=of_target(if_fitted(self, "n_iter_"), target),
+            path=path,
+            tune=None if path is None else lambda: path.tuning(target),
+            center=own and bool(self.local.center),
+            filter=as_filter(self.local.filter) if isinstance(self.local, SpectralRegressor) else None,
+            n_rows=sum(block["rows"] for block in blocks),
+            n_blocks=self.n_blocks_,
+            blocks=blocks,
+        )
 
 
 def is_number(value: Any) -> bool:

@@ -11,6 +11,7 @@ from .._solvers.predictors import BasisPredictor
 from ..bases.base import Basis
 from ..bases.maps import finite
 from ..summaries.contents import is_digest
+from .facts import ModelFacts
 from .span import SpanModel
 from .stored import texts
 
@@ -76,3 +77,7 @@ class BasisAverage(SpanModel):
                 raise ValueError("what it says of the λ that were tried does not fit together")
         model.validation_ = found
         return model
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        return self._describe(target, "Kernel regression, a BasisAverage", lam=self.lam_, n_sites=self.n_sites_)

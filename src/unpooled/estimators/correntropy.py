@@ -23,7 +23,7 @@ from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..losses import Loss, as_loss
 from . import correntropy_storage
-from .choices import ShowsChoices
+from .facts import ModelFacts, ShowsChoices, describe, of_target
 from .length_scales import resolved
 from .paths import DescentPath
 
@@ -219,6 +219,7 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
             points=points,
             coefs=[stop.coef[:, 0, :] for stop in reached],
             intercepts=[stop.intercept[0, :] for stop in reached],
+            index=np.asarray(last),
         )
 
     def _search(
@@ -335,6 +336,29 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
             raise ValueError(f"'auto' needs at least 2 rows of positive weight and there are n_samples = {rows}")
         shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=self.random_state)
         return list(shuffled.split(np.empty((rows, 0))))
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        gentle = np.all(np.isinf(self.scale_))
+        loss = (
+            "squared errors, since the labels gave no reason to be wary of them"
+            if gentle
+            else "a loss that gross errors in the labels cannot move"
+        )
+        scale, n_iter = of_target(self.scale_, target), of_target(self.n_iter_, target)
+        return describe(
+            self,
+            target,
+            f"Kernel gradient descent on {loss}",
+            kernel=self.kernel_,
+            scale=scale,
+            n_iter=n_iter,
+            path=self.path_,
+            tune=lambda: self.path_.tuning(target, scale, n_iter),
+            solver=self.solver_,
+            center=bool(self.center),
+            n_rows=int(self.predictor_.points.shape[0]),
+        )
 
 
 def _number(name: str, value: Any, where: str, holds: Any) -> None:

@@ -23,6 +23,7 @@ from ..summaries.contents import spec_of
 from ..summaries.passes import mapped_once
 from ..summaries.summary import Summary, of_source
 from . import less_rounds, less_storage
+from .facts import ModelFacts, if_fitted, method_name
 from .paths import SummaryPath
 from .public_rows import MOST, public_rows, site_counts
 from .span import OnEngine, SpanModel
@@ -316,3 +317,28 @@ class LESSRegressor(OnEngine, SpanModel):
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> LESSRegressor:
         model: LESSRegressor = less_storage.from_parts(cls, header, arrays)
         return model
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        path: SummaryPath | None = if_fitted(self, "path_")
+        summary: Summary | None = if_fitted(self, "summary_")
+        method = as_filter(self.filter)
+        n_rows = sum(int(site["rows"]) for site in self.sites_) if summary is None else summary.n_rows
+        return self._describe(
+            target,
+            f"{method_name(method)} in the span of a public basis, learned from sums over rows",
+            lam=self.lam_,
+            path=path,
+            tune=None if path is None else lambda: path.tuning(target, squared=self.loss_ == "squared"),
+            rounds=self.n_rounds_,
+            center=check_center(self.center),
+            filter=method,
+            loss=self.loss_,
+            n_rows=n_rows or None,
+            sites=self.sites_,
+            basis=if_fitted(self, "basis_"),
+            order=int(self.order),
+            summary=summary,
+            history=self.history_,
+            floor=self.floor_,
+        )

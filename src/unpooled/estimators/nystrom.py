@@ -40,7 +40,7 @@ from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
 from . import nystrom_storage
-from .choices import ShowsChoices
+from .facts import ModelFacts, ShowsChoices, describe, if_fitted
 from .length_scales import resolved
 from .paths import SummaryPath
 from .span import ScoresRows
@@ -387,3 +387,19 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> NystromRegressor:
         model: NystromRegressor = nystrom_storage.from_parts(cls, header, arrays)
         return model
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        path: SummaryPath | None = if_fitted(self, "path_")
+        return describe(
+            self,
+            target,
+            "Kernel ridge regression in the span of kernel functions at a few points",
+            kernel=self.kernel_,
+            lam=self.lam_,
+            path=path,
+            tune=None if path is None else lambda: path.tuning(target),
+            rounds=self.n_rounds_,
+            solver=self.solver_,
+            center=bool(self.center),
+        )

@@ -1,24 +1,38 @@
-"""The paths that fitted models show: of a spectral regression, of a descent, and of λ in the span of a basis.
+"""The paths that fitted models show: of a spectral regression, of λ in the span of a basis, and of a descent.
 
-A path of λ holds what every λ of the grid scored, and what it predicts. The path of a descent holds the iterations that
-were kept, and the scores of what was tried to choose one.
+A path of λ keeps what every λ of the grid scored, and what it predicts. The path of a descent keeps the iterations that
+were passed, and the scores of what was tried to choose one.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._base import threads
-from .._base.arrays import Array, Floats, eps, is_foreign, namespace
-from .._base.notebooks import Tried
-from .._base.path import LamPath
+from .._base.arrays import Array, Floats, eps, namespace, to_numpy
+from .._base.drawing import Curve, Picture
+from .._base.path import CRITERIA, LamPath, SearchPath, Tuning, by_target, check_rows
+from .._base.text import number
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.spectral.problem import Problem, path_coefficients, path_scores
-from ..bases.maps import RowMap
+from ..bases.maps import CosineMap, RowMap, WaveMap
 from ..kernels.base import Kernel
+
+NO_FUNCTIONS = "a model from a file predicts at its chosen lam only: fit again to have the whole path"
+MOST_POINTS = 2000  # of a kernel expansion whose whole path becomes one function
+
+
+@dataclass(frozen=True)
+class Family:
+    """The functions of all values of a path, rising, as the outputs of one predictor, and their norms in H_K."""
+
+    predictor: BasisPredictor | KernelExpansion
+    norms: Floats | None
 
 
 @dataclass(repr=False)
@@ -77,49 +91,89 @@ class Path(LamPath):
     def _beside(self) -> dict[str, Any]:
         return {} if self.iterations is None else {"iterations": self.iterations}
 
-    def predict(self, X: Array) -> Array:
-        """Predictions for every λ: shape (L, n), or (L, n, T) for several targets.
-
-        Where the fit did not need the coefficients of every λ they are computed now, from one decomposition.
-
-        Parameters
-        ----------
-        X : (n, d)
-
-        Returns
-        -------
-        array of shape (L, n), or (L, n, T) for several targets
-        """
+    def coefficients(self) -> Iterable[tuple[Array, Array]]:
+        """Coefficients (N, T) and intercepts (T,) of every λ, computed now where the fit did not need them."""
         if self.problem is None:
-            raise ValueError("a model from a file predicts at its chosen lam only: fit again to have the whole path")
-        X = check_rows(X, self.problem.X)
-        stored = None
-        if self.coefs is not None and self.intercepts is not None:
-            stored = [(self.coefs[i, :, :], self.intercepts[i, :]) for i in range(len(self.lam))]
+            raise ValueError(NO_FUNCTIONS)
+        if self.coefs is None or self.intercepts is None:
+            return path_coefficients(self.problem, self.lam)
+        return [(self.coefs[i, :, :], self.intercepts[i, :]) for i in range(len(self))]
+
+    def _functions(self, X: Any) -> tuple[Array, Iterable[KernelExpansion]]:
+        if self.problem is None:
+            raise ValueError(NO_FUNCTIONS)
         kernel, points = self.problem.kernel, self.problem.kernel.anchors(self.problem.X)
-        predictions = [
-            KernelExpansion(kernel, points, c, b).predict(X)
-            for c, b in stored or path_coefficients(self.problem, self.lam)
-        ]
-        out = namespace(X).stack(predictions)
-        return out[:, :, 0] if self.scored.ndim == 1 else out
+        X = check_rows(X, int(self.problem.X.shape[1]), eps(self.problem.X))
+        return X, (KernelExpansion(kernel, points, coef, b) for coef, b in self.coefficients())
 
-
-def check_rows(X: Any, fitted: Array) -> Array:
-    """Rows to predict: an array of any library with the right number of features, in the model's precision at least."""
-    X = X if is_foreign(X) else np.asarray(X, dtype=None if getattr(X, "dtype", None) == np.float32 else float)
-    if X.ndim != 2 or X.shape[1] != fitted.shape[1]:
-        raise ValueError(f"X must have {fitted.shape[1]} features, got an array of shape {tuple(X.shape)}")
-    xp = namespace(X)
-    if not bool(xp.all(xp.isfinite(xp.astype(X, xp.float64)))):
-        raise ValueError("X contains NaN or infinity: drop or impute such rows first")
-    if not xp.isdtype(X.dtype, "real floating") or eps(fitted) < eps(X):
-        return xp.astype(X, xp.float64)
-    return X
+    def family(self, target: int, own_norms: bool = True) -> Family | None:
+        """The functions of every λ for one target; None where they are not kept, or have too many points."""
+        if self.problem is None:
+            return None
+        kernel, points = self.problem.kernel, self.problem.kernel.anchors(self.problem.X)
+        if points.shape[0] > MOST_POINTS or points.shape[1] == 0:
+            return None
+        order, every = np.argsort(self.lam), list(self.coefficients())
+        coef = np.column_stack([to_numpy(every[i][0])[:, target] for i in order])
+        b = np.asarray([float(every[i][1][target]) for i in order])
+        points = to_numpy(points)
+        squares = np.einsum("il,il->l", coef, np.asarray(kernel(points)) @ coef)
+        return Family(KernelExpansion(kernel, points, coef, b), np.sqrt(np.maximum(squares, 0.0)))
 
 
 @dataclass(repr=False)
-class DescentPath(Tried):
+class SummaryPath(LamPath):
+    """The path of λ in the span of a basis.
+
+    Attributes
+    ----------
+    lam : (L,) the grid
+    criterion : (L,), or (L, T) for several labels: an estimate of the mean squared error of a new label
+    df : (L,) effective degrees of freedom
+    criterion_name : "gcv", "risk" (LESS, from the summary alone) or "loo" (sums of leave-one-out errors)
+    index : (T,) the position of the chosen λ
+    map, coef, intercept : the functions of every λ; a model from a file has none of them
+    norms : (L, T) the norms of these functions in the space of the kernel, where they are known
+    """
+
+    lam: Floats
+    criterion: Floats
+    df: Floats
+    criterion_name: str
+    index: np.ndarray
+    map: RowMap | None = None
+    coef: Floats | None = None  #: (L, m, T), of the map
+    intercept: Floats | None = None
+    norms: Floats | None = None
+
+    def _known(self) -> tuple[Floats, Floats]:
+        return self.df, self.criterion
+
+    def _functions(self, X: Any) -> tuple[Array, Iterable[BasisPredictor]]:
+        if self.map is None or self.coef is None or self.intercept is None:
+            raise ValueError(NO_FUNCTIONS)
+        map_, every = self.map, zip(self.coef, self.intercept)
+        X = check_rows(X, map_.n_features_in, float(np.finfo(float).eps))
+        return X, (BasisPredictor(map_, coef, b) for coef, b in every)
+
+    def family(self, target: int, own_norms: bool = True) -> Family | None:
+        """The functions of every λ for one target; None where they are not kept.
+
+        Their norms are those that the fit has left, unless ``own_norms`` is False: later rounds have moved the model.
+        """
+        if self.map is None or self.coef is None or self.intercept is None:
+            return None
+        order = np.argsort(self.lam)
+        coef, b, norms = self.coef[order, :, target].T, self.intercept[order, target], None
+        if own_norms and self.norms is not None:
+            norms = self.norms[order, target]
+        elif isinstance(self.map, (WaveMap, CosineMap)):  # rotated, so norms are those of the coefficients
+            norms = np.linalg.norm(coef, axis=0)
+        return Family(BasisPredictor(self.map, coef, b), norms)
+
+
+@dataclass(repr=False)
+class DescentPath(SearchPath):
     """The descent at its chosen scale, at powers of √2 up to the last iteration, and the scores of what was tried.
 
     Attributes
@@ -130,6 +184,7 @@ class DescentPath(Tried):
     score : (S, I), or (S, I, T) for several targets: the mean bounded loss of rows left out, smaller is better
     one_target : whether labels came as a vector
     kernel, points, coefs, intercepts : the functions after every iteration kept; a model from a file has none of them
+    index : (T,) the positions in ``n_iter`` of the last iterations; a model from a file has none
     """
 
     n_iter: np.ndarray
@@ -141,27 +196,62 @@ class DescentPath(Tried):
     points: Array | None = None
     coefs: list[Array] = field(default_factory=list)  #: (N, T) for every iteration kept
     intercepts: list[Array] = field(default_factory=list)  #: (T,) likewise
+    index: np.ndarray | None = None
+
+    parameter = "iterations"
+    criterion_name = "robust"
+    df = None
+
+    @property
+    def values(self) -> np.ndarray:
+        """The iterations kept."""
+        return self.n_iter
+
+    @property
+    def criterion(self) -> Floats | None:
+        """The scores of every scale and iteration tried."""
+        return self.score
+
+    @property
+    def taken(self) -> np.ndarray | None:
+        """For every target the position of its last iteration."""
+        return self.index
+
+    def _tried(self) -> tuple[Floats, np.ndarray, Floats] | None:
+        """Scales (S, T), iterations (I,) and scores (S, I, T); None where nothing was tried."""
+        if self.score is None or self.scales is None or self.tried is None:
+            return None
+        return self.scales, self.tried, self.score.reshape(len(self.scales), len(self.tried), -1)
 
     def _line(self) -> str:
         kept = f"{len(self.n_iter)} iterations kept, up to {self.n_iter[-1]:,}"
-        tried = "nothing tried" if self.tried is None or self.scales is None else f"{len(self.scales)} scales tried"
-        return f"{kept}; {tried}"
+        return f"{kept}; {'nothing tried' if self.scales is None else f'{len(self.scales)} scales tried'}"
 
-    def _columns(self) -> dict[str, np.ndarray]:
+    def _summary(self) -> dict[str, np.ndarray]:
         """The best iteration of every scale."""
-        if self.score is None or self.scales is None or self.tried is None:
+        if (found := self._tried()) is None:
             return {"iterations": self.n_iter}
-        columns: dict[str, np.ndarray] = {}
-        for t, scores in enumerate(np.moveaxis(self.score.reshape(len(self.scales), len(self.tried), -1), 2, 0)):
-            end = "" if self.one_target else f" {t}"
-            best = {"scale": self.scales[:, t], "best iteration": self.tried[scores.argmin(1)], "score": scores.min(1)}
-            columns |= {name + end: values for name, values in best.items()}
-        return columns
+        scales, tried, scores = found
+        best = {"scale": scales, "best iteration": tried[scores.argmin(1)], "score": scores.min(1)}
+        return by_target(best, self.one_target, " ")
 
-    def __len__(self) -> int:
-        return len(self.n_iter)
+    def _marked(self) -> tuple[int, ...]:
+        return ()
 
-    def predict(self, X: Array) -> Array:
+    def as_dict(self) -> dict[str, Any]:
+        """Plain columns, for a data frame of your choice: every scale and iteration tried, or the iterations kept.
+
+        Returns
+        -------
+        dict of arrays
+        """
+        if (found := self._tried()) is None:
+            return {"n_iter": self.n_iter}
+        scales, tried, scores = found
+        every = {"scale": np.repeat(scales, len(tried), axis=0), "score": scores.reshape(-1, scales.shape[1])}
+        return {"n_iter": np.tile(tried, len(scales))} | by_target(every, self.one_target)
+
+    def predict(self, X: Any) -> Array:
         """Predictions after every iteration kept: shape (L, n), or (L, n, T) for several targets.
 
         Parameters
@@ -174,7 +264,7 @@ class DescentPath(Tried):
         """
         if self.kernel is None or self.points is None:
             raise ValueError("a model from a file predicts after its last iteration only: fit again to have the path")
-        X = X if self.points.shape[1] == 0 else check_rows(X, self.points)
+        X = X if self.points.shape[1] == 0 else check_rows(X, int(self.points.shape[1]), eps(self.points))
         xp = namespace(X)
         # All iterations in one product: they are columns beside each other.
         together = KernelExpansion(
@@ -183,62 +273,34 @@ class DescentPath(Tried):
         out = xp.permute_dims(xp.reshape(together, (X.shape[0], len(self), -1)), (1, 0, 2))
         return out[:, :, 0] if self.one_target else out
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: every scale and iteration tried, or the iterations kept.
+    def tuning(self, target: int, scale: float, n_iter: int) -> Tuning | None:
+        """The scores along the steps at the chosen scale, for one target; None where less than two were tried."""
+        if (found := self._tried()) is None or len(found[1]) < 2:
+            return None
+        scales, tried, scores = found[0][:, target], found[1], np.asarray(found[2], dtype=float)[:, :, target]
+        here = int(np.flatnonzero(scales == scale)[0])
+        return Tuning(
+            "steps",
+            np.asarray(tried, dtype=float),
+            scores[here],
+            self.criterion_name,
+            int(np.flatnonzero(tried == n_iter)[0]),
+            others=tuple((_scale(s), row) for i, (s, row) in enumerate(zip(scales, scores)) if i != here),
+            name=_scale(scale),
+        )
 
-        Returns
-        -------
-        dict of arrays
-        """
-        if self.score is None or self.scales is None or self.tried is None:
-            return {"n_iter": self.n_iter}
-        n_scales, n_tried = len(self.scales), len(self.tried)
-        columns: dict[str, Any] = {"n_iter": np.tile(self.tried, n_scales)}
-        for t in range(self.scales.shape[1]):
-            end = "" if self.one_target else f"_{t}"
-            columns["scale" + end] = np.repeat(self.scales[:, t], n_tried)
-            columns["score" + end] = (self.score if self.one_target else self.score[:, :, t]).reshape(-1)
-        return columns
+    def _picture(self) -> Picture:
+        """The loss of rows left out against the number of steps, a curve for each scale."""
+        if (found := self._tried()) is None:
+            raise ValueError("there is nothing to draw: scale and n_iter were given, and nothing was tried")
+        scales, tried, scores = found
+        curves = [
+            Curve(tried, row, "least squares" if np.isinf(scale) else f"scale {scale:.3g}")
+            for target in range(scores.shape[2])
+            for scale, row in zip(scales[:, target], scores[:, :, target])
+        ]
+        return Picture("steps", CRITERIA[self.criterion_name][0], curves, xscale="log", legend="small")
 
 
-@dataclass(repr=False)
-class SummaryPath(LamPath):
-    """What every λ of the grid scored, and what it predicts.
-
-    Attributes
-    ----------
-    lam : (L,) the grid
-    criterion : (L,), or (L, T) for several labels: an estimate of the mean squared error of a new label
-    df : (L,) effective degrees of freedom
-    criterion_name : "gcv", "risk" (LESS, from the summary alone) or "loo" (sums of leave-one-out errors)
-    index : (T,) the position of the chosen λ
-    """
-
-    lam: Floats
-    criterion: Floats
-    df: Floats
-    criterion_name: str
-    index: np.ndarray
-    map: RowMap | None = None
-    coef: Floats | None = None  #: (L, m, T), of the map
-    intercept: Floats | None = None
-
-    def _known(self) -> tuple[Floats, Floats]:
-        return self.df, self.criterion
-
-    def predict(self, X: Any) -> Array:
-        """Predictions for every λ: shape (L, n), or (L, n, T) for several labels.
-
-        Parameters
-        ----------
-        X : (n, d)
-
-        Returns
-        -------
-        array of shape (L, n), or (L, n, T) for several targets
-        """
-        if self.map is None or self.coef is None or self.intercept is None:
-            raise ValueError("a model from a file predicts at its chosen lam only: fit again to have the whole path")
-        X = check_rows(X, np.empty((0, self.map.n_features_in)))
-        out = np.stack([BasisPredictor(self.map, c, b).predict(X) for c, b in zip(self.coef, self.intercept)])
-        return out[:, :, 0] if self.criterion.ndim == 1 else out
+def _scale(sigma: float) -> str:
+    return "least squares" if math.isinf(sigma) else f"scale {number(sigma)}"

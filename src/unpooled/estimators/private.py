@@ -23,6 +23,7 @@ from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
 from ..privacy.rounds.questions import check_can_be_drawn
 from ..summaries.passes import mapped_once
+from .facts import ModelFacts, if_fitted
 from .private_model import PrivateModel
 from .private_plan import PrivatePlan, decided, is_rich, usual_features
 from .private_rows import PrivateRows, described, must_be_read
@@ -252,3 +253,16 @@ class PrivateRegressor(OnEngine, PrivateModel):
         count("random_state", self.random_state, 0)
         check_ledger(self.ledger)
         check_bounded(self.kernel)
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        return self._describe(
+            target,
+            "Differentially private kernel regression by rounds of noised residual sums",
+            n_rows=self.plan_.n_rows,
+            sites=self.sites_,
+            basis=if_fitted(self, "basis_"),
+            privacy=self.privacy_,
+            plan=self.plan_,
+            history=self.history_,
+        )

@@ -15,6 +15,7 @@ from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
 from ..privacy.ledger import check_ledger
 from ..privacy.noise import opendp
+from .facts import ModelFacts, if_fitted
 from .private_model import PrivateModel
 from .private_rows import PrivateRows, must_be_read
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
@@ -264,3 +265,14 @@ class PrivateSGDRegressor(PrivateModel):
         given += [name for name in ("lam", "averaged", "intercept") if getattr(self, name)]
         if given:
             raise ValueError(f"Algorithm 1 has no {', '.join(given)}: leave that out, or use method='tight'")
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        return self._describe(
+            target,
+            "Differentially private kernel regression by gradient descent with noise on where it ends",
+            n_rows=self.plan_.n_rows,
+            basis=if_fitted(self, "basis_"),
+            privacy=self.privacy_,
+            plan=self.plan_,
+        )

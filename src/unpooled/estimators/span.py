@@ -22,7 +22,7 @@ from .._solvers.predictors import BasisPredictor
 from ..bases import Basis
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
 from ..engines import Processes, Threads
-from .choices import ShowsChoices
+from .facts import ModelFacts, ShowsChoices, describe
 
 
 class OnEngine(BaseEstimator):
@@ -141,3 +141,8 @@ class SpanModel(ShowsChoices, ScoresRows, BaseEstimator):
             self.feature_names_in_ = basis.feature_names_in_
         else:
             self.__dict__.pop("feature_names_in_", None)
+
+    def _describe(self, target: int, kind: str, **facts: Any) -> ModelFacts:
+        """The facts that are named, and those of every model in the span of a basis."""
+        own = {"kernel": self.kernel_, "basis_digest": self.basis_digest_, "n_features": len(self.coef_matrix_)}
+        return describe(self, target, kind, **own, **facts)

@@ -22,7 +22,7 @@ from ..filters import as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from . import stored
-from .choices import ShowsChoices
+from .facts import ModelFacts, ShowsChoices, describe, if_fitted, method_name, of_target
 from .length_scales import resolved
 from .paths import Path
 
@@ -267,3 +267,20 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
                 f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "
                 "on these data: use solver='auto'"
             )
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        path: Path | None = if_fitted(self, "path_")
+        return describe(
+            self,
+            target,
+            method_name(as_filter(self.filter_)),
+            kernel=self.kernel_,
+            lam=of_target(self.lam_, target),
+            path=path,
+            tune=None if path is None else lambda: path.tuning(target),
+            solver=self.solver_,
+            center=bool(self.center),
+            filter=as_filter(self.filter_),
+            n_rows=int(self.predictor_.points.shape[0]),
+        )

@@ -34,6 +34,7 @@ from ..privacy.guarantee import Guarantee
 from ..summaries.candidates import Candidates, Scores
 from ..summaries.summary import Summary
 from . import summary_storage
+from .facts import ModelFacts, if_fitted, method_name
 from .paths import SummaryPath
 from .span import SpanModel
 from .summary_private import check_round, check_usable, guarantee_of, means_of, widened
@@ -307,6 +308,7 @@ class SummaryRegressor(SpanModel):
             basis.map_,
             np.stack([basis.coefficients_ @ coef for coef in found.coef]),
             found.intercept,
+            np.linalg.norm(found.coef, axis=1),
         )
         return int(index[0]), path
 
@@ -390,6 +392,29 @@ class SummaryRegressor(SpanModel):
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SummaryRegressor:
         model: SummaryRegressor = summary_storage.from_parts(cls, header, arrays)
         return model
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        path: SummaryPath | None = if_fitted(self, "path_")
+        method = as_filter(self.filter)
+        return self._describe(
+            target,
+            f"{method_name(method)} learned from sums over rows, and from no row",
+            lam=self.lam_,
+            path=path,
+            tune=None if path is None else lambda: path.tuning(target, squared=self.loss_ == "squared"),
+            rounds=self.n_rounds_,
+            center=check_center(self.center),
+            filter=method,
+            loss=self.loss_,
+            n_rows=self.summary_.n_rows,
+            summary=self.summary_,
+            solve_again=(lambda basis: self._solutions(self.summary_, basis, own=False)[1])
+            if self.n_rounds_ == 1
+            else None,
+            privacy=self.privacy_,
+            floor=if_fitted(self, "floor_"),
+        )
 
 
 def _is_number(value: Any) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._base.checks import budget, count, positive
-from .._base.drawing import axes_for
+from .._base.drawing import Curve, Guide, Picture, draw
 from .._base.text import shown
 from ..bases import Basis, EmpiricalFeatures
 from ..estimators.private_plan import decided, is_rich, usual_features
@@ -22,47 +22,6 @@ from ..privacy.rounds.learner import learn
 from ..privacy.rounds.simulation import MadeUp
 from .plan import planned
 from .table import Table, is_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-def frontier(plan: Plan, ax: Axes | None = None, *, error: bool = False) -> Axes:
-    """What a privacy budget would buy: predicted R² against ε, for three kinds of targets.
-
-    Parameters
-    ----------
-    plan : what ``up.plan`` returned
-    ax : axes to draw into
-    error : draw 1 - R², the share of the variance that is left, on a logarithmic axis
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import numpy as np, unpooled as up
-    >>> public = np.random.default_rng(0).uniform(size=(60, 2))
-    >>> ax = up.plot.frontier(up.plan(5000, public, epsilon=[0.3, 3.0]))
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('ε', 'predicted R²')
-    """
-    if not isinstance(plan, Plan):
-        raise ValueError(f"plan must be what up.plan returns, got {shown(plan, 60)}")
-    ax = axes_for(ax)
-    epsilons = [row.epsilon for row in plan.predictions]
-    for name in TARGETS:
-        reached = np.asarray([getattr(row, name) for row in plan.predictions])
-        ax.plot(epsilons, 1.0 - reached if error else reached, marker="o", label=f"{name} target")
-    ceiling = 1.0 - plan.ceiling if error else plan.ceiling
-    ax.axhline(ceiling, linestyle=":", color="grey", label="not private, at best")
-    label = "predicted share of the variance left, 1 - R²" if error else "predicted R²"
-    ax.set(xscale="log", xlabel="ε", ylabel=label, title=f"{plan.n:,} records, δ = {plan.delta:g}")
-    ax.set_yscale("log" if error else "linear")
-    ax.legend(fontsize="small")
-    return ax
-
 
 TARGETS = {"rough": -0.75, "usual": -0.25, "smooth": 0.5}  # β of the made-up targets
 SPREAD = 0.3  # of the labels, in units of their bound
@@ -134,9 +93,27 @@ class Plan:
         """For JSON."""
         return asdict(self) | {"predictions": [asdict(row) for row in self.predictions]}
 
+    def picture(self, error: bool = False) -> Picture:
+        """R² against ε for three kinds of targets; with ``error`` what is left of 1, on a logarithmic axis."""
+        epsilons = [row.epsilon for row in self.predictions]
+        curves = []
+        for name in TARGETS:
+            reached = np.asarray([getattr(row, name) for row in self.predictions])
+            curves.append(Curve(epsilons, 1.0 - reached if error else reached, f"{name} target", marker="o"))
+        return Picture(
+            "ε",
+            "predicted share of the variance left, 1 - R²" if error else "predicted R²",
+            curves,
+            guides=[Guide(1.0 - self.ceiling if error else self.ceiling, "not private, at best")],
+            xscale="log",
+            yscale="log" if error else "linear",
+            title=f"{self.n:,} records, δ = {self.delta:g}",
+            legend="small",
+        )
+
     def plot(self, ax: Any = None) -> Any:
         """R² against ε, with matplotlib."""
-        return frontier(self, ax)
+        return draw(self.picture(), ax)
 
 
 def plan(
@@ -289,8 +266,8 @@ def _predicted(
     reached = {}
     for name, smoothness in TARGETS.items():
         errors = []
-        for draw in range(DRAWS):
-            rng = np.random.default_rng([seed, draw])
+        for number in range(DRAWS):
+            rng = np.random.default_rng([seed, number])
             truth = MadeUp(frame, n, smoothness, explained, spread, sites, rng)
             learned, _ = held(learn(frame, n / math.sqrt(sites), way.budget(), way.label_bound, way.loss), truth.told)
             errors.append(truth.error(learned.coef))

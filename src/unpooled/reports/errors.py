@@ -13,10 +13,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from .._base.arrays import Floats, to_numpy
+from .._base.html import Section, pair
 from .._base.text import number
 from ..data.sources import site_labels
-from .parts import Section, figure, pair
-from .svg import Axis, Chart, row_chart
+from ..estimators.facts import FittedModel
+from .svg import Axis, Chart, figure, row_chart
 
 if TYPE_CHECKING:
     from .writing import Gathered
@@ -39,7 +40,7 @@ class Labelled:
     labels: Floats | None = None  #: of those rows
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: Any, sites: Any = None, target: int = 0) -> Labelled:
+    def of(cls, model: FittedModel, X: Any, y: Any, sites: Any = None, target: int = 0) -> Labelled:
         """Rows in memory; X as ``predict`` takes it."""
         predicted = _column(to_numpy(model.predict(X)), target)
         labels = _column(np.asarray(to_numpy(y), dtype=float), target)
@@ -48,7 +49,7 @@ class Labelled:
         if not np.all(np.isfinite(labels)):
             raise ValueError("y contains NaN or infinity: drop such rows first")
         drawn = np.random.default_rng(0).permutation(len(labels))[:KEPT]
-        rows = np.asarray(to_numpy(X) if not hasattr(X, "columns") else X, dtype=float)
+        rows = np.asarray(to_numpy(X), dtype=float)
         return cls(labels, predicted, site_labels("sites", sites, len(labels)), rows[drawn], labels[drawn])
 
     @property
@@ -159,7 +160,7 @@ def errors(known: Gathered) -> Section:
             "Residuals, calibration and the errors at every site need labeled rows, best those that the model has not "
             "seen: give them with --data (X= and y= in Python)."
         )
-    r2 = "" if found.r2 is None else f", which explains {found.r2:.1%} of the variance of {known.label}"
+    r2 = "" if found.r2 is None else f", which explains {found.r2:.1%} of the variance of {known.facts.label}"
     section.say(
         f"On the {found.n:,} rows that were given the root mean square error is {number(found.rmse)} "
         f"(± {number(2 * found.uncertainty, 2)}){r2}. Predictions are {_side(found.bias, found.rmse)} on average."
@@ -193,11 +194,11 @@ def _sites(known: Gathered, section: Section) -> None:
     shown = names[:MOST_SITES]
     if len(shown) < len(names):
         section.lack(f"The chart has the {MOST_SITES} largest errors of {len(names)}; the table has all.")
-    rmse, bias = ([getattr(found[name], key) for name in shown] for key in ("rmse", "bias"))
-    doubts = ([2 * getattr(found[name], key) for name in shown] for key in ("uncertainty", "bias_uncertainty"))
-    size = _dots(shown, rmse, next(doubts), f"root mean square error of {known.label}")
+    each = [found[name] for name in shown]
+    doubts, doubts_of_bias = [2 * e.uncertainty for e in each], [2 * e.bias_uncertainty for e in each]
+    size = _dots(shown, [e.rmse for e in each], doubts, f"root mean square error of {known.facts.label}")
     size.upright(known.overall.rmse, words="all rows")
-    side = _dots(shown, bias, next(doubts), f"prediction minus {known.label}, mean")
+    side = _dots(shown, [e.bias for e in each], doubts_of_bias, f"prediction minus {known.facts.label}, mean")
     side.upright(0.0)
     table = [
         [name, f"{e.n:,}", number(e.rmse), number(e.uncertainty, 2), number(e.bias), _or_none(e.r2)]

@@ -5,18 +5,23 @@ The spectrum is the one that a model has learned in, and its effective dimension
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import theory
-from .._base import html
-from .._base.arrays import Floats, to_numpy
+from .._base.arrays import Floats
+from .._base.html import Section, bullets, pair, readings, slider
+from .._base.path import Tuning
 from .._base.text import number
-from ..estimators.choices import Tuning, lam_of
-from .parts import Section, figure, pair, readings, slider
-from .svg import Axis, Chart
+from .._solvers.predictors import BasisPredictor
+from ..bases import Basis
+from ..estimators.facts import ModelFacts
+from ..estimators.paths import Family
+from ..summaries import Summary
+from .svg import Axis, Chart, figure
 
 if TYPE_CHECKING:
     from .writing import Gathered
@@ -48,29 +53,28 @@ class Spectrum:
         return np.geomspace(0.3 * least, 3.0 * top, 49)
 
 
-def spectrum_of(model: Any, basis: Any = None) -> Spectrum | str:
+def spectrum_of(facts: ModelFacts, basis: Basis | None = None) -> Spectrum | str:
     """The spectrum, or a sentence that says why there is none."""
-    summary = getattr(model, "summary_", None)
+    summary = facts.summary
     if summary is not None and summary.order == 2:
         noisy = " (with its noise)" if summary.privacy is not None else ""
-        return _kept(_second_order(model, summary), f"the covariance of the features over all rows{noisy}")
-    basis = getattr(model, "basis_", basis) if basis is None else basis
-    if basis is not None:
-        return _kept(basis.eigenvalues_, f"the public sample of {basis.n_public_:,} rows")
-    return _of_points(model)
+        return _kept(_second_order(facts, summary), f"the covariance of the features over all rows{noisy}")
+    basis = facts.basis if basis is None else basis
+    return _of_points(facts) if basis is None else spectrum_of_basis(basis)
 
 
-def spectrum_of_basis(basis: Any) -> Spectrum | str:
+def spectrum_of_basis(basis: Basis) -> Spectrum | str:
     """That of the public sample a basis was made of."""
     return _kept(basis.eigenvalues_, f"the public sample of {basis.n_public_:,} rows")
 
 
-def _second_order(model: Any, summary: Any) -> Floats:
+def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
+    assert summary.gram is not None
     C = summary.gram / summary.weight
-    if getattr(model, "center", False) is not False and "phi" in summary.sums:
+    if facts.center is not False and "phi" in summary.sums:
         mean = summary.feature_sum / summary.weight
         C = C - np.outer(mean, mean)
-    return np.linalg.eigvalsh(C)[::-1]
+    return np.asarray(np.linalg.eigvalsh(C)[::-1], dtype=float)
 
 
 def _kept(sigma: Floats, source: str) -> Spectrum | str:
@@ -79,12 +83,11 @@ def _kept(sigma: Floats, source: str) -> Spectrum | str:
     return Spectrum(sigma, source) if len(sigma) else "The features are zero on all rows: there is no spectrum."
 
 
-def _of_points(model: Any) -> Spectrum | str:
-    found = points_of(model)
-    if found is None:
+def _of_points(facts: ModelFacts) -> Spectrum | str:
+    if facts.expansion is None:
         return "The model holds neither its basis nor points of a kernel, so its spectrum is unknown here."
-    kernel, points = found
-    center = bool(getattr(model, "center", getattr(getattr(model, "local", None), "center", False)))
+    kernel, points = facts.expansion
+    center = bool(facts.center)
     try:
         sigma = theory.eigenvalues(kernel, points, center, max_rows=MAX_ROWS)
     except ValueError as error:
@@ -99,13 +102,16 @@ def _of_points(model: Any) -> Spectrum | str:
     return spectrum if isinstance(spectrum, str) else Spectrum(spectrum.sigma, spectrum.source, exponent)
 
 
-def points_of(model: Any) -> tuple[Any, np.ndarray] | None:
-    """The kernel and the points it is expanded in, as the kernel sees them; None where there are none."""
-    holder = getattr(model.predictor_, "map", model.predictor_)
-    points = getattr(holder, "points", None)
-    if points is None or points.shape[1] == 0 or len(points) < 2:
+def family_of(facts: ModelFacts, basis: Basis | None = None) -> Family | None:
+    """The functions along λ, rising, where the model holds them or its sums and basis give them again."""
+    if facts.path is None:
         return None
-    return holder.kernel, to_numpy(points).astype(float)
+    family: Family | None = facts.path.family(facts.target, own_norms=facts.solve_again is not None)
+    if family is not None or facts.solve_again is None or basis is None:
+        return family
+    found, order = facts.solve_again(basis), np.argsort(facts.path.values)
+    coef, b = found.coef[order, :, facts.target].T, found.intercept[order, facts.target]
+    return Family(BasisPredictor(basis.map_, basis.coefficients_ @ coef, b), np.linalg.norm(coef, axis=0))
 
 
 MOST_OTHERS = 12  # curves beside the chosen one
@@ -124,7 +130,7 @@ NEARLY_ALL = 0.9  # of the directions of a basis, from which a larger one is wor
 def choice(known: Gathered, data: dict[str, Any]) -> Section:
     """The path and the spectrum. What the slider shows goes into ``data``."""
     tuning, spectrum = known.tuning, known.spectrum
-    chosen = "λ" if hasattr(known.model, "lam_") else "The steps" if tuning is not None else "The plan"
+    chosen = "λ" if known.facts.lam is not None else "The steps" if tuning is not None else "The plan"
     section = Section("choice", f"{chosen} and the spectrum")
     figures = []
     if tuning is None:
@@ -144,18 +150,17 @@ def choice(known: Gathered, data: dict[str, Any]) -> Section:
             figures.append(_freedom(tuning, tuning.values, tuning.df))
     else:
         figures += _spectrum(known, spectrum, section)
-    history = getattr(known.model, "history_", [])
-    if history:
-        figures.append(_rounds(history))
+    if known.facts.history:
+        figures.append(_rounds(known.facts.history))
     return section.add(pair(*figures)) if figures else section
 
 
 def _untuned(known: Gathered, section: Section) -> None:
-    model = known.model
-    if hasattr(model, "plan_") and known.private:
+    facts = known.facts
+    if facts.plan is not None:
         section.say("Nothing was tried on the records, which would have cost budget. This was decided beforehand:")
-        section.add(html.bullets(str(model.plan_).splitlines()))
-    elif hasattr(model, "lam_"):
+        section.add(bullets(str(facts.plan).splitlines()))
+    elif facts.lam is not None:
         section.lack("λ was given and not chosen, so there is no path to show.")
     else:
         section.lack("Nothing was chosen from a path, so there is none to show.")
@@ -163,7 +168,7 @@ def _untuned(known: Gathered, section: Section) -> None:
 
 def _chosen(tuning: Tuning) -> list[str]:
     were = "was" if tuning.symbol == "λ" else "were"
-    found = [f"{tuning.said(tuning.chosen)} {were} chosen among {len(tuning.values)} by {tuning.order}."]
+    found = [f"{tuning.value(tuning.chosen)} {were} chosen among {len(tuning.values)} by {tuning.order}."]
     finite = tuning.score[np.isfinite(tuning.score)]
     if len(finite) > 2 and tuning.is_error:
         near = tuning.values[tuning.score <= 1.01 * tuning.score[tuning.chosen]]
@@ -199,7 +204,7 @@ def _readings(known: Gathered, tuning: Tuning) -> list[tuple[str, list[str]]]:
 def _path_data(known: Gathered, tuning: Tuning) -> dict[str, Any]:
     return {
         "chosen": tuning.chosen,
-        "at": [tuning.said(place) for place in range(len(tuning.values))],
+        "at": [tuning.value(place) for place in range(len(tuning.values))],
         "readings": [values for _, values in _readings(known, tuning)],
     }
 
@@ -211,7 +216,7 @@ def _scores(tuning: Tuning) -> str:
         chart.line(tuning.values, curve, kind="other")
     chart.line(tuning.values, tuning.score)
     _cursor(chart, tuning)
-    words = [f"{tuning.said(place)}: {number(s)}" for place, s in enumerate(tuning.score)]
+    words = [f"{tuning.value(place)}: {number(s)}" for place, s in enumerate(tuning.score)]
     chart.dots(tuning.values, tuning.score, words, kind="ghost", radius=4)
     i = tuning.chosen
     chart.dots([tuning.values[i]], [tuning.score[i]], [f"chosen: {words[i]}"], radius=5)
@@ -264,7 +269,7 @@ def _cursor(chart: Chart, tuning: Tuning, values: np.ndarray | None = None) -> N
 
 def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str]:
     tuning = known.tuning if known.tuning is not None and known.tuning.symbol == "λ" else None
-    lam = lam_of(known.model, known.target)
+    lam = known.facts.lam
     said = [f"The eigenvalues are those of {spectrum.source}."]
     if lam is not None:
         above = int(np.sum(spectrum.sigma > lam))
@@ -273,7 +278,7 @@ def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str
             f"At λ = {number(lam)} the effective dimension 𝒩(λ) is {number(dimension)}: so many directions are "
             f"learned, and {above:,} of {len(spectrum.sigma):,} eigenvalues lie above λ."
         )
-        if dimension > NEARLY_ALL * len(spectrum.sigma) and hasattr(known.model, "coef_matrix_"):
+        if dimension > NEARLY_ALL * len(spectrum.sigma) and known.facts.n_features is not None:
             said.append("Nearly all that the basis has is used: one of more features may do better.")
     if spectrum.exponent is not None:
         s = spectrum.exponent
@@ -310,7 +315,7 @@ def _freedom(tuning: Tuning | None, lam: Any, dimension: Any, mark: float | None
     return figure("dimension", chart, "How many directions are learned at every λ", ["λ", "𝒩(λ)"], table)
 
 
-def _rounds(history: list[dict[str, Any]]) -> str:
+def _rounds(history: Sequence[dict[str, Any]]) -> str:
     """What each round left: of residuals the loss, of a private fit the error that is believed."""
     numbers = [float(entry["round"]) for entry in history]
     private = "error" in history[0]

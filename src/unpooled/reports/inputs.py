@@ -5,21 +5,20 @@ Partial dependence is what the prediction does when one input moves and the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._base.html import Section, chooser, pair, slider
 from .._base.text import number
+from ..estimators.facts import FittedModel, ModelFacts
 from ..estimators.span import values_by_name
-from .fit import points_of
-from .parts import Section, chooser, figure, pair, slider
-from .svg import Axis, Chart, row_chart
+from .svg import Axis, Chart, figure, row_chart
 
 if TYPE_CHECKING:
     from .._base.arrays import Floats
-    from .family import Family
+    from ..estimators.paths import Family
     from .writing import Gathered
 
 
@@ -59,16 +58,15 @@ class Background:
     middle: bool = False  #: only the middle one is held; the others say how far inputs move
 
 
-def background_of(model: Any, given: Floats | None) -> Background | None:
+def background_of(facts: ModelFacts, given: Floats | None) -> Background | None:
     """Rows that were given with labels, else points that the model holds, else the middle of the public sample."""
     if given is not None and len(given):
         return Background(given[:BACKGROUND], "rows of the data that were given")
-    found, scaling = points_of(model), getattr(getattr(model.predictor_, "map", None), "scaling", None)
-    if found is not None:
-        points = found[1] if scaling is None else found[1] * scaling.scale + scaling.shift
-        whose = "points that the model holds"
+    scaling = facts.scaling
+    if facts.expansion is not None:
+        points = facts.expansion[1] if scaling is None else facts.expansion[1] * scaling.scale + scaling.shift
         drawn = np.random.default_rng(0).permutation(len(points))[:BACKGROUND]
-        return Background(points[drawn], whose)
+        return Background(points[drawn], "points that the model holds")
     if scaling is None:
         return None
     # Waves hold no rows; of the public sample the mean and spread of every input are known.
@@ -77,31 +75,25 @@ def background_of(model: Any, given: Floats | None) -> Background | None:
     return Background(middle, "the public sample's means, two standard deviations to either side", True)
 
 
-def names_of(model: Any) -> list[str]:
-    """The names of the inputs, or their numbers."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
-    return names or [f"input {j + 1}" for j in range(int(model.n_features_in_))]
-
-
-def curves_of(model: Any, background: Background, family: Family | None = None, target: int = 0) -> list[Curve]:
+def curves_of(model: FittedModel, background: Background, family: Family | None = None, target: int = 0) -> list[Curve]:
     """A curve for each input, the one that moves the prediction furthest first."""
-    names, rows = names_of(model), background.rows
-    size = getattr(getattr(model.predictor_, "map", None), "size", getattr(model.predictor_, "n_points", 1))
-    held = rows[: max(int(WORK / (STEPS * len(names) * size)), 8)]
-    held = held if not background.middle else rows[len(rows) // 2][None]
+    facts, rows = model.facts(target), background.rows
+    names = facts.input_names
+    others = rows[: max(int(WORK / (STEPS * len(names) * facts.n_functions)), 8)]
+    others = others if not background.middle else rows[len(rows) // 2][None]
     found = []
     for j, name in enumerate(names):
         values = grid_of(rows[:, j])
         if len(values) < 2:
             continue
-        moved = np.repeat(held[None], len(values), axis=0)
+        moved = np.repeat(others[None], len(values), axis=0)
         moved[:, :, j] = values[:, None]
         flat = moved.reshape(-1, rows.shape[1])
-        mean = predictor(model, target)(flat).reshape(len(values), -1).mean(axis=1)
+        mean = values_by_name(model, flat)[:, target].reshape(len(values), -1).mean(axis=1)
         curves = None
         if family is not None:
             every = np.asarray(family.predictor.predict(flat))
-            curves = every.reshape(len(values), len(held), -1).mean(axis=1).T
+            curves = every.reshape(len(values), len(others), -1).mean(axis=1).T
         found.append(Curve(name, values, mean, curves))
     return sorted(found, key=lambda curve: -curve.moves)
 
@@ -113,15 +105,6 @@ def grid_of(values: Floats) -> Floats:
         return different
     low, high = np.quantile(values, ENDS)
     return np.linspace(low, high, STEPS) if high > low else different[[0, -1]]
-
-
-def predictor(model: Any, target: int = 0) -> Callable[[Floats], Floats]:
-    """``predict`` for rows without names, one label."""
-
-    def predict(X: Floats) -> Floats:
-        return values_by_name(model, X)[:, target]
-
-    return predict
 
 
 ROOM = 0.35  # of the range of the curves at the choice, above and below: those of other λ may go beyond
@@ -138,15 +121,15 @@ def inputs(known: Gathered, data: dict[str, Any]) -> Section:
         )
     if not curves:
         return section.lack("No input takes different values on the rows that are known, so none can be moved.")
-    far = curves[0]
+    far, label = curves[0], known.facts.label
     section.say(
-        f"How the prediction of {known.label} moves with one input while the others stay as they are, averaged over "
+        f"How the prediction of {label} moves with one input while the others stay as they are, averaged over "
         f"{background.source}. It moves furthest with {far.name}: by {number(far.moves)}."
     )
     shown = curves[:MOST]
     if len(shown) < len(curves):
         section.lack(f"The {MOST} inputs that move it furthest are drawn, of {len(curves)}.")
-    if len(shown) < int(known.model.n_features_in_) and len(shown) == len(curves):
+    if len(shown) < known.facts.n_inputs and len(shown) == len(curves):
         section.lack("Inputs that take one value only on these rows are left out.")
     section.add(chooser("input", "Input", [curve.name for curve in shown]))
     tuning = known.tuning
@@ -157,8 +140,8 @@ def inputs(known: Gathered, data: dict[str, Any]) -> Section:
         section.add(slider("along-inputs", label, len(tuning.values), tuning.chosen, said))
         data["curves"] = []
     low, high = _range(shown)
-    figures = [_curve(curve, number_, known.label, low, high, along, data) for number_, curve in enumerate(shown)]
-    return section.add(pair(f'<div class="curves">{"".join(figures)}</div>', _moves(shown, known.label)))
+    figures = [_curve(curve, number_, known.facts.label, low, high, along, data) for number_, curve in enumerate(shown)]
+    return section.add(pair(f'<div class="curves">{"".join(figures)}</div>', _moves(shown, known.facts.label)))
 
 
 def _range(curves: list[Curve]) -> tuple[float, float]:

@@ -3,83 +3,59 @@
 Every function takes ``ax`` to draw into and returns the axes. Without it a new figure is made: pyplot's, where pyplot
 has been imported, so that ``plt.show()`` shows it, and one that belongs to nobody otherwise: ``ax.figure.savefig``.
 matplotlib is an extra: ``pip install 'unpooled[plot]'``.
-
-One picture, which the demo uses, compares ways of learning side by side: the error at every site, and the cost of
-sending.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import theory
 from .._base.checks import check_choice
-from .._base.drawing import axes_for, new_panels, plot_block_path, plot_descent, plot_path
+from .._base.drawing import Curve, Dots, Guide, Picture, draw
+from .._base.path import SearchPath
 from .._base.text import shown
+from .._solvers.averaging.search import BlockPath
 from ..bases.base import Basis
-from ..estimators.choices import lam_of
-from ..planning.private import frontier
-from .fit import points_of, spectrum_of, spectrum_of_basis
-from .overview import rows_of
-from .site_facts import leave_one_out, opened
+from ..estimators.facts import ModelFacts, ShowsChoices
+from ..planning.private import Plan
+from .fit import spectrum_of, spectrum_of_basis
+from .sensitivity import leave_one_out
+from .sites import opened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-
-COLOURS = ("#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00")  # Okabe-Ito: for the colour-blind too
-MARKERS = "osv^DP"
-
-
-def plot_comparison(
-    names: Sequence[str],
-    groups: Sequence[str],
-    overall: Sequence[float],
-    by_site: Mapping[str, Sequence[float]],
-    sent: Sequence[float],
-    unit: str,
-) -> Figure:
-    """A line for each method, with a dot for each site on the left and the bytes that a site sends on the right."""
-    figure, (left, right) = new_panels(10.0, 0.34 * len(names) + 1.4, (2.2, 1.0))
-    rows = list(range(len(names)))
-    left.hlines(rows, *_ends(by_site), color="0.85", linewidth=2, zorder=1)
-    for (site, errors), colour, marker in zip(by_site.items(), COLOURS, MARKERS):
-        left.scatter(errors, rows, color=colour, marker=marker, s=34, label=site, zorder=2)
-    left.scatter(overall, rows, color="black", marker="|", s=180, linewidth=2.5, label="all", zorder=3)
-    left.set(yticks=rows, yticklabels=list(names), xlabel=f"error on test rows (RMSE, {unit})")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=6, frameon=False, fontsize=9)
-    senders = [row for row in rows if sent[row] > 0]
-    right.hlines(senders, 100, [sent[row] for row in senders], color="0.5", linewidth=6)
-    for row in rows:
-        right.annotate(
-            _kilobytes(sent[row]), (max(sent[row], 100), row), (5, 0), textcoords="offset points", va="center"
-        )
-    right.set(yticks=[], xscale="log", xlim=(100, 20 * max([100, *sent])), xlabel="bytes that a site sends")
-    for ax in (left, right):
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="x", color="0.93")
-        ax.set_axisbelow(True)
-        for row in rows[1:]:
-            if groups[row] != groups[row - 1]:
-                ax.axhline(row - 0.5, color="0.6", linewidth=0.8)
-    return figure
-
-
-def _kilobytes(size: float) -> str:
-    return "nothing" if size == 0 else f"{size / 1000:.1f} kB"
-
-
-def _ends(by_site: Mapping[str, Sequence[float]]) -> tuple[list[float], list[float]]:
-    columns = list(zip(*by_site.values()))
-    return [min(column) for column in columns], [max(column) for column in columns]
 
 
 __all__ = ["frontier", "partition", "path", "sites", "spectrum"]
+
+
+def frontier(plan: Plan, ax: Axes | None = None, *, error: bool = False) -> Axes:
+    """What a privacy budget would buy: predicted R² against ε, for three kinds of targets.
+
+    Parameters
+    ----------
+    plan : what ``up.plan`` returned
+    ax : axes to draw into
+    error : draw 1 - R², the share of the variance that is left, on a logarithmic axis
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import numpy as np, unpooled as up
+    >>> public = np.random.default_rng(0).uniform(size=(60, 2))
+    >>> ax = up.plot.frontier(up.plan(5000, public, epsilon=[0.3, 3.0]))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('ε', 'predicted R²')
+    """
+    if not isinstance(plan, Plan):
+        raise ValueError(f"plan must be what up.plan returns, got {shown(plan, 60)}")
+    return draw(plan.picture(error), ax)
 
 
 def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
@@ -103,13 +79,18 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     >>> ax.get_xlabel(), ax.get_xscale()
     ('λ', 'log')
     """
-    found = getattr(model, "path_", model)
-    for attribute, draw in (("tried", plot_descent), ("n_blocks", plot_block_path), ("criterion_name", plot_path)):
-        if hasattr(found, attribute) and (attribute != "n_blocks" or hasattr(found, "chosen")):
-            return draw(found, ax, **line)
+    facts = facts_of(model)
+    tried = model if facts is None else facts.path
+    if isinstance(tried, SearchPath):
+        return tried.plot(ax, **line)
     raise ValueError(
         f"model has no path: it must be a fitted model that chose among several lam, got {shown(model, 60)}"
     )
+
+
+def facts_of(model: Any) -> ModelFacts | None:
+    """The facts of a fitted model of this library; None of anything else."""
+    return model.facts() if isinstance(model, ShowsChoices) and model.__sklearn_is_fitted__() else None
 
 
 def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
@@ -134,21 +115,22 @@ def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
     >>> up.plot.spectrum(basis).get_ylabel()
     'eigenvalue'
     """
-    known = hasattr(model, "predictor_")
-    if not known and not (isinstance(model, Basis) and hasattr(model, "map_")):
+    facts = facts_of(model)
+    if facts is not None:
+        found = spectrum_of(facts, basis)
+    elif isinstance(model, Basis) and model.__sklearn_is_fitted__():
+        found = spectrum_of_basis(model)
+    else:
         raise ValueError(f"model must be a fitted model or a fitted basis, got {shown(model, 60)}")
-    found = spectrum_of(model, basis) if known else spectrum_of_basis(model)
     if isinstance(found, str):
         raise ValueError(f"model has no spectrum to draw: {found}")
-    ax = axes_for(ax)
-    ax.plot(np.arange(1, len(found.sigma) + 1), found.sigma, marker=".", label=f"eigenvalues of {found.source}")
-    lam = lam_of(model) if known else None
-    if lam is not None:
-        dimension = float(found.dimension(lam))
-        ax.axhline(lam, linestyle=":", color="grey", label=f"λ = {lam:.3g}, effective dimension {dimension:.3g}")
-    ax.set(xscale="log", yscale="log", xlabel="number of the eigenvalue", ylabel="eigenvalue")
-    ax.legend(fontsize="small")
-    return ax
+    eigenvalues = Curve(np.arange(1, len(found.sigma) + 1), found.sigma, f"eigenvalues of {found.source}", marker=".")
+    guides = []
+    if facts is not None and facts.lam is not None:
+        dimension = float(found.dimension(facts.lam))
+        guides.append(Guide(facts.lam, f"λ = {facts.lam:.3g}, effective dimension {dimension:.3g}"))
+    words = ("number of the eigenvalue", "eigenvalue")
+    return draw(Picture(*words, [eigenvalues], guides=guides, xscale="log", yscale="log", legend="small"), ax)
 
 
 def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> Axes:
@@ -176,34 +158,30 @@ def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> 
     >>> up.plot.partition(model).get_xlabel()
     'blocks'
     """
-    tried: Any = getattr(model, "path_", None)
-    if not hasattr(tried, "n_blocks") or len(tried.n_blocks) < 2:
+    facts = facts_of(model)
+    tried = None if facts is None else facts.path
+    if facts is None or not isinstance(tried, BlockPath) or len(tried) < 2:
         raise ValueError(
             "model must be a fitted AveragedRegressor that tried several numbers of blocks: n_blocks='auto'"
         )
-    scores = tried.criterion.reshape(len(tried.n_blocks), tried.criterion.shape[1], -1)
-    robust = "n_iter" in tried.candidates
-    best = np.nanmin(scores, axis=1).mean(axis=1)
-    best = best if robust else np.sqrt(best)
-    order = np.argsort(tried.n_blocks)
-    ax = axes_for(ax)
-    ax.plot(tried.n_blocks[order], best[order], marker="o", label="best on rows held out")
-    ax.plot(tried.n_blocks[tried.chosen], best[tried.chosen], "o", markersize=9, color="black", label="chosen")
-    n, s = rows_of(model), _exponent(model) if s is None else float(s)
-    if n is not None and s is not None:
-        limit = theory.largest_supported_blocks(n, s, filter=getattr(model.local, "filter", None))
-        ax.axvline(limit, linestyle=":", color="grey", label=f"limit (9), s = {s:.2f}: {limit:.0f} blocks")
-    ax.set(xscale="log", xlabel="blocks", ylabel="mean bounded loss" if robust else "error (root mean square)")
-    ax.legend(fontsize="small")
-    return ax
+    best, order = tried.best_of_each(), np.argsort(tried.n_blocks)
+    curve = Curve(tried.n_blocks[order], best[order], "best on rows held out", marker="o")
+    look = {"markersize": 9, "color": "black"}
+    dots = [Dots(tried.n_blocks[tried.chosen], best[tried.chosen], "chosen", look)]
+    guides = []
+    s = _exponent(facts) if s is None else float(s)
+    if facts.n_rows is not None and s is not None:
+        limit = theory.largest_supported_blocks(facts.n_rows, s, filter=facts.filter)
+        guides.append(Guide(limit, f"limit (9), s = {s:.2f}: {limit:.0f} blocks", upright=True))
+    label = "mean bounded loss" if tried.is_robust else "error (root mean square)"
+    return draw(Picture("blocks", label, [curve], dots, guides, xscale="log", legend="small"), ax)
 
 
-def _exponent(model: Any) -> float | None:
-    found = points_of(model)
-    if found is None:
+def _exponent(facts: ModelFacts) -> float | None:
+    if facts.expansion is None:
         return None
     try:
-        return min(max(theory.dimension_exponent(*found, max_rows=500).s, 0.0), 1.0)
+        return min(max(theory.dimension_exponent(*facts.expansion, max_rows=500).s, 0.0), 1.0)
     except ValueError:  # too few different rows to tell
         return None
 
@@ -243,17 +221,15 @@ def sites(
     found = leave_one_out(model, opened(summaries), basis, target)
     if what == "error" and found.sites[0].error_with is None:
         raise ValueError("what='error' needs summaries of second order without noise: use what='change'")
-    key = "change" if what == "change" else "error_without"
-    shown_sites = sorted(found.sites, key=lambda one: float(getattr(one, key)))
-    names, rows = [one.name for one in shown_sites], range(len(shown_sites))
-    ax = axes_for(ax, height=1.2 + 0.28 * len(names))
     if what == "change":
-        ax.barh(rows, [one.change for one in shown_sites])
-        ax.set_xlabel("change of predictions without the site (root mean square)")
+        each = sorted(found.sites, key=lambda one: one.change)
+        label = "change of predictions without the site (root mean square)"
+        picture = Picture(label, bars=[one.change for one in each], names=[one.name for one in each])
     else:
-        for key, label in (("error_with", "model of all sites"), ("error_without", "model that has not seen the site")):
-            ax.plot([float(getattr(one, key)) for one in shown_sites], rows, "o", label=label)
-        ax.set_xlabel("error at the site's own rows (root mean square)")
-        ax.legend(fontsize="small")
-    ax.set_yticks(rows, names)
-    return ax
+        each = sorted(found.sites, key=lambda one: one.error_without or 0.0)
+        rows = range(len(each))
+        inside = Dots([one.error_with for one in each], rows, "model of all sites")
+        outside = Dots([one.error_without for one in each], rows, "model that has not seen the site")
+        label = "error at the site's own rows (root mean square)"
+        picture = Picture(label, dots=[inside, outside], names=[one.name for one in each], legend="small")
+    return draw(replace(picture, height=1.2 + 0.28 * len(each)), ax)

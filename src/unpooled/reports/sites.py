@@ -1,20 +1,139 @@
-"""The sites in a report: their rows and labels, what left them and what it cost, and what the fit owes to each."""
+"""The sites in a report: the summaries that they sent, their rows and labels, and what left them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import html
-from .._base.text import number, size
-from .parts import Section, figure, pair
-from .site_facts import Labels, Sensitivity, Sent, labels_of
-from .svg import Axis, row_chart
+from .._base import files
+from .._base.errors import NotAddable
+from .._base.html import Section, folded, literal, pair, table
+from .._base.text import number, shown, size, with_noun
+from ..bases import Basis
+from ..estimators.summary_private import means_of
+from ..summaries.contents import numbers, to_arrays
+from ..summaries.summary import Summary
+from .svg import Axis, figure, row_chart
 
 if TYPE_CHECKING:
     from .writing import Gathered
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One summary, who sent it, and the bytes of its file."""
+
+    name: str
+    summary: Summary
+    bytes: int | None = None
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are in it."""
+        return numbers(self.summary)
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether it may be looked at alone: a share of noise protects nobody before all are added up."""
+        return self.summary.privacy is None or self.summary.privacy.parties == 1
+
+    @property
+    def residual(self) -> bool:
+        """Whether it is of the residuals of a model, and not of labels."""
+        return self.summary.contents.residual
+
+
+def opened(given: Any) -> list[Sent]:
+    """Summaries by the names of their sites: a mapping, summaries, or paths of files, which name them."""
+    if isinstance(given, (Summary, str, os.PathLike)):
+        given = [given]
+    named = given.items() if isinstance(given, Mapping) else _named(list(given))
+    found: list[Sent] = []
+    seen: dict[str, str] = {}
+    for name, one in named:
+        summary, size = (one, None) if isinstance(one, Summary) else _read(one)
+        digest = files.digest(summary.n_rows, to_arrays(summary.sums))
+        if digest in seen:
+            raise ValueError(f"summaries has {seen[digest]} and {name}, which are the same: rows would count twice")
+        seen[digest] = str(name)
+        found.append(Sent(str(name), summary, size))
+    if not found:
+        raise ValueError("summaries is empty: give the summary of every site, or leave it out")
+    return found
+
+
+def _read(path: Any) -> tuple[Summary, int]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(f"summaries must hold Summary objects or paths of their files, got {shown(path)}")
+    return Summary.load(path), Path(path).stat().st_size
+
+
+def _named(given: list[Any]) -> Iterable[tuple[str, Any]]:
+    """Files by their stems, with their folders where stems are alike; others by their number."""
+    paths = [Path(one) if isinstance(one, (str, os.PathLike)) else None for one in given]
+    stems = [path.stem for path in paths if path is not None]
+    for place, (one, path) in enumerate(zip(given, paths), start=1):
+        if path is None:
+            yield f"site {place}", one
+        elif stems.count(path.stem) == 1:
+            yield path.stem, one
+        else:
+            yield f"{path.parent.name}/{path.stem}", one
+
+
+def total_of(sent: list[Sent]) -> Summary:
+    """The sum; an error names the two that do not go together."""
+    total = sent[0].summary
+    for one in sent[1:]:
+        try:
+            total = total + one.summary
+        except NotAddable as error:
+            raise ValueError(f"{sent[0].name} and {one.name} do not add up: {error.reason}") from None
+    return total
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a summary says of a site's labels and inputs."""
+
+    mean: float
+    spread: float | None
+    unlike: float | None  #: ‖mean φ here - mean φ elsewhere‖, beside what chance would make of it
+    chance: float | None
+
+
+def labels_of(sent: list[Sent], basis: Basis | None = None, target: int = 0) -> list[Labels | None]:
+    """For each site; None where a summary may not be looked at by itself, or is of residuals."""
+    means = [means_of(one.summary) for one in sent]
+    sums = np.asarray([m.weight * m.phi for m in means])
+    weights = np.asarray([m.weight for m in means])
+    found: list[Labels | None] = []
+    for one, mean, own in zip(sent, means, sums):
+        if not one.by_itself or one.residual or not mean.centred:
+            found.append(None)
+            continue
+        spread = mean.yy[target] - mean.y[target] ** 2 if mean.noise is None else None
+        rest, apart, chance = weights.sum() - mean.weight, None, None
+        if len(sent) > 1 and basis is not None and mean.noise is None:
+            apart = float(np.linalg.norm(mean.phi - (sums.sum(axis=0) - own) / rest))
+            chance = math.sqrt(basis.kappa_sq_ * (1 / mean.n + 1 / rest))
+        spread = None if spread is None else math.sqrt(max(float(spread), 0.0))
+        found.append(Labels(float(mean.y[target]), spread, apart, chance))
+    return found
+
+
+def spread_of(summary: Summary, target: int = 0) -> float | None:
+    """The standard deviation of the label over all rows; None where noise hides it."""
+    if summary.privacy is not None or summary.contents.residual:
+        return None
+    mean, square = summary.label_sum[target] / summary.weight, summary.label_square_sum[target] / summary.weight
+    return math.sqrt(max(float(square - mean**2), 0.0))
 
 
 MOST_SITES = 40
@@ -26,28 +145,31 @@ def data_and_sites(known: Gathered) -> Section:
     section = Section("sites", "Data and sites")
     if known.sent:
         return _from_summaries(known, section)
-    found = getattr(known.model, "blocks_", None) or getattr(known.model, "sites_", None) or []
+    facts = known.facts
+    found = facts.blocks or facts.sites or ()
     if len(found) > 1:
         names, rows = [str(entry["name"]) for entry in found], [int(entry["rows"]) for entry in found]
-        what = "block" if hasattr(known.model, "blocks_") else "site"
-        section.say(f"{sum(rows):,} rows in {_many(len(rows), what)}{_between(rows)}.")
+        what = "site" if facts.blocks is None else "block"
+        section.say(f"{sum(rows):,} rows in {with_noun(len(rows), what)}{_between(rows)}.")
         return section.add(pair(_rows(names, rows)))
-    summary = getattr(known.model, "summary_", None)
-    if summary is not None and not hasattr(known.model, "sites_"):
+    summary = facts.summary
+    if summary is not None and facts.sites is None:
         return section.lack(
             f"The model was learned from the sum of all summaries, {summary.n_rows:,} rows, which does not tell sites "
             "apart: give the sites' own with --summaries (summaries= in Python)."
         )
-    return section.say("The records were in one place, or their sites were not told." if known.private else ONE_PLACE)
+    return section.say(
+        ONE_PLACE if facts.privacy is None else "The records were in one place, or their sites were not told."
+    )
 
 
 def _from_summaries(known: Gathered, section: Section) -> Section:
     sent = list(known.sent)
     rows = [one.summary.n_rows for one in sent]
-    section.say(f"{sum(rows):,} rows at {_many(len(sent), 'site')}{_between(rows)}.")
+    section.say(f"{sum(rows):,} rows at {with_noun(len(sent), 'site')}{_between(rows)}.")
     if known.mismatch:
         section.lack(known.mismatch)
-    labels = labels_of(sent, known.basis, known.target)
+    labels = labels_of(sent, known.basis, known.facts.target)
     if not all(one.by_itself for one in sent):
         section.lack("Each summary holds a share of the noise only, so nothing is said of single sites but their rows.")
     elif all(one.residual for one in sent):
@@ -55,7 +177,7 @@ def _from_summaries(known: Gathered, section: Section) -> Section:
     figures = [_rows([one.name for one in sent], rows)]
     told = [(one, label) for one, label in zip(sent, labels) if label is not None]
     if told:
-        figures.append(_labels(known.label, told))
+        figures.append(_labels(known.facts.label, told))
         if any(one.summary.privacy is not None for one in sent):
             section.say("Means are made from the sites' private summaries, and have their noise.")
         unlike = [(label.unlike / label.chance, one.name) for one, label in told if label.unlike and label.chance]
@@ -89,14 +211,10 @@ def _labels(label: str, told: list[tuple[Sent, Labels]]) -> str:
     chart.spans(means - spread, means + spread, range(len(shown)))
     words = [f"{one.name}: {number(found.mean)}" + _plus_minus(found) for one, found in shown]
     chart.dots(means, range(len(shown)), words, radius=4.5)
-    table = [[one.name, number(f.mean), *map(_or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
+    table = [[one.name, number(f.mean), *map(or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
     header = ["site", "mean", "standard deviation", "mean features apart", "by chance"]
     said = f"{label} at each site: mean, and one standard deviation to either side"
     return figure("labels", chart, said, header, table)
-
-
-def _many(n: int, what: str) -> str:
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def _between(rows: Sequence[int]) -> str:
@@ -109,72 +227,9 @@ def _plus_minus(found: Labels) -> str:
     return "" if found.spread is None else f" ± {number(found.spread)}"
 
 
-def _or_unknown(value: float | None) -> str:
+def or_unknown(value: float | None) -> str:
+    """A number, where it is known."""
     return "unknown" if value is None else number(value)
-
-
-def sensitivity(known: Gathered) -> Section:
-    """Each site left out in turn."""
-    section = Section("sensitivity", "Sensitivity to each site")
-    found = known.sensitivity
-    if isinstance(found, str):
-        return section.lack(found)
-    most = max(found.sites, key=lambda one: one.change)
-    spread = known.label_spread
-    share = f", {most.change / spread:.1%} of the standard deviation of {known.label}" if spread else ""
-    section.say(
-        "The model was fitted anew without each site, by adding up the summaries of the others: no row was needed for "
-        f"it. Predictions depend most on {most.name}: without it they move by {number(most.change)} in root mean "
-        f"square{share}."
-    )
-    if known.model.n_rounds_ > 1:
-        section.lack(f"This is the first of {known.model.n_rounds_} rounds; later ones would have to be asked again.")
-    figures = [_changes(found)]
-    known_errors = [(one, one.error_with, one.error_without) for one in found.sites if one.error_without is not None]
-    if known_errors:
-        worse = max(known_errors, key=lambda item: (item[2] or 0) - (item[1] or 0))
-        section.say(
-            f"A model that has never seen {worse[0].name} is off by {number(worse[2] or 0)} there; the one that has is "
-            f"off by {number(worse[1] or 0)}. No other site gains more from taking part."
-        )
-        figures.append(_strangers(known.label, found))
-    else:
-        section.lack(
-            "How well a model that has not seen a site predicts there is told by summaries of second order without "
-            "noise, and these are others."
-        )
-    return section.add(pair(*figures))
-
-
-def _changes(found: Sensitivity) -> str:
-    shown = sorted(found.sites, key=lambda one: -one.change)[:MOST_SITES]
-    changes, rows = [s.change for s in shown], range(len(shown))
-    axis = Axis.over("change of predictions, root mean square", changes, zero=True)
-    chart = row_chart(axis, [s.name for s in shown])
-    chart.spans(np.zeros(len(shown)), changes, rows, kind="stem")
-    words = [f"without {s.name}: {number(s.change)}, λ = {number(s.lam)}" for s in shown]
-    chart.dots(changes, rows, words, kind="ghost", radius=4)
-    table = [
-        [s.name, f"{s.n_rows:,}", number(s.change), number(s.lam), *map(_or_unknown, (s.error_with, s.error_without))]
-        for s in found.sites
-    ]
-    header = ["without", "rows", "predictions move by", "λ", "error there, with it", "error there, without it"]
-    return figure("changes", chart, "How far all predictions move when a site is left out", header, table)
-
-
-def _strangers(label: str, found: Sensitivity) -> str:
-    shown = sorted(found.sites, key=lambda one: -(one.error_without or 0.0))[:MOST_SITES]
-    inside, outside = [s.error_with or 0.0 for s in shown], [s.error_without or 0.0 for s in shown]
-    chart = row_chart(Axis.over(f"root mean square error of {label}", inside, outside), [s.name for s in shown])
-    rows = range(len(shown))
-    chart.spans(inside, outside, rows, kind="link")
-    chart.dots(inside, rows, [f"{s.name}, with its rows: {number(e)}" for s, e in zip(shown, inside)], radius=4.5)
-    words = [f"{s.name}, without its rows: {number(e)}" for s, e in zip(shown, outside)]
-    chart.dots(outside, rows, words, kind="second", radius=4.5)
-    table = [[s.name, number(a), number(b)] for s, a, b in zip(shown, inside, outside)]
-    key = ["model of all sites", "model that has not seen the site"]
-    header = ["site", "with it", "without it"]
-    return figure("strangers", chart, "The error at each site's own rows", header, table, key)
 
 
 def what_left(known: Gathered) -> Section:
@@ -184,9 +239,8 @@ def what_left(known: Gathered) -> Section:
         _summaries(known, section)
     else:
         _by_kind(known, section)
-    guarantee = getattr(known.model, "privacy_", None)
-    if guarantee is not None:
-        section.add(guarantee._repr_html_())
+    if known.facts.privacy is not None:
+        section.add(known.facts.privacy._repr_html_())
     elif known.sent:
         section.say("No noise was added to anything: these sums are not differentially private.")
     return section
@@ -208,31 +262,31 @@ def _summaries(known: Gathered, section: Section) -> None:
         rows.append([one.name, f"{one.numbers:,}", *sizes, str(one.summary.order), *spent])
     header = ["site", "numbers", *(["file"] if sent[0].bytes is not None else []), "order"]
     header += ["ε", "δ"] if sent[0].summary.privacy is not None else []
-    section.add(html.table(header, rows))
-    words = [html.folded(one.name, [html.literal(one.summary.describe())]) for one in sent]
-    section.add(html.folded("What is in the files, in words", words))
+    section.add(table(header, rows))
+    words = [folded(one.name, [literal(one.summary.describe())]) for one in sent]
+    section.add(folded("What is in the files, in words", words))
 
 
 def _by_kind(known: Gathered, section: Section) -> None:
-    model: Any = known.model
-    if getattr(model, "blocks_", None):
-        width = int(model.n_features_in_) + 1
+    facts = known.facts
+    if facts.blocks:
+        width = facts.n_inputs + 1
         section.say(
             "Each block gave the function it had learned, which holds the inputs of its rows and a coefficient for "
             "each. Where blocks are sites, that is as good as sending the inputs."
         )
-        numbers = [(str(b["name"]), (int(b["rows"]) + int(b["unlabeled"])) * width) for b in model.blocks_]
-        section.add(html.table(["block", "numbers", "bytes, about"], [[n, f"{k:,}", size(8 * k)] for n, k in numbers]))
-    elif getattr(model, "summary_", None) is not None and not known.private and not hasattr(model, "sites_"):
+        each = [(str(b["name"]), (int(b["rows"]) + int(b["unlabeled"])) * width) for b in facts.blocks]
+        section.add(table(["block", "numbers", "bytes, about"], [[n, f"{k:,}", size(8 * k)] for n, k in each]))
+    elif facts.summary is not None and facts.privacy is None and facts.sites is None:
         section.lack("The files that sites sent were not given: name them with --summaries (summaries= in Python).")
-    elif hasattr(model, "basis_digest_") and not known.private:
-        M, rounds = len(model.coef_matrix_), int(model.n_rounds_)
-        pairs = M * (M + 1) // 2 if getattr(model, "order", 1) == 2 else 0
+    elif facts.n_features is not None and facts.privacy is None:
+        M, rounds = facts.n_features, facts.rounds or 1
+        pairs = M * (M + 1) // 2 if facts.order == 2 else 0
         section.say(
             f"{ONE_PLACE} By files, each site would have sent {2 * M + 4 + pairs:,} numbers in each of "
             f"{rounds} exchange{'s' if rounds > 1 else ''}."
         )
-    elif known.private:
+    elif facts.privacy is not None:
         section.say("Nothing left but the model: sums over the records were asked, and every answer has noise.")
     else:
         section.say(f"{ONE_PLACE} The file of the model holds the inputs of the rows it was fitted to.")

@@ -1,15 +1,16 @@
-"""Small charts as SVG text: axes, lines, dots. Colours and sizes of letters are the style sheet's."""
+"""Small charts as SVG text: axes, lines, dots, and the figure around a chart. The style sheet has colours and sizes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from .._base import html
 from .._base.text import number, power
 
 WIDTH, HEIGHT = 440, 280  # letters of 12 stay readable where a phone shows this in 350 pixels
@@ -187,6 +188,29 @@ class Chart:
         if self.names:
             return [(float(self.down(i)), _cut(name)) for i, name in enumerate(self.names)]
         return [(float(self.down(value)), text) for value, text in self.y.ticks(5)]
+
+
+def figure(
+    name: str,
+    chart: Chart,
+    words: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    key: Sequence[str] = (),
+    place: int | None = None,
+) -> str:
+    """A chart, what it shows in a sentence, and its numbers as a table.
+
+    ``key`` says what the first and the second colour are, ``place`` numbers figures of which one is shown at a time.
+    """
+    kinds = zip(("", ' class="second"'), key)
+    colours = "".join(f"<li{kind}>{escape(said)}</li>" for kind, said in kinds)
+    numbers = html.folded("Numbers", [html.table(header, rows)])
+    legend = f'<ul class="key">{colours}</ul>' if key else ""
+    below = f'<div class="below">{legend}{numbers}</div>'
+    number = "" if place is None else f' data-input="{place}"'
+    caption = f'<figcaption id="{name}-words">{escape(words)}</figcaption>'
+    return f"<figure{number}>{caption}{chart.svg(name)}{below}</figure>"
 
 
 def row_chart(x: Axis, names: Sequence[str]) -> Chart:

@@ -6,9 +6,10 @@ Everything that a report of one model can know is worked out once, in :class:`Ga
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,22 @@ import numpy as np
 from .. import models
 from .._base.checks import check_fitted
 from .._base.files import PathLike, atomic
+from .._base.html import page_of_sections
+from .._base.path import Tuning
 from .._base.text import shown, size
 from ..bases.base import Basis
 from ..bases.files import find
 from ..bases.files import load as load_basis
 from ..data.sources import is_stream
 from ..estimators import SummaryRegressor
-from ..estimators.choices import Tuning, tuning_of
-from . import errors, fit, inputs, overview, sites
+from ..estimators.facts import FittedModel, ModelFacts
+from ..estimators.paths import Family
+from . import errors, fit, inputs, overview, sensitivity, sites
 from .errors import Errors, Labelled, errors_of
-from .family import Family, family_of
-from .fit import Spectrum, spectrum_of
+from .fit import Spectrum, family_of, spectrum_of
 from .inputs import Background, Curve, background_of, curves_of
-from .parts import page
-from .site_facts import Sensitivity, Sent, leave_one_out, opened, spread_of, total_of
+from .sensitivity import Sensitivity, leave_one_out
+from .sites import Sent, opened, spread_of, total_of
 
 
 @dataclass
@@ -45,50 +48,46 @@ class Gathered:
     given_basis: Basis | None = None
     folders: tuple[Path, ...] = ()  #: where a basis may lie
 
-    @property
-    def label(self) -> str:
-        """The name of the label."""
-        return overview.label_of(self.model, self.target)
-
-    @property
-    def private(self) -> bool:
-        """Whether the model has a guarantee to keep."""
-        return overview.private(self.model)
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """What the model answers about itself and the label."""
+        return self.model.facts(self.target)
 
     @cached_property
     def basis(self) -> Basis | None:
         """The basis: the one given, the model's own, one beside the summaries, or one alive in this process."""
-        own = getattr(self.model, "basis_", None)
-        digest = getattr(self.model, "basis_digest_", None)
+        digest = self.facts.basis_digest
         if self.given_basis is not None and digest is not None and self.given_basis.digest != digest:
             raise ValueError(f"the model is of the basis {digest[:12]}, and {self.given_basis.digest[:12]} was given")
-        if self.given_basis is not None or own is not None or digest is None:
-            return self.given_basis or own
-        folders = [*self.folders, *(one.summary.folder for one in self.sent if one.summary.folder is not None)]
-        attached = next((one.summary.attached for one in self.sent if one.summary.attached is not None), None)
+        if self.given_basis is not None or self.facts.basis is not None or digest is None:
+            return self.given_basis or self.facts.basis
+        summaries = [one.summary for one in self.sent]
+        summaries += [] if self.facts.summary is None else [self.facts.summary]
+        attached = next((one.attached for one in summaries if one.attached is not None), None)
         if attached is not None and attached.digest == digest:
             return attached
+        folders = [*self.folders, *(one.folder for one in summaries if one.folder is not None)]
         return find(digest, list(dict.fromkeys(folders)))
 
-    @cached_property
+    @property
     def tuning(self) -> Tuning | None:
         """What was tried to choose λ."""
-        return tuning_of(self.model, self.target)
+        return self.facts.tuning
 
     @cached_property
     def family(self) -> Family | None:
         """The functions of every λ."""
-        return None if self.tuning is None else family_of(self.model, self.basis, self.target)
+        return None if self.tuning is None else family_of(self.facts, self.basis)
 
     @cached_property
     def spectrum(self) -> Spectrum | str:
         """The spectrum, or why there is none."""
-        return spectrum_of(self.model, self.basis)
+        return spectrum_of(self.facts, self.basis)
 
     @cached_property
     def background(self) -> Background | None:
-        """Rows whose other inputs are held while one moves."""
-        return background_of(self.model, None if self.rows is None else self.rows.rows)
+        """Rows whose other inputs stay as they are while one moves."""
+        return background_of(self.facts, None if self.rows is None else self.rows.rows)
 
     @cached_property
     def curves(self) -> list[Curve]:
@@ -127,15 +126,14 @@ class Gathered:
     @cached_property
     def label_spread(self) -> float | None:
         """The standard deviation of the label, from sums or from the rows that were given."""
-        summary = getattr(self.model, "summary_", None)
-        if summary is not None:
-            return spread_of(summary, self.target)
-        return None if self.rows is None or self.private else float(np.std(self.rows.y))
+        if self.facts.summary is not None:
+            return spread_of(self.facts.summary, self.target)
+        return None if self.rows is None or self.facts.privacy is not None else float(np.std(self.rows.y))
 
     @cached_property
     def mismatch(self) -> str:
         """A sentence where the summaries are not those of the model; empty where they are."""
-        summary = getattr(self.model, "summary_", None)
+        summary = self.facts.summary
         if not self.sent or summary is None:
             return ""
         total = total_of(list(self.sent))
@@ -148,9 +146,10 @@ class Gathered:
         )
 
 
-def target_of(model: Any, target: Any) -> int:
+def target_of(model: FittedModel, target: Any) -> int:
     """The position of a label that is given by name or number."""
-    n, names = overview.targets_of(model), list(getattr(model, "targets_", ()))
+    facts = model.facts()
+    n, names = facts.n_targets, facts.targets
     if target is None:
         return 0
     if isinstance(target, str) and target in names:
@@ -260,26 +259,30 @@ def report(
 
 def written(known: Gathered, title: str | None = None) -> Report:
     """The page of what is known."""
-    if known.private and any(one.summary.privacy is None for one in known.sent):
+    if known.facts.privacy is not None and any(one.summary.privacy is None for one in known.sent):
         raise ValueError(
             "summaries have no noise and the model is private: what they say may not stand beside it; leave them out"
         )
-    known.model = _as_released(known.model)
+    if known.facts.privacy is not None:
+        known = replace(known, model=_as_released(known.model))
     data: dict[str, Any] = {}
     sections = [
         sites.data_and_sites(known),
         errors.errors(known),
-        sites.sensitivity(known),
+        sensitivity.sensitivity(known),
         fit.choice(known, data),
         inputs.inputs(known, data),
         sites.what_left(known),
         overview.predicting(known),
     ]
-    name = title or f"{type(known.model).__name__}: {known.label}"
+    name = title or f"{known.facts.name}: {known.facts.label}"
     head, foot = overview.head(known, name), overview.foot(known)
-    return Report(page(name, head, sections, data, foot), tuple(s for section in sections for s in section.missing))
+    assets = files(__package__) / "assets"
+    style, script = ((assets / asset).read_text("utf-8") for asset in ("report.css", "report.js"))
+    html = page_of_sections(name, head, sections, data, foot, style=style, script=script)
+    return Report(html, tuple(sentence for section in sections for sentence in section.missing))
 
 
 def _as_released(model: Any) -> Any:
     """A private model as its file has it, so that nothing else can be shown of it."""
-    return type(model)._from_parts(*model._to_parts()) if overview.private(model) else model
+    return type(model)._from_parts(*model._to_parts())

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._base import files, html
-from .._base.drawing import new_panels
-from ..reports.plots import COLOURS, MARKERS
+from .._base.drawing import COLOURS, MARKERS, new_panels
 from .experiment import PAPERS, Result
 from .outcome import FAILS, HOLDS, UNDECIDED, Curve, Outcome, Panel, Verdict
 

@@ -19,23 +19,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..._base import threads
 from ..._base.arrays import Array, Floats, eps, is_numpy, to_numpy
+from ..._base.drawing import Curve, Dots, Picture
 from ..._base.engine import Engine
-from ..._base.notebooks import Tried
+from ..._base.path import CRITERIA, SearchPath, Tuning, by_target, roots
 from ..._base.rows import Block, Rows, Source
 from ..._base.threads import best
 from . import gathering
 from .gathering import Gathering, Partition
 from .local import Judgement, Local
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 MIN_ROWS = 200  # rows of a block below which rule (14) does not look
 
@@ -105,7 +102,7 @@ def matrix_product_speed() -> float:
 
 
 @dataclass(repr=False)
-class BlockPath(Tried):
+class BlockPath(SearchPath):
     """Scores on the validation halves.
 
     Attributes
@@ -123,24 +120,28 @@ class BlockPath(Tried):
     chosen: int
     index: np.ndarray
 
-    def _line(self) -> str:
-        tried = ", ".join(map(str, self.n_blocks.tolist()))
-        each = f" with {self.criterion.shape[1]} candidates each" if self.candidates else ""
-        taken = [
-            f"{name} {', '.join(f'{v:.3g}' for v in np.unique(values[self.index]))}"
-            for name, values in self.candidates.items()
-        ]
-        return f"{tried} blocks tried{each}, taken {', '.join([str(self.n_blocks[self.chosen]), *taken])}"
+    parameter = "blocks"
+    df = None
 
-    def _columns(self) -> dict[str, np.ndarray]:
-        """The best candidate of each number of blocks, by the mean over targets."""
-        scores = self.criterion if self.criterion.ndim == 2 else self.criterion.mean(axis=2)
-        best = np.argmin(scores, axis=1)
-        columns = {"blocks": self.n_blocks} | {name: values[best] for name, values in self.candidates.items()}
-        return columns | {"score": scores[np.arange(len(best)), best]}
+    @property
+    def values(self) -> np.ndarray:
+        """The numbers of blocks."""
+        return self.n_blocks
 
-    def _taken(self) -> tuple[int]:
-        return (int(self.chosen),)
+    @property
+    def taken(self) -> np.ndarray:
+        """For every target the position of its number of blocks, which is one for all."""
+        return np.full(len(self.index), int(self.chosen))
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether the scores are those of a robust learner, which is a descent of so many steps."""
+        return "n_iter" in self.candidates
+
+    @property
+    def criterion_name(self) -> str:
+        """What the scores are."""
+        return "robust" if self.is_robust else "halves"
 
     @property
     def lam(self) -> Floats:
@@ -151,23 +152,75 @@ class BlockPath(Tried):
             )
         return self.candidates["lam"]
 
+    def _line(self) -> str:
+        tried = ", ".join(map(str, self.n_blocks.tolist()))
+        each = f" with {self.criterion.shape[1]} candidates each" if self.candidates else ""
+        taken = [
+            f"{name} {', '.join(f'{v:.3g}' for v in np.unique(values[self.index]))}"
+            for name, values in self.candidates.items()
+        ]
+        return f"{tried} blocks tried{each}, taken {', '.join([str(self.n_blocks[self.chosen]), *taken])}"
+
+    def _summary(self) -> dict[str, np.ndarray]:
+        """The best candidate of each number of blocks, by the mean over targets."""
+        scores = self._over_targets()
+        best = np.argmin(scores, axis=1)
+        columns = {self.parameter: self.n_blocks}
+        columns |= {name: values[best] for name, values in self.candidates.items()}
+        return columns | {"score": scores[np.arange(len(best)), best]}
+
+    def _over_targets(self) -> Floats:
+        return self.criterion if self.criterion.ndim == 2 else self.criterion.mean(axis=2)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain columns, a row for each number of blocks and candidate."""
         m, c = self.criterion.shape[:2]
         columns: dict[str, Any] = {"n_blocks": np.repeat(self.n_blocks, c)}
         columns |= {name: np.tile(values, m) for name, values in self.candidates.items()}
-        flat = self.criterion.reshape((m * c, -1))
-        if self.criterion.ndim == 2:
-            return columns | {"score": flat[:, 0]}
-        return columns | {f"score_{t}": flat[:, t] for t in range(flat.shape[1])}
+        return columns | by_target({"score": self.criterion.reshape((m * c, -1))}, self.criterion.ndim == 2)
 
-    def plot(self, ax: Axes | None = None, **line: Any) -> Axes:
-        """The score against λ, a curve for each number of blocks, the choice marked. Needs matplotlib."""
-        from ..._base.drawing import plot_block_path
+    def best_of_each(self) -> Floats:
+        """The best score of every number of blocks, a mean over the targets: an error, or a bounded loss."""
+        best = np.nanmin(self.criterion.reshape(*self.criterion.shape[:2], -1), axis=1).mean(axis=1)
+        return np.asarray(best if self.is_robust else np.sqrt(best))
 
+    def tuning(self, target: int) -> Tuning | None:
+        """Rules (13) and (14): a curve for each number of blocks; the candidates of a robust learner at its scale."""
+        scores = np.asarray(self.criterion, dtype=float)
+        scores = scores if scores.ndim == 2 else scores[:, :, target]
+        chosen = int(self.index[min(target, len(self.index) - 1)])
+        name = "n_iter" if self.is_robust else next(iter(self.candidates), "")
+        if not name or scores.shape[1] < 2:
+            return None
+        kept = np.arange(scores.shape[1])
+        if self.is_robust and "scale" in self.candidates:
+            scales = np.asarray(self.candidates["scale"], dtype=float).reshape(len(kept), -1)[:, 0]
+            kept = np.flatnonzero(scales == scales[chosen])
+        values = np.asarray(self.candidates[name], dtype=float)[kept]
+        order = np.argsort(values, kind="stable")
+        kept = kept[order]
+        curves = [row[kept] if self.is_robust else roots(row[kept]) for row in scores]
+        names = ["1 block" if m == 1 else f"{m} blocks" for m in self.n_blocks]
+        return Tuning(
+            "steps" if self.is_robust else "λ",
+            values[order],
+            curves[self.chosen],
+            self.criterion_name,
+            int(np.flatnonzero(kept == chosen)[0]),
+            others=tuple((m, c) for i, (m, c) in enumerate(zip(names, curves)) if i != self.chosen),
+            name=names[self.chosen],
+        )
+
+    def _picture(self) -> Picture:
+        """The validation score against the first candidate parameter, a curve for each number of blocks."""
         if not self.candidates:
             raise ValueError("there is nothing to draw: the local learner has no candidates")
-        return plot_block_path(self, ax, **line)
+        name, values = next(iter(self.candidates.items()))
+        scores, order, chosen = self._over_targets(), np.argsort(values, kind="stable"), np.unique(self.index)
+        curves = [Curve(values[order], row[order], f"{m} blocks") for m, row in zip(self.n_blocks, scores)]
+        dots = [Dots(values[chosen], scores[self.chosen, chosen], "chosen", {"color": "black"})]
+        label = CRITERIA["halves"][0]
+        return Picture({"lam": "λ"}.get(name, name), label, curves, dots, xscale="log", yscale="log", legend="")
 
 
 SINGLE_FROM = 1000  # training rows of a block from which single precision pays
