@@ -155,9 +155,9 @@ def spend(
     verbose: int = 0,
 ) -> tuple[Summary, Source, Reservation | None]:
     """The private summary, the rows it is of, and its charge; ``reading`` is around what may take a while."""
-    unread = question.checked(rows, y)
+    unread = question.unread(rows, y)
     reservation = question.charge()
     with reading():
-        source = question.opened(rows, y) if unread is None else unread
+        source = unread.read()
     budget(question.privacy.epsilon, question.privacy.delta, source.n_rows)
     return question.release(source, None, verbose), source, reservation

@@ -24,6 +24,7 @@ from .._linalg.cholesky import IN_PLACE_FROM, PANEL
 from .._solvers.nystrom.machine import ROUNDS, SOLVING, OnCores, held_by_threads
 from .._solvers.spectral.paths import BANDED_FROM
 from .._solvers.spectral.problem import LARGE
+from ..data.sources import KEPT
 from ..kernels.base import DEVICE_ELEMENTS
 from .table import Table
 
@@ -286,5 +287,6 @@ def _of_rows(table: Table, cost: Cost) -> float:
         return labels + 8.0 * min(table.n, STRETCH) * table.d + 20.0 * (1 << 27)
     if table.stretch:  # one stretch in work, one that is read, and what it is read from: of all of it points are drawn
         columns, together = table.d + table.targets + 2, min(table.stretch, OnCores.rows_at_once)
-        return columns * (64.0 * together + 10.0 * (table.stretch - together)) + cost.threads
+        kept = min(8.0 * table.n * (table.d + table.targets), KEPT)
+        return columns * (64.0 * together + 10.0 * (table.stretch - together)) + kept + cost.threads
     return labels + cost.threads

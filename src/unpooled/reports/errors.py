@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from .._base.arrays import Floats, to_numpy
+from .._base.rows import site_labels
 from .._base.text import number
-from ..data.sources import site_labels
 from .parts import Section, figure, pair
 from .svg import Axis, Chart, row_chart
 

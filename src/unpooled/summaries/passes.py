@@ -138,12 +138,12 @@ class Mapped:
 
 def mapped_once(source: Source, basis: Any) -> tuple[Source, Any]:
     """A source and basis that give the same features, kept in memory where they are few enough."""
-    rows = getattr(source, "rows", None)
-    if rows is None or len(rows) * basis.n_features_ > KEPT:
+    if not isinstance(source, ArraySource) or source.n_rows * basis.n_features_ > KEPT:
         return source, basis
-    found = ArraySource(Rows(np.asarray(to_numpy(basis.features(rows.X)), dtype=np.float64), rows.Y, rows.weights))
-    found.n_outputs, found.one_target, found.target_names = source.n_outputs, source.one_target, source.target_names
-    return found, Mapped(basis)
+    rows = source.rows
+    phi = np.asarray(to_numpy(basis.features(rows.X)), dtype=np.float64)
+    about: dict[str, Any] = {"target_names": source.target_names, "one_target": source.one_target}
+    return ArraySource(Rows(phi, rows.Y, rows.weights), **about), Mapped(basis)
 
 
 def _target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
