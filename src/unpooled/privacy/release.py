@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -188,6 +188,8 @@ class Bounded(Target):
 
     kappa: float = np.inf
     label_bound: float = np.inf
+
+    tells_share: ClassVar[bool] = False
 
     def looking(self) -> contextlib.AbstractContextManager[None]:
         """Without a word about any record."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +31,8 @@ class Target:
     predictor: Any = None  #: f, where it is not
     probes: int = 0  #: so many more labels, of random signs
     with_loss: bool = True  #: whether Σρ is summed
+
+    tells_share: ClassVar[bool] = True  #: whether it may be known how much of the total is one record's
 
     def looking(self) -> contextlib.AbstractContextManager[None]:
         """What is around every look at rows, on the thread and in the process that looks."""
@@ -110,6 +113,45 @@ def stretches(source: Source, basis: Any) -> list[Block]:
             end = min(start + size, piece.n_rows)
             parts.append(Block(f"rows {start} to {end}", [Slice(InMemory(piece.data.part(slice(start, end))))], []))
     return parts
+
+
+class LabelShare:
+    """The largest share that one record has of the total of |w·y|, of rows that come in pieces; pieces add up."""
+
+    def __init__(self) -> None:
+        self.largest: np.ndarray = np.zeros(0)
+        self.total: np.ndarray = np.zeros(0)
+
+    def add(self, y: Any, weights: Any = None) -> LabelShare:
+        """More rows: y (n,) or (n, T), weights (n,)."""
+        Y = np.abs(np.asarray(y, dtype=np.float64))
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        with np.errstate(over="ignore", invalid="ignore"):
+            if weights is not None:
+                Y = Y * np.abs(np.asarray(weights, dtype=np.float64))[:, None]
+            if len(Y):
+                self._include(np.max(Y, axis=0), np.sum(Y, axis=0))
+        return self
+
+    def __add__(self, other: LabelShare) -> LabelShare:
+        both = LabelShare()
+        for part in (self, other):
+            if len(part.total):
+                both._include(part.largest, part.total)
+        return both
+
+    @property
+    def value(self) -> float:
+        """The share; NaN without rows, or where a label or their total is not finite."""
+        if not len(self.total) or not np.all(np.isfinite(self.total)):
+            return math.nan
+        shares = np.divide(self.largest, self.total, out=np.zeros_like(self.total), where=self.total > 0)
+        return float(min(1.0, np.max(shares)))
+
+    def _include(self, largest: np.ndarray, total: np.ndarray) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.largest = np.maximum(self.largest, largest) if len(self.total) else largest
+            self.total = self.total + total if len(self.total) else total
 
 
 @dataclass(frozen=True)

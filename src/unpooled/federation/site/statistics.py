@@ -28,7 +28,7 @@ from ...privacy.release import Asked, asked
 from ...summaries import Candidates, Scores, Summary
 from ...summaries.candidates import scores_of_source
 from ...summaries.contents import Contents, check_sums, from_arrays, is_digest, loss_of, shapes, to_arrays
-from ...summaries.passes import Functions, Target, _target
+from ...summaries.passes import Functions, _target
 from ...summaries.summary import of_target
 from ..secure.fixed_point import Shapes, flattened, from_whole, restored, whole
 from ..study.study import Study
@@ -173,7 +173,7 @@ class Sums(Statistic):
             _, target = _target(mapped, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
             summary = of_target(mapped, source, self.contents, target, None)
-            share = self._share(source, mapped, target)
+            share = summary.label_share
         release = facts.of_summary(summary, share)
         release = replace(release, targets=study.targets, n_targets=len(study.targets))
         return Made(self._named(summary), release, reservation)
@@ -194,11 +194,6 @@ class Sums(Statistic):
             high = np.concatenate([high[:1], *(sums[name] for name in self.fields())])
             low = np.zeros_like(high)
         return super().from_vector(high, low)
-
-    def _share(self, source: Any, mapped: Any, target: Target) -> float:
-        if self.contents.residual or self.probes:
-            return facts.share_of_target(mapped, source, target)
-        return facts.label_share_of(mapped, source)
 
     def _named(self, summary: Summary) -> Summary:
         """With the targets for names, where there is one function for each."""
