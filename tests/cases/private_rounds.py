@@ -27,9 +27,7 @@ def frame_of(basis):
 
 def source_of(X, y):
     """Rows in memory with one label."""
-    source = ArraySource(Rows(np.asarray(X, dtype=float), np.asarray(y, dtype=float)[:, None]))
-    source.n_outputs, source.one_target, source.target_names = 1, True, ()
-    return source
+    return ArraySource(Rows(np.asarray(X, dtype=float), np.asarray(y, dtype=float)[:, None]))
 
 
 def answered(question, X, y, features, frame=None, label_bound=np.inf):

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import arrays
 from tests.made_up import awkward_cells
 from unpooled._base.rows import concatenate
 from unpooled.data import Csv, csv
-from unpooled.data.csv import CsvSource
-from unpooled.data.parquet import Parquet, ParquetSource
+from unpooled.data.csv import read_csv
+from unpooled.data.parquet import Parquet, open_parquet
 
 
 def read(source):
@@ -46,8 +46,8 @@ def test_a_csv_file_equals_the_parquet_file_of_the_same_table(kept, name, tmp_pa
     data.to_csv(tmp_path / name, index=False)
     data.to_parquet(tmp_path / "data.parquet", index=False)
     features = ["c", "a", "b"]
-    ours = CsvSource(Csv(tmp_path / name, features), ["y", "z"], "w", "site")
-    theirs = ParquetSource(Parquet(tmp_path / "data.parquet", features), ["y", "z"], "w", "site")
+    ours = read_csv(Csv(tmp_path / name, features), ["y", "z"], "w", "site")
+    theirs = open_parquet(Parquet(tmp_path / "data.parquet", features), ["y", "z"], "w", "site")
     assert len(ours.pieces) > 3
     assert ours.streamed == (kept == "spilled")
     for a, b in ((read(ours), read(theirs)), *zip(take(ours), take(theirs))):
@@ -69,12 +69,12 @@ def take(source):
 def test_every_number_survives_to_the_last_bit(tmp_path, values):
     data = pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
     data.to_csv(tmp_path / "data.csv", index=False, float_format="%.17g")
-    np.testing.assert_array_equal(read(CsvSource(Csv(tmp_path / "data.csv"), None, None, None)).X, values)
+    np.testing.assert_array_equal(read(read_csv(Csv(tmp_path / "data.csv"), None, None, None)).X, values)
 
 
 def test_the_temporary_file_goes_with_its_last_piece(kept, tmp_path):
     awkward_cells().to_csv(tmp_path / "data.csv", index=False)
-    source = CsvSource(Csv(tmp_path / "data.csv", ["a"]), "y", None, None)
+    source = read_csv(Csv(tmp_path / "data.csv", ["a"]), "y", None, None)
     folders = list((tmp_path / "temporary").iterdir())
     assert len(folders) == (kept == "spilled")
     piece = source.pieces[1]
@@ -96,14 +96,14 @@ def test_nothing_is_left_behind_by_a_file_that_is_refused(kept, tmp_path):
         with pytest.raises(
             ValueError, match=r"column 'a' of .*data.csv \(row 400 after the column names\) holds 'oops'"
         ):
-            CsvSource(Csv(tmp_path / "data.csv", ["a"]), "y", None, None)
+            read_csv(Csv(tmp_path / "data.csv", ["a"]), "y", None, None)
     gc.collect()
     assert not any((tmp_path / "temporary").iterdir())
 
 
 def test_a_column_may_turn_from_integers_to_fractions_anywhere(kept, tmp_path):
     lines = [f"{i},1" for i in range(5000)] + ["0.5,2"]
-    source = CsvSource(Csv(write(tmp_path / "data.csv", "\n".join(["a,y", *lines]))), "y", None, None)
+    source = read_csv(Csv(write(tmp_path / "data.csv", "\n".join(["a,y", *lines]))), "y", None, None)
     X = read(source).X
     assert X.shape == (5001, 1)
     np.testing.assert_array_equal(X[-2:, 0], [4999.0, 0.5])
@@ -112,7 +112,7 @@ def test_a_column_may_turn_from_integers_to_fractions_anywhere(kept, tmp_path):
 
 def test_only_the_columns_that_are_used_are_looked_at(tmp_path):
     write(tmp_path / "data.csv", 'id,a,note,y\n1,2,"two\nlines, and ""more""",3\n2,4,,5\n')
-    np.testing.assert_array_equal(read(CsvSource(Csv(tmp_path / "data.csv", ["a"]), "y", None, None)).X, [[2], [4]])
+    np.testing.assert_array_equal(read(read_csv(Csv(tmp_path / "data.csv", ["a"]), "y", None, None)).X, [[2], [4]])
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_only_the_columns_that_are_used_are_looked_at(tmp_path):
     ids=["true and false", "Windows", "quoted"],
 )
 def test_ways_of_writing_numbers(tmp_path, text, expected):
-    source = CsvSource(Csv(write(tmp_path / "data.csv", text)), "y", None, None)
+    source = read_csv(Csv(write(tmp_path / "data.csv", text)), "y", None, None)
     np.testing.assert_array_equal(read(source).X[:, 0], expected)
     np.testing.assert_array_equal(read(source).Y[:, 0], [1, 2, 3])
 
@@ -170,26 +170,26 @@ def test_ways_of_writing_numbers(tmp_path, text, expected):
 def test_what_is_wrong_is_named(tmp_path, text, asked, message):
     path = write(tmp_path / "data.csv", text)
     with pytest.raises(ValueError, match=message) as caught:
-        CsvSource(Csv(path, asked.get("features")), asked.get("y", "y"), asked.get("weight"), asked.get("site"))
+        read_csv(Csv(path, asked.get("features")), asked.get("y", "y"), asked.get("weight"), asked.get("site"))
     assert "\n" not in str(caught.value)
 
 
 def test_an_empty_line_of_a_file_with_one_column_is_a_missing_value(tmp_path):
     path = write(tmp_path / "data.csv", "a\n1\n\n3\n")
     with pytest.raises(ValueError, match=r"column 'a' .*\(row 2 .*missing"):
-        CsvSource(Csv(path), None, None, None)
+        read_csv(Csv(path), None, None, None)
 
 
 def test_other_delimiters(tmp_path):
     path = write(tmp_path / "data.csv", "a;y\n1;2\n")
-    np.testing.assert_array_equal(read(CsvSource(Csv(path, delimiter=";"), "y", None, None)).X, [[1]])
+    np.testing.assert_array_equal(read(read_csv(Csv(path, delimiter=";"), "y", None, None)).X, [[1]])
     for wrong in ("", ";;", '"', None):
         with pytest.raises(ValueError, match="delimiter must be one character, got"):
-            CsvSource(Csv(path, delimiter=wrong), "y", None, None)
+            read_csv(Csv(path, delimiter=wrong), "y", None, None)
 
 
 def test_no_such_file_and_a_folder(tmp_path):
     with pytest.raises(ValueError, match="there is no file nowhere.csv"):
-        CsvSource(Csv(Path("nowhere.csv")), "y", None, None)
+        read_csv(Csv(Path("nowhere.csv")), "y", None, None)
     with pytest.raises(ValueError, match="is a folder: give one CSV file"):
-        CsvSource(Csv(tmp_path), "y", None, None)
+        read_csv(Csv(tmp_path), "y", None, None)

@@ -22,8 +22,8 @@ from tests.estimators.private_checks import without_noise
 from tests.made_up import CUBE, regression
 from unpooled import models
 from unpooled.cli.inspect import of_model
+from unpooled.data.sources import UnreadRows
 from unpooled.estimators.private_plan import telling_features
-from unpooled.estimators.private_rows import described
 from unpooled.estimators.public_rows import widened
 from unpooled.kernels import Gaussian, Matern, Polynomial
 from unpooled.privacy.rounds.answers import Custodian, answer, held
@@ -132,7 +132,7 @@ def test_a_file_is_as_good_as_the_arrays_in_it(no_noise, tmp_path):
         assert_allclose(other.coef_, one.coef_, rtol=1e-6, atol=1e-9)
     # And piece by piece: the sums that leave are those of the arrays.
     basis = one.basis_
-    source = described(basis, str(tmp_path / "rows.parquet"), "y", reset=False).source
+    source = UnreadRows.of(basis, str(tmp_path / "rows.parquet"), "y").read()
     M = basis.n_features_
     at = frame_of(basis)
     ones = np.ones(M + 1)

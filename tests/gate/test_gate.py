@@ -134,14 +134,16 @@ def rows():
 @pytest.mark.filterwarnings("ignore:.*public rows stand for")
 def test_the_share_of_a_record_is_that_in_what_is_summed(rows):
     basis, X, y, weights = rows
-    source = open_labeled(basis, X, y, weights)
-    assert facts.label_share_of(basis, source) == label_share(y, weights) > 0.4
-    model = up.SummaryRegressor(lam=1e-2).fit_summary(up.Summary.of(basis, X, y, sample_weight=weights))
+    summary = up.Summary.of(basis, X, y, sample_weight=weights)
+    assert summary.label_share == pytest.approx(label_share(y, weights), rel=1e-12)
+    assert summary.label_share > 0.4
+    model = up.SummaryRegressor(lam=1e-2).fit_summary(summary)
     residual = y - model.predict(X)
-    assert facts.label_share_of(basis, source, model) == pytest.approx(label_share(residual, weights), rel=1e-12)
-    limited = facts.label_share_of(basis, source, model, "huber 0.5")
-    assert limited == pytest.approx(label_share(np.clip(residual, -0.5, 0.5), weights), rel=1e-12)
-    assert limited < 0.05
+    of_residuals = up.Summary.of(basis, X, y, residuals_of=model, sample_weight=weights)
+    assert of_residuals.label_share == pytest.approx(label_share(residual, weights), rel=1e-12)
+    limited = up.Summary.of(basis, X, y, residuals_of=model, loss=up.losses.Huber(0.5), sample_weight=weights)
+    assert limited.label_share == pytest.approx(label_share(np.clip(residual, -0.5, 0.5), weights), rel=1e-12)
+    assert limited.label_share < 0.05
 
 
 def test_the_share_in_scores_is_that_in_the_errors_of_any_candidate(rows):

@@ -90,19 +90,23 @@ def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     return np.ascontiguousarray(X)
 
 
-def check_columns(estimator: BaseEstimator, X: Any, shape: tuple[int, ...]) -> None:
-    """Compare the shape and the feature names of X with what is known, and look at no value."""
+def check_columns(estimator: BaseEstimator, X: Any, shape: tuple[int, ...], *, reset: bool = False) -> None:
+    """Compare the shape and the feature names of X with what is known, or remember them, and look at no value."""
     if len(shape) != 2:
         raise ValueError(f"X must be two-dimensional, rows by features; got an array of shape {shape}")
     if min(shape) == 0:
-        raise ValueError(f"X has shape {shape}: at least one row and one feature are required")
+        none = f"0 {'feature' if shape[0] else 'sample'}(s) (shape={shape})"
+        raise ValueError(f"X has {none} while a minimum of 1 is required: it needs at least one row and column")
     if is_foreign(X):
-        _check_width(estimator, shape[1])
+        if reset:
+            estimator.n_features_in_ = shape[1]
+        else:
+            _check_width(estimator, shape[1])
         return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # check_X says it, once
-            validate_data(estimator, X, reset=False, skip_check_array=True)
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
     except (TypeError, ValueError) as error:
         raise type(error)(_about("X", error)) from None
 
@@ -164,9 +168,11 @@ def check_Y(y: Any, X: Array, any_size: bool = False) -> tuple[Array, bool]:
         raise ValueError(f"y must have one column a target, got an array of shape {tuple(Y.shape)}")
     if Y.shape[0] != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y has {Y.shape[0]}: they must have the same number")
-    _refuse_non_finite("y", Y, None)
     if not any_size:
+        _refuse_non_finite("y", Y, None)
         _refuse_extreme(Y)
+    elif not bool(namespace(Y).all(namespace(Y).isfinite(Y))):  # which label it is would tell of a private record
+        raise ValueError("y contains NaN or infinity (inf): drop or impute such rows before fitting")
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
 
 

@@ -8,13 +8,19 @@ a row's content; the sources for files and for Dask are in :mod:`unpooled.data`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from .arrays import Array, namespace, take_rows
+from .arrays import Array, is_dask, namespace, take_rows, to_numpy
+from .text import shown
+
+#: Bytes of rows that are kept in memory where some are read before the pass over all of them.
+KEPT = 1 << 28
 
 
 @dataclass
@@ -84,6 +90,9 @@ class Piece(Protocol):
     def read(self, rows: np.ndarray | None = None) -> Rows:
         """The rows of the given numbers within the piece, in that order; None for all."""
 
+    def chunks(self, size: int) -> Iterator[Rows]:
+        """All rows, at most ``size`` at a time where the piece can be read in parts."""
+
 
 @dataclass
 class InMemory:
@@ -97,6 +106,29 @@ class InMemory:
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
         return self.data if rows is None else self.data.take(rows)
+
+    def chunks(self, size: int) -> Iterator[Rows]:
+        yield self.data
+
+
+@dataclass
+class Kept:
+    """A piece that was read and is kept in memory. It gives the chunks that the piece gave, so sums over it stay."""
+
+    data: Rows
+    in_parts: bool  #: the piece could be read in parts
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.data)
+
+    def read(self, rows: np.ndarray | None = None) -> Rows:
+        return self.data if rows is None else self.data.take(rows)
+
+    def chunks(self, size: int) -> Iterator[Rows]:
+        step = size if self.in_parts else max(1, self.n_rows)
+        for start in range(0, self.n_rows, step):
+            yield self.data.part(slice(start, start + step))
 
 
 @dataclass
@@ -115,7 +147,7 @@ class Slice:
 
     def chunks(self, size: int) -> Iterator[Rows]:
         """The rows, about ``size`` at a time where the piece can be read in parts."""
-        if self.rows is None and hasattr(self.piece, "chunks"):
+        if self.rows is None:
             yield from self.piece.chunks(size)
         else:
             yield self.read()
@@ -178,32 +210,43 @@ def _loaded(slices: list[Slice]) -> list[Slice]:
     return [Slice(InMemory(concatenate([s.read() for s in slices])))] if slices else []
 
 
+@dataclass(frozen=True, eq=False)
 class Source:
-    """Pieces with rows numbered through, labels of sites where there are any, and names of the features.
+    """Pieces with rows numbered through, and what is known of them unread. It is complete when it is made.
 
     Parameters
     ----------
-    pieces : what is read at once: ``n_rows`` each, and ``read(rows)``
+    pieces : what is read at once: ``n_rows`` each, ``read(rows)`` and ``chunks(size)``
     n_features : columns of X
     names : of the features, or None
     site_labels : the site of every row, or None
+    target_names : of the labels, or nothing
+    n_outputs : columns of labels
+    one_target : labels are a vector
+    streamed : reading a row costs reading its piece
+    weighted : a stream has weights, which only reading tells
     """
 
-    streamed = False  #: True where reading a row costs reading its piece
-    weighted = False  #: True where a stream has weights, which only reading tells
-    one_target = True  #: labels are a vector
-    n_outputs = 1  #: columns of labels
+    pieces: list[Any] = field(repr=False)
+    n_features: int
+    names: Sequence[str] | None = None
+    site_labels: np.ndarray | None = field(default=None, repr=False)
+    _: KW_ONLY
     target_names: tuple[str, ...] = ()
+    n_outputs: int = 1
+    one_target: bool = True
+    streamed: bool = False
+    weighted: bool = False
 
-    def __init__(
-        self, pieces: Sequence[Any], n_features: int, names: Sequence[str] | None, site_labels: np.ndarray | None
-    ) -> None:
-        self.pieces = list(pieces)
-        self.counts = np.asarray([piece.n_rows for piece in self.pieces], dtype=np.int64)
-        self.starts = np.concatenate([[0], np.cumsum(self.counts)])
-        self.n_features = n_features
-        self.names = names
-        self.site_labels = site_labels
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """The rows of every piece."""
+        return np.asarray([piece.n_rows for piece in self.pieces], dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The number of the first row of every piece, and behind them the number of all rows."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
 
     @property
     def n_rows(self) -> int:
@@ -230,9 +273,68 @@ class Source:
 class ArraySource(Source):
     """Arrays that have been checked already."""
 
-    def __init__(self, rows: Rows, names: Sequence[str] | None = None, site_labels: np.ndarray | None = None) -> None:
-        super().__init__([InMemory(rows)], int(rows.X.shape[1]), names, site_labels)
-        self.rows = rows
+    def __init__(
+        self,
+        rows: Rows,
+        names: Sequence[str] | None = None,
+        site_labels: np.ndarray | None = None,
+        *,
+        target_names: tuple[str, ...] = (),
+        one_target: bool = True,
+    ) -> None:
+        T = 1 if rows.Y is None else int(rows.Y.shape[1])
+        about: dict[str, Any] = {"target_names": target_names, "n_outputs": T, "one_target": one_target}
+        super().__init__([InMemory(rows)], int(rows.X.shape[1]), names, site_labels, **about)
+
+    @property
+    def rows(self) -> Rows:
+        """All of them."""
+        found: Rows = self.pieces[0].data
+        return found
+
+
+class RemoteSource(Source, ABC):
+    """Rows that stay where they are. A fit that is given them asks for those of one fit, and for sums over them."""
+
+    @abstractmethod
+    def open_labeled(self, owner: Any, y: Any, sample_weight: Any) -> RemoteSource:
+        """These rows for one fit; a ValueError where that is not what they are for."""
+
+
+def label_names(y: Any) -> tuple[str, ...]:
+    """The names of labels, by the columns they are named as or by the frame that holds them; else nothing."""
+    if isinstance(y, (str, list, tuple)):
+        named = [y] if isinstance(y, str) else list(y)
+    elif is_dask(y):  # whose arrays have names that Dask made up
+        named = []
+    else:
+        named = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
+    return tuple(named) if all(isinstance(name, str) and name for name in named) else ()
+
+
+def site_labels(name: str, sites: Any, n: int) -> np.ndarray | None:
+    """A label for every row, none missing."""
+    if sites is None:
+        return None
+    labels = np.asarray(to_numpy(sites))
+    if labels.shape != (n,):
+        raise ValueError(f"{name} must hold one label per row: there are {n} rows, got {shown(sites, 40)}")
+    unlabeled = (
+        any(_is_missing(label) for label in labels)
+        if labels.dtype == object
+        else labels.dtype.kind in "fmM" and bool(np.any(labels != labels))
+    )
+    if unlabeled:
+        raise ValueError(f"{name} has rows without a label: give every row its site")
+    return np.asarray([str(label) for label in labels]) if labels.dtype == object else labels
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, NaT, pandas' NA."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # NA has no truth value
+        return True
 
 
 def row_hash(X: np.ndarray, constants: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 
 from .._solvers.descent.sgd import drawn, one_by_one, within
 from ..bases import CosineFeatures, RandomFeatures
+from ..data.sources import UnreadRows
 from ..estimators import PrivateRegressor, PrivateSGDRegressor
-from ..estimators.private_rows import described
 from ..estimators.private_sgd_plan import paper_plan, tight_plan
 from ..kernels import Gaussian
 from .mechanism import DELTA, EPSILON, FEW_RUNS_EPSILON, QUICK_RUNS, RUNS, Mechanism, Rows, with_noise, worst_neighbours
@@ -41,7 +41,7 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
     plan, noise = tight_plan(model, basis, ROWS, *model._public_features(basis, None))
 
     def before(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return model._descent(described(basis, X, y, reset=False), basis, plan)
+        return model._descent(UnreadRows.of(basis, X, y), basis, plan)
 
     def as_shown(weights: np.ndarray) -> np.ndarray:
         """coef_ and intercept_; the first weight is that of the constant."""
@@ -74,8 +74,7 @@ def paper_descent() -> Mechanism:
     plan, noise = paper_plan(model, basis, ROWS)
 
     def features(X: np.ndarray, y: np.ndarray) -> Rows:
-        X, y = described(basis, X, y, reset=False).read(LABEL_BOUND)
-        return within(basis.features(X), plan.kappa), y
+        return within(basis.features(X), plan.kappa), np.clip(y, -LABEL_BOUND, LABEL_BOUND)
 
     def in_turn(X: np.ndarray, y: np.ndarray) -> np.ndarray:
         return one_by_one(*features(X, y), np.arange(plan.steps) % ROWS, plan.step)

@@ -15,7 +15,7 @@ from .._base.rows import concatenate
 from .._base.text import size
 from ..bases import EmpiricalFeatures, RandomFeatures
 from ..data import sources, tables
-from ..data.sources import open_unlabeled
+from ..data.sources import open_stream
 from ..datasets import BUNDLED, Dataset, SiteDataset
 from .app import app, command
 from .console import (
@@ -94,7 +94,7 @@ def basis(
 def public_table(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
     """The inputs as a table with names."""
     used = input_columns(data, columns, drop)
-    source = open_unlabeled(sources.table(data, used), None, None)
+    source = open_stream(sources.table(data, used))
     if not source.n_rows:
         raise Problem(f"{data} has no rows", DATA)
     X = np.asarray(concatenate([piece.read() for piece in source.pieces]).X)

@@ -98,11 +98,11 @@ def _with_predictions(beside: Any, values: np.ndarray, names: list[str]) -> Any:
 
 def _pieces(given: Any) -> int:
     from ..data.csv import STRETCH, Csv
-    from ..data.parquet import ParquetSource
+    from ..data.parquet import open_parquet
 
     if isinstance(given, Csv):
         return max(1, Path(given.path).stat().st_size // STRETCH + 1)
-    return max(1, len(ParquetSource(given, None, None, None).pieces))
+    return max(1, len(open_parquet(given, None, None, None).pieces))
 
 
 @command(app)

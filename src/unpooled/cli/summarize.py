@@ -105,8 +105,7 @@ def summarize(
         with out.working(f"reading {data}"):
             source = open_labeled(shared, rows, y, weight)
         summary = of_source(shared, source, order, model, chosen, None, verbose=1)
-        with out.working("looking for large labels"):
-            share = facts.label_share_of(shared, source, model, summary.contents.loss)
+        share = summary.label_share
     release = facts.of_summary(summary, share)
     left = leave(out, gate, rules, release, summary.describe(), output, summary.save)
     if reservation is not None:

@@ -34,6 +34,7 @@ from .parquet import RowGroup, _name, _names
 STRETCH = 2 * 2**20  #: bytes of CSV that are parsed at once; a row may not be longer
 IN_MEMORY = 64 * 2**20  #: bytes of numbers above which they go to a temporary file
 GROUP = 8 * 2**20  #: bytes of numbers in one of its row groups
+LOOK = 100  #: rows that show whether a column is text
 
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, EOFError, OSError, zlib.error)
 
@@ -68,44 +69,41 @@ class Spilled(RowGroup):
         return RowGroup, tuple(getattr(self, f.name) for f in fields(RowGroup))
 
 
-class CsvSource(Source):
+def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The rows of one CSV file, in its order, as 64-bit numbers; labels of sites are text."""
+    names = _header(given)
+    targets = _names("y", y, names, "CSV") if y is not None else ()
+    weight = _name("sample_weight", sample_weight, names, "CSV")
+    site = _name("sites", sites, names, "CSV")
+    if given.features is None:
+        if "" in names:
+            wrong = f"column {names.index('') + 1} of {given.path} has no name (row numbers of a data frame?): name it"
+            named = ", or name the columns of X with X=up.blocks.Csv(path, features=[...])"
+            raise AdvisedError(wrong + named, wrong)
+        features = tuple(name for name in names if name not in {*targets, weight, site})
+    else:
+        features = _names("features", given.features, names, "CSV")
+    if not features:
+        raise ValueError(f"{given.path} has no column left for X")
 
-    def __init__(self, given: Csv, y: Any, sample_weight: Any, sites: Any) -> None:
-        names = _header(given)
-        targets = _names("y", y, names, "CSV") if y is not None else ()
-        weight = _name("sample_weight", sample_weight, names, "CSV")
-        site = _name("sites", sites, names, "CSV")
-        if given.features is None:
-            if "" in names:
-                wrong = (
-                    f"column {names.index('') + 1} of {given.path} has no name (row numbers of a data frame?): name it"
-                )
-                named = ", or name the columns of X with X=up.blocks.Csv(path, features=[...])"
-                raise AdvisedError(wrong + named, wrong)
-            features = tuple(name for name in names if name not in {*targets, weight, site})
-        else:
-            features = _names("features", given.features, names, "CSV")
-        if not features:
-            raise ValueError(f"{given.path} has no column left for X")
-
-        kept = _Kept(features, targets, weight)
-        labels: list[np.ndarray] = []
-        start = 0
-        used = list(dict.fromkeys([*kept.names, *([site] if site else [])]))
-        for batch in _batches(given, used, len(names) == 1):
-            if not batch.num_rows:
-                continue
-            kept.add({name: _numbers(given, name, batch.column(name), start, name == weight) for name in kept.names})
-            if site is not None:
-                labels.append(_labels(given, site, batch.column(site), start))
-            start += batch.num_rows
-        if not start and targets:
-            raise ValueError(f"{given.path} has no rows")
-        super().__init__(kept.pieces(), len(features), features, np.concatenate(labels) if labels else None)
-        self.streamed = kept.writer is not None
-        self.one_target = isinstance(y, str)
-        self.weighted = weight is not None
+    kept = _Kept(features, targets, weight)
+    labels: list[np.ndarray] = []
+    start = 0
+    used = list(dict.fromkeys([*kept.names, *([site] if site else [])]))
+    for batch in _batches(given, used, len(names) == 1):
+        if not batch.num_rows:
+            continue
+        kept.add({name: _numbers(given, name, batch.column(name), start, name == weight) for name in kept.names})
+        if site is not None:
+            labels.append(_labels(given, site, batch.column(site), start))
+        start += batch.num_rows
+    if not start and targets:
+        raise ValueError(f"{given.path} has no rows")
+    return Source(
+        kept.pieces(), len(features), features, np.concatenate(labels) if labels else None, target_names=targets,
+        n_outputs=max(1, len(targets)), one_target=isinstance(y, str), streamed=kept.writer is not None,
+        weighted=weight is not None,
+    )  # fmt: skip
 
 
 class _Folder:
@@ -313,3 +311,34 @@ def _labels(given: Csv, name: str, column: Any, start: int) -> np.ndarray:
 
 def _where(given: Csv, name: str, row: int) -> str:
     return f"column {name!r} of {given.path} (row {row + 1} after the column names)"
+
+
+def find_delimiter(path: Path) -> str:
+    """A comma; where the first line has none, a semicolon or a tab, if it has one."""
+    try:
+        with _Bytes(path) as file:
+            line = file.read(1 << 16).splitlines()[:1]
+    except OSError:
+        return ","  # reading it will say why
+    for delimiter in (",", ";", "\t"):
+        if line and delimiter.encode() in line[0]:
+            return delimiter
+    return ","
+
+
+def text_columns(given: Csv) -> list[str]:
+    """The columns that have no number in the first rows."""
+    names = _header(given)
+    batch = next(iter(_batches(given, names, len(names) == 1)), None)
+    if batch is None or not batch.num_rows:
+        return []
+    cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}
+    return [name for name, values in cells.items() if not any(_looks_like_number(value) for value in values)]
+
+
+def _looks_like_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell.strip().lower() in ("true", "false", "")
+    return True

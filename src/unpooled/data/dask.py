@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._base.arrays import is_dask
-from .._base.rows import Rows, Source
+from .._base.rows import Rows, Source, label_names
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Partition:
         if len(whole) != self.n_rows:
             raise ValueError(f"a partition has {len(whole)} rows, and {self.n_rows} when it was first looked at")
         return whole if rows is None else whole.take(rows)
+
+    def chunks(self, size: int) -> Iterator[Rows]:
+        """All rows at once: a partition cannot be computed in parts."""
+        yield self.read()
 
     def emptied(self) -> Partition:
         """Without the graph."""
@@ -51,48 +56,41 @@ def as_rows(X: Any, Y: Any, weights: Any) -> Rows:
     return Rows(X, Y, weights)
 
 
-class DaskSource(Source):
+def open_dask(X: Any, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The partitions of a collection; y, weights and sites are columns of a frame, or arrays as long as X."""
+    from dask.delayed import delayed
 
-    streamed = True
-
-    def __init__(self, X: Any, y: Any, sample_weight: Any, sites: Any) -> None:
-        from dask.delayed import delayed
-
-        names = None
-        if hasattr(X, "partitions") and hasattr(X, "columns"):
-            given = [(argument, v) for argument, v in (("y", y), ("sample_weight", sample_weight), ("sites", sites))]
-            named = {name for argument, v in given for name in _column_names(argument, v, X)}
-            y, sample_weight, sites = (X[v] if _column_names(argument, v, X) else v for argument, v in given)
-            X = X[[c for c in X.columns if c not in named]]
-            strange = [str(c) for c, kind in X.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
-            if strange:
-                raise ValueError(f"X must hold numbers, and the columns {', '.join(strange)} do not: leave them out")
-            names = [str(c) for c in X.columns]
-            X = X.to_dask_array(lengths=True)
-        if X.ndim != 2:
-            raise ValueError(f"X must be two-dimensional, rows by features; got a Dask array of shape {X.shape}")
-        if any(np.isnan(size) for size in X.shape):
-            X = X.compute_chunk_sizes()
-        X = X.rechunk({1: -1})
-        n, rows = X.shape[0], X.chunks[0]
-        (labels_of, n_dims), (weights_of, _) = (
-            _split("y", y, n, rows),
-            _split("sample_weight", sample_weight, n, rows),
-        )
-        blocks = [labels_of, weights_of]
-        self.one_target, self.weighted = n_dims == 1, sample_weight is not None
-        lazy_X = list(X.to_delayed()[:, 0])
-        triple = delayed(_triple, pure=True)
-        pieces = [
-            Partition(triple(x, *(block[i] for block in blocks)), int(k))
-            for i, (x, k) in enumerate(zip(lazy_X, rows))
-            if k
-        ]
-        if not pieces and y is not None:
-            raise ValueError("X has no rows")
-        labels = None if sites is None else sites.compute() if is_dask(sites) else sites
-        super().__init__(pieces, int(X.shape[1]), names, labels)
+    targets, names = label_names(y), None
+    if hasattr(X, "partitions") and hasattr(X, "columns"):
+        given = [(argument, v) for argument, v in (("y", y), ("sample_weight", sample_weight), ("sites", sites))]
+        named = {name for argument, v in given for name in _column_names(argument, v, X)}
+        y, sample_weight, sites = (X[v] if _column_names(argument, v, X) else v for argument, v in given)
+        X = X[[c for c in X.columns if c not in named]]
+        strange = [str(c) for c, kind in X.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
+        if strange:
+            raise ValueError(f"X must hold numbers, and the columns {', '.join(strange)} do not: leave them out")
+        names = [str(c) for c in X.columns]
+        X = X.to_dask_array(lengths=True)
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, rows by features; got a Dask array of shape {X.shape}")
+    if any(np.isnan(size) for size in X.shape):
+        X = X.compute_chunk_sizes()
+    X = X.rechunk({1: -1})
+    n, rows = X.shape[0], X.chunks[0]
+    labels_of, n_columns = _split("y", y, n, rows)
+    blocks = [labels_of, _split("sample_weight", sample_weight, n, rows)[0]]
+    lazy_X = list(X.to_delayed()[:, 0])
+    triple = delayed(_triple, pure=True)
+    pieces = [
+        Partition(triple(x, *(block[i] for block in blocks)), int(k)) for i, (x, k) in enumerate(zip(lazy_X, rows)) if k
+    ]
+    if not pieces and y is not None:
+        raise ValueError("X has no rows")
+    labels = None if sites is None else sites.compute() if is_dask(sites) else sites
+    return Source(
+        pieces, int(X.shape[1]), names, labels, target_names=targets, n_outputs=n_columns or 1,
+        one_target=n_columns is None, streamed=True, weighted=sample_weight is not None,
+    )  # fmt: skip
 
 
 def _triple(X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
@@ -111,12 +109,12 @@ def _column_names(argument: str, value: Any, frame: Any) -> list[str]:
     return names
 
 
-def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> tuple[list[Any], int]:
-    """The parts of y or the weights that go with the partitions of X, and how many dimensions they have."""
+def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> tuple[list[Any], int | None]:
+    """The parts of y or the weights that go with the partitions of X, and the columns they have; None: a vector."""
     import dask.array as da
 
     if value is None:
-        return [None] * len(rows), 0
+        return [None] * len(rows), None
     if isinstance(value, str):
         raise ValueError(f"{name} names a column, and X is a Dask array: give {name} as an array")
     if is_dask(value) and not isinstance(value, da.Array):
@@ -127,4 +125,4 @@ def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> tuple[list[A
     if value.shape[0] != n:
         raise ValueError(f"X has {n} rows and {name} has {value.shape[0]}: they must have the same number")
     value = value.rechunk({0: rows, **({1: -1} if value.ndim == 2 else {})})
-    return list(value.to_delayed().reshape(len(rows))), int(value.ndim)
+    return list(value.to_delayed().reshape(len(rows))), int(value.shape[1]) if value.ndim == 2 else None

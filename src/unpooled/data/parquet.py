@@ -79,54 +79,51 @@ class RowGroup:
         return f"column {name!r} of {self.path} (row group {self.group})"
 
 
-class ParquetSource(Source):
-    """The row groups of a file or folder, in the order of the file names."""
-
-    streamed = True
-
-    def __init__(self, given: Parquet, y: Any, sample_weight: Any, sites: Any) -> None:
-        files = _files(given.path)
-        schema = _schema(files[0])
-        targets = _names("y", y, schema.names) if y is not None else ()
-        weight = _name("sample_weight", sample_weight, schema.names)
-        site = _name("sites", sites, schema.names)
-        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
-        kept = {*targets, weight, site, *index}
-        features = (
-            tuple(name for name in schema.names if name not in kept)
-            if given.features is None
-            else _names("features", given.features, schema.names)
-        )
-        if not features:
-            raise ValueError(f"{given.path} has no column left for X")
-        for name in (*features, *targets, *([weight] if weight else [])):
-            kind = schema.field(name).type
-            if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-                raise ValueError(
-                    f"column {name!r} of {given.path} holds {kind} and not numbers: leave it out with "
-                    "X=up.blocks.Parquet(path, features=[...])"
-                )
-        used = [*features, *targets, *(name for name in (weight, site) if name is not None)]
-        schemas = [_schema(path) for path in files]
-        for path, own in zip(files, schemas):
-            missing = [name for name in used if name not in own.names]
-            if missing:
-                raise ValueError(f"{path} lacks the columns {', '.join(missing)} that {files[0]} has")
-        single = all(own.field(name).type == pa.float32() for own in schemas for name in features)
-        pieces, labels = [], []
-        for path in files:
-            with pq.ParquetFile(path) as file:
-                for group in range(file.num_row_groups):
-                    n = file.metadata.row_group(group).num_rows
-                    if n:
-                        pieces.append(RowGroup(str(path), group, n, features, targets, weight, single))
-                        if site is not None:
-                            labels.append(file.read_row_group(group, columns=[site]).column(site).to_numpy())
-        if not pieces and targets:
-            raise ValueError(f"{given.path} has no rows")
-        super().__init__(pieces, len(features), features, np.concatenate(labels) if labels else None)
-        self.one_target = isinstance(y, str)
-        self.weighted = weight is not None
+def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Source:
+    """The row groups of a file or folder, in the order of the file names. Of their values only the sites are read."""
+    files = _files(given.path)
+    schema = _schema(files[0])
+    targets = _names("y", y, schema.names) if y is not None else ()
+    weight = _name("sample_weight", sample_weight, schema.names)
+    site = _name("sites", sites, schema.names)
+    index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
+    kept = {*targets, weight, site, *index}
+    features = (
+        tuple(name for name in schema.names if name not in kept)
+        if given.features is None
+        else _names("features", given.features, schema.names)
+    )
+    if not features:
+        raise ValueError(f"{given.path} has no column left for X")
+    for name in (*features, *targets, *([weight] if weight else [])):
+        kind = schema.field(name).type
+        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+            raise ValueError(
+                f"column {name!r} of {given.path} holds {kind} and not numbers: leave it out with "
+                "X=up.blocks.Parquet(path, features=[...])"
+            )
+    used = [*features, *targets, *(name for name in (weight, site) if name is not None)]
+    schemas = [_schema(path) for path in files]
+    for path, own in zip(files, schemas):
+        missing = [name for name in used if name not in own.names]
+        if missing:
+            raise ValueError(f"{path} lacks the columns {', '.join(missing)} that {files[0]} has")
+    single = all(own.field(name).type == pa.float32() for own in schemas for name in features)
+    pieces, labels = [], []
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                n = file.metadata.row_group(group).num_rows
+                if n:
+                    pieces.append(RowGroup(str(path), group, n, features, targets, weight, single))
+                    if site is not None:
+                        labels.append(file.read_row_group(group, columns=[site]).column(site).to_numpy())
+    if not pieces and targets:
+        raise ValueError(f"{given.path} has no rows")
+    return Source(
+        pieces, len(features), features, np.concatenate(labels) if labels else None, target_names=targets,
+        n_outputs=max(1, len(targets)), one_target=isinstance(y, str), streamed=True, weighted=weight is not None,
+    )  # fmt: skip
 
 
 def _schema(path: Path) -> Any:

@@ -1,4 +1,12 @@
-"""Sources of rows from arrays, frames, Parquet, CSV and Dask, all checked; and the columns that a table has."""
+"""The opener of rows: from arrays, frames, Parquet, CSV and Dask, in two phases; and the columns that a file has.
+
+Phase one tells what can be told without reading a value (:class:`UnreadRows`: how many rows and labels there are,
+whether that has to be read), compares columns with what is known, and refuses what can be refused. Phase two reads, and
+checks every value. Where rows are private, budget is charged between the two. A fit without privacy goes through both
+at once (:func:`open_labeled`, :func:`open_all`): reading refuses everything that phase one would.
+
+A Parquet file belongs to both: opening it reads its schema and its sizes, and its values are read piece by piece later.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +18,120 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from .._base.arrays import is_dask, to_numpy
+from .._base.checks import check_columns as check_columns_unread
 from .._base.checks import check_weights, check_X, check_Y
 from .._base.files import PathLike
-from .._base.rows import ArraySource, Rows, Source
-from .._base.text import shown
+from .._base.quiet import quietly
+from .._base.rows import (
+    ArraySource,
+    InMemory,
+    Kept,
+    RemoteSource,
+    Rows,
+    Source,
+    concatenate,
+    label_names,
+    site_labels,
+)
 from . import csv, parquet
-from .csv import Csv, CsvSource
-from .dask import DaskSource
-from .parquet import Parquet, ParquetSource
+from .csv import Csv, find_delimiter, read_csv
+from .dask import open_dask
+from .parquet import Parquet, RowGroup, open_parquet
 
 SHOWN = 30  # columns that an error lists
-LOOK = 100  # rows of a CSV file that show whether a column is text
+LARGEST = 1e100  # of weights that are taken as they are given
 
 
 @dataclass
+class UnreadRows:
+    """Labeled rows of which no value has been read; those that were opened in :func:`of` stay unread in it.
+
+    Attributes
+    ----------
+    owner : knows the columns, or has remembered them
+    X, y : as they were given, labels apart from the inputs
+    n_rows : how many there are; None where only reading tells
+    n_labels : columns of labels; None where only reading tells
+    must_be_read : neither the width nor the names of the columns are known before the values are
+    """
+
+    owner: BaseEstimator
+    X: Any
+    y: Any
+    n_rows: int | None
+    n_labels: int | None
+    must_be_read: bool
+    learn: bool = False
+    _source: Source | None = None
+
+    @classmethod
+    def of(cls, owner: BaseEstimator, X: Any, y: Any, *, learn: bool = False) -> UnreadRows:
+        """Phase one: compare columns with what ``owner`` knows, or with ``learn`` have it remember them.
+
+        Refused are widths, names, shapes and lengths that do not go together, as far as they are known unread.
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        if is_stream(X):
+            if is_parquet(X):
+                source = _open_stream(owner, X, y, None, None, learn)
+                return cls(owner, X, y, source.n_rows, source.n_outputs, False, learn, source)
+            shape = _shape(X)  # of a Dask array that knows it
+            n_rows = None if shape is None or not shape[0] else shape[0]
+            return cls(owner, X, y, n_rows, len(label_names(y)) or None, True, learn)
+        if learn:
+            owner.__dict__.pop("feature_names_in_", None)
+        X, y, _ = named_columns(owner, X, y, None)
+        if issparse(X):
+            check_X(owner, X, reset=learn)  # a TypeError
+        inputs, labels = _shape(X), label_shape(y)
+        if inputs is not None:
+            check_columns_unread(owner, X, inputs, reset=learn)
+        if labels is not None and (len(labels) not in (1, 2) or labels[1:] == (0,)):
+            raise ValueError(f"y must be one label a row, got an array of shape {labels}")
+        if inputs is not None and labels is not None and labels[0] != inputs[0]:
+            raise ValueError(f"X has {inputs[0]} rows and y has {labels[0]}: they must have the same number")
+        n_labels = None if labels is None else labels[1] if len(labels) == 2 else 1
+        return cls(owner, X, y, None if inputs is None else inputs[0], n_labels, inputs is None, learn)
+
+    def count(self) -> int:
+        """How many rows there are; they are read for that only where nothing else tells."""
+        return self.read().n_rows if self.n_rows is None else self.n_rows
+
+    def read(self) -> Source:
+        """Phase two: the rows, checked. Labels may have any size: a refusal would tell of a record."""
+        if self._source is None:
+            with quietly():
+                how = {"learn": self.learn, "any_size": True}
+                self._source = open_labeled(self.owner, self.X, self.y, None, **how)
+            self.n_rows, self.n_labels = self._source.n_rows, self._source.n_outputs
+        return self._source
+
+
+def must_be_read(X: Any) -> bool:
+    """Whether nothing can be said of the columns of rows without a look at their values."""
+    return not is_parquet(X) if is_stream(X) else _shape(X) is None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape that an array or a frame says it has."""
+    shape = getattr(value, "shape", None)
+    return tuple(shape) if isinstance(shape, tuple) and all(isinstance(size, int) for size in shape) else None
+
+
+def label_shape(y: Any) -> tuple[int, ...] | None:
+    """The same of labels, which may be lists; None where those are of several lengths, which reading refuses."""
+    try:
+        return np.shape(y) if isinstance(y, (list, tuple)) else _shape(y)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
 class Opened:
     """The labeled rows and, in the semi-supervised form, the unlabeled ones."""
 
@@ -39,30 +144,48 @@ def open_all(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, unlabeled: Any, unlabeled_sites: Any
 ) -> Opened:
     """Sources of everything ``fit`` was given; the number and names of the features are remembered."""
-    labeled, one_target = _labeled(estimator, X, y, sample_weight, sites, unlabeled is not None)
+    labeled = _open_first(estimator, X, y, sample_weight, sites, unlabeled is not None)
     if unlabeled is None:
         if unlabeled_sites is not None:
             raise ValueError("unlabeled_sites was given without unlabeled: give the rows as well")
-        return Opened(labeled, None, one_target)
+        return Opened(labeled, None, labeled.one_target)
     if unlabeled_sites is not None and sites is None:
         raise ValueError("unlabeled_sites was given without sites: give the site of every labeled row as well")
-    others = _unlabeled(estimator, unlabeled, unlabeled_sites)
+    others = _open_others(estimator, unlabeled, unlabeled_sites)
     if others.n_features != labeled.n_features:
         raise ValueError(f"unlabeled has {others.n_features} features and X has {labeled.n_features}")
-    return Opened(labeled, others if others.n_rows else None, one_target)
+    return Opened(labeled, others if others.n_rows else None, labeled.one_target)
 
 
-def _labeled(
+def open_labeled(
+    owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, learn: bool = False, any_size: bool = False
+) -> Source:
+    """Labeled rows for something that knows its features already, or with ``learn`` gets to know them.
+
+    Weights are as they are given. ``any_size`` takes labels however large: a refusal would tell of a record where sums
+    are to be private.
+    """
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(X, RemoteSource):
+        return X.open_labeled(owner, y, sample_weight)
+    if is_stream(X):
+        return _open_stream(owner, X, y, sample_weight, None, learn)
+    X, y, weights = named_columns(owner, X, y, sample_weight)
+    X = check_X(owner, X, reset=learn)
+    Y, one_target = check_Y(y, X, any_size)
+    rows = Rows(X, Y, _given_weights(weights, X))
+    return ArraySource(rows, target_names=label_names(y), one_target=one_target)
+
+
+def _open_first(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, beside_unlabeled: bool
-) -> tuple[Source, bool]:
+) -> Source:
+    """Labeled rows from which an estimator learns its features, without those that weigh nothing."""
     if is_stream(X):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        source = _stream(X, y, sample_weight, sites)
-        source.site_labels = site_labels("sites", source.site_labels, source.n_rows)
-        source.target_names = _names_of(y)
-        _remember(estimator, source)
-        return source, source.one_target
+        return _open_stream(estimator, X, y, sample_weight, sites, True)
     estimator.__dict__.pop("feature_names_in_", None)
     X = check_X(estimator, X, reset=True)
     Y, one_target = check_Y(y, X)
@@ -70,7 +193,7 @@ def _labeled(
     if weights is not None or (sample_weight is not None and beside_unlabeled):
         # As they are given: beside unlabeled rows, which weigh 1, more than their ratios counts.
         given = np.broadcast_to(np.asarray(to_numpy(sample_weight), dtype=float), (X.shape[0],))
-        if np.max(given) <= 1e100:
+        if np.max(given) <= LARGEST:
             weights = given
         elif beside_unlabeled:
             raise ValueError("sample_weight has values beyond 1e100 beside unlabeled rows, which weigh 1: rescale it")
@@ -79,52 +202,82 @@ def _labeled(
     if weights is not None and not np.all(weights > 0):
         kept = np.flatnonzero(weights > 0)
         rows, labels = rows.take(kept), None if labels is None else labels[kept]
-    source = ArraySource(rows, getattr(estimator, "feature_names_in_", None), labels)
-    source.target_names = _names_of(y)
-    return source, one_target
+    names = getattr(estimator, "feature_names_in_", None)
+    return ArraySource(rows, names, labels, target_names=label_names(y), one_target=one_target)
 
 
-def open_labeled(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, any_size: bool = False) -> Source:
-    """Labeled rows for something that knows its features already; weights as they are given.
-
-    ``any_size`` takes labels however large: a refusal would tell of a record where sums are to be private.
-    """
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    if hasattr(X, "open_labeled"):  # rows that stay where they are
-        remote: Source = X.open_labeled(owner, y, sample_weight)
-        return remote
-    if is_stream(X):
-        names = _names_of(y)
-        source: Source = _stream(_by_name(owner, X, "X", beside=(*names, sample_weight)), y, sample_weight, None)
+def _open_stream(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, learn: bool) -> Source:
+    """A stream with the features that ``owner`` knows, or all of them, which it then remembers."""
+    if not learn:
+        X = _by_name(owner, X, "X", beside=(*label_names(y), sample_weight))
+    source = open_stream(X, y, sample_weight, sites)
+    if not learn:
         _check_width(owner, source)
-        source.target_names = names
-        source.n_outputs = len(names) or (1 if source.one_target else int(y.shape[1]))
         return source
-    X, y, weights = named_columns(owner, X, y, sample_weight)
-    X = check_X(owner, X, reset=False)
-    Y, one_target = check_Y(y, X, any_size)
-    found = ArraySource(Rows(X, Y, _given_weights(weights, X)))
-    found.one_target, found.n_outputs = one_target, int(Y.shape[1])
-    found.target_names = _names_of(y)
-    return found
-
-
-def _names_of(y: Any) -> tuple[str, ...]:
-    """What labels are called, by the columns they are named as or by the frame that holds them; else nothing."""
-    if isinstance(y, (str, list, tuple)):
-        named = [y] if isinstance(y, str) else list(y)
-    elif is_dask(y):  # whose arrays have names that Dask made up
-        named = []
-    else:
-        named = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
-    return tuple(named) if all(isinstance(name, str) and name for name in named) else ()
-
-
-def open_unlabeled(X: Any, y: Any, sample_weight: Any) -> Source:
-    """The inputs of a stream, without the columns that are named labels or weights."""
-    source: Source = _stream(X, y, sample_weight, None)
+    owner.n_features_in_ = source.n_features
+    owner.__dict__.pop("feature_names_in_", None)
+    if source.names is not None:
+        owner.feature_names_in_ = np.asarray(source.names, dtype=object)
     return source
+
+
+def open_stream(X: Any, y: Any = None, sample_weight: Any = None, sites: Any = None, called: str = "sites") -> Source:
+    """The rows of a file or of a cluster; without the columns that are named labels or weights, and sites of rows."""
+    if is_dask(X):
+        source = open_dask(X, y, sample_weight, sites)
+    else:
+        file = _file(X)
+        opener: Any = read_csv if isinstance(file, Csv) else open_parquet
+        source = opener(file, y, sample_weight, sites)
+    return replace(source, site_labels=site_labels(called, source.site_labels, source.n_rows))
+
+
+def _open_others(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
+    """Unlabeled rows beside labeled ones."""
+    if is_stream(U):
+        return open_stream(_by_name(estimator, U, "unlabeled"), sites=sites, called="unlabeled_sites")
+    if hasattr(U, "__len__") and len(U) == 0:
+        if getattr(U, "ndim", 0) == 2 and U.shape[1] not in (0, estimator.n_features_in_):
+            raise ValueError(f"unlabeled has {U.shape[1]} features and X has {estimator.n_features_in_}")
+        return ArraySource(Rows(np.empty((0, estimator.n_features_in_))))
+    try:
+        U = check_X(estimator, U, reset=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"unlabeled: {error}") from None
+    return ArraySource(Rows(U), None, site_labels("unlabeled_sites", sites, U.shape[0]))
+
+
+def read_all(source: Source) -> Rows:
+    """All rows at once, in NumPy arrays of double precision."""
+    rows = concatenate([piece.read() for piece in source.pieces])
+    double = (to_numpy(rows.X).astype(np.float64), to_numpy(rows.Y).astype(np.float64))
+    return Rows(*double, rows.weights)
+
+
+def read_some(source: Source, wanted: Sequence[np.ndarray], room: float) -> tuple[list[Rows], Source]:
+    """Rows of the given numbers, sorted, for everyone who wants some, in one pass; and the source for what follows.
+
+    A row costs reading its piece. So pieces are kept in memory up to ``room`` bytes, in the source that is returned:
+    the pass over all rows that comes next reads what is left. Its sums stay the same to the bit.
+    """
+    found: list[list[Rows]] = [[] for _ in wanted]
+    pieces = list(source.pieces)
+    a_row = 8 * (source.n_features + source.n_outputs + source.weighted)
+    for i, (piece, start) in enumerate(zip(source.pieces, source.starts)):
+        own = [rows[slice(*np.searchsorted(rows, (start, start + piece.n_rows)))] - start for rows in wanted]
+        together = own[0] if len(own) == 1 else np.unique(np.concatenate(own))
+        if not len(together):
+            continue
+        if not isinstance(piece, InMemory) and piece.n_rows * a_row <= room:
+            room -= piece.n_rows * a_row
+            pieces[i] = piece = Kept(piece.read(), in_parts=isinstance(piece, RowGroup))
+        whole = len(together) == piece.n_rows
+        read = piece.read(None if whole else together)
+        for rows, parts in zip(own, found):
+            if len(rows):
+                parts.append(read if len(rows) == len(together) else read.take(np.searchsorted(together, rows)))
+    kept = any(ours is not theirs for ours, theirs in zip(pieces, source.pieces))
+    return [concatenate(parts) for parts in found], replace(source, pieces=pieces) if kept else source
 
 
 def named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -151,7 +304,7 @@ def _given_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
         return None
     check_weights(sample_weight, X)
     weights = np.broadcast_to(np.asarray(to_numpy(sample_weight), dtype=float), (X.shape[0],))
-    if np.max(weights) > 1e100:
+    if np.max(weights) > LARGEST:
         raise ValueError("sample_weight has values beyond 1e100: rescale it")
     return None if np.all(weights == 1.0) else np.array(weights)
 
@@ -162,22 +315,6 @@ def _check_width(owner: BaseEstimator, source: Source) -> None:
             f"X has {source.n_features} features, but {type(owner).__name__} is expecting "
             f"{owner.n_features_in_} features as input"
         )
-
-
-def _unlabeled(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
-    if is_stream(U):
-        source = _stream(_by_name(estimator, U, "unlabeled"), None, None, sites)
-        source.site_labels = site_labels("unlabeled_sites", source.site_labels, source.n_rows)
-        return source
-    if hasattr(U, "__len__") and len(U) == 0:
-        if getattr(U, "ndim", 0) == 2 and U.shape[1] not in (0, estimator.n_features_in_):
-            raise ValueError(f"unlabeled has {U.shape[1]} features and X has {estimator.n_features_in_}")
-        return ArraySource(Rows(np.empty((0, estimator.n_features_in_))), None, None)
-    try:
-        U = check_X(estimator, U, reset=False)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"unlabeled: {error}") from None
-    return ArraySource(Rows(U), None, site_labels("unlabeled_sites", sites, U.shape[0]))
 
 
 def is_stream(X: Any) -> bool:
@@ -192,9 +329,7 @@ def is_parquet(X: Any) -> bool:
 
 def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
     """Rows to predict, a piece after the other."""
-    source = _stream(_by_name(estimator, X, "X"), None, None, None)
-    _check_width(estimator, source)
-    for piece in source.pieces:
+    for piece in _open_stream(estimator, X, None, None, None, False).pieces:
         yield piece.read()
 
 
@@ -225,54 +360,12 @@ def _file(X: Any) -> Parquet | Csv:
     return Csv(X) if str(X).lower().endswith((".csv", ".csv.gz")) else Parquet(X)
 
 
-def _stream(X: Any, y: Any, sample_weight: Any, sites: Any) -> Any:
-    if is_dask(X):
-        return DaskSource(X, y, sample_weight, sites)
-    file = _file(X)
-    if isinstance(file, Csv):
-        return CsvSource(file, y, sample_weight, sites)
-    return ParquetSource(file, y, sample_weight, sites)
-
-
-def _remember(estimator: BaseEstimator, source: Source) -> None:
-    estimator.n_features_in_ = source.n_features
-    if source.names is not None:
-        estimator.feature_names_in_ = np.asarray(source.names, dtype=object)
-    else:
-        estimator.__dict__.pop("feature_names_in_", None)
-
-
-def site_labels(name: str, sites: Any, n: int) -> np.ndarray | None:
-    """A label for every row, none missing."""
-    if sites is None:
-        return None
-    labels = np.asarray(to_numpy(sites))
-    if labels.shape != (n,):
-        raise ValueError(f"{name} must hold one label per row: there are {n} rows, got {shown(sites, 40)}")
-    unlabeled = (
-        any(_is_missing(label) for label in labels)
-        if labels.dtype == object
-        else labels.dtype.kind in "fmM" and bool(np.any(labels != labels))
-    )
-    if unlabeled:
-        raise ValueError(f"{name} has rows without a label: give every row its site")
-    return np.asarray([str(label) for label in labels]) if labels.dtype == object else labels
-
-
-def _is_missing(label: Any) -> bool:
-    """None, NaN, NaT, pandas' NA."""
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # NA has no truth value
-        return True
-
-
 def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Csv:
     """A file by its name: .csv and .csv.gz are CSV, with commas, semicolons or tabs, everything else Parquet."""
     path = Path(path)
     if not str(path).lower().endswith((".csv", ".csv.gz")):
         return Parquet(path, features)
-    return Csv(path, features, _delimiter(path))
+    return Csv(path, features, find_delimiter(path))
 
 
 def columns(given: Parquet | Csv) -> dict[str, Any]:
@@ -329,32 +422,4 @@ def is_number(kind: Any) -> bool:
 
 def text_columns(given: Parquet | Csv) -> list[str]:
     """The columns of a CSV file that have no number in its first rows."""
-    if not isinstance(given, Csv):
-        return []
-    names = csv._header(given)
-    batch = next(iter(csv._batches(given, names, len(names) == 1)), None)
-    if batch is None or not batch.num_rows:
-        return []
-    cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}
-    return [name for name, values in cells.items() if not any(_looks_like_number(value) for value in values)]
-
-
-def _looks_like_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return cell.strip().lower() in ("true", "false", "")
-    return True
-
-
-def _delimiter(path: Path) -> str:
-    """Where the first line has no comma: a semicolon or a tab, if it has one."""
-    try:
-        with csv._Bytes(path) as file:
-            line = file.read(1 << 16).splitlines()[:1]
-    except OSError:
-        return ","  # reading it will say why
-    for delimiter in (",", ";", "\t"):
-        if line and delimiter.encode() in line[0]:
-            return delimiter
-    return ","
+    return csv.text_columns(given) if isinstance(given, Csv) else []

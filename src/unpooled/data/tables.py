@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from .._base.files import PathLike, atomic
 from . import csv, parquet
 from .csv import Csv
-from .parquet import Parquet, ParquetSource
+from .parquet import Parquet, open_parquet
 
 FORMATS = (".parquet", ".csv")
 LINES = 1 << 16  # of a CSV file that are written at once
@@ -33,7 +33,7 @@ def stretches(given: Parquet | Csv, keep: Sequence[str]) -> Iterator[tuple[np.nd
 
 def _from_parquet(given: Parquet, keep: list[str]) -> Iterator[tuple[np.ndarray, Any]]:
     schema = pa.schema([parquet._schema(parquet._files(given.path)[0]).field(name) for name in keep]).remove_metadata()
-    source = ParquetSource(given, None, None, None)
+    source = open_parquet(given, None, None, None)
     yield np.empty((0, source.n_features)), schema.empty_table()
     for piece in source.pieces:
         X = np.asarray(piece.read().X, dtype=np.float64)

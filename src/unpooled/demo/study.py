@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import bases, models
-from ..data.sources import open_labeled
 from ..datasets import SiteDataset
 from ..estimators import SummaryRegressor
 from ..gate import POLICY_NAME, Gate, Log, Policy, Refused, facts
@@ -148,10 +147,9 @@ class Hospital:
         model = None if residuals_of is None else models.load(residuals_of)
         patients, path = self.folder / "patients.parquet", self.folder / f"{called}.summary"
         summary = Summary.of(basis, patients, TARGET, order=order, residuals_of=model)
-        share = facts.label_share_of(basis, open_labeled(basis, patients, TARGET, None), model)
         gate = Gate(Policy.read(self.folder / POLICY_NAME), Log(self.folder / LOG_NAME))
         try:
-            gate.write(path, content_of(summary.save), facts.of_summary(summary, share))
+            gate.write(path, content_of(summary.save), facts.of_summary(summary, summary.label_share))
         except Refused as refused:
             self.refusals[called] = refused.reasons
             return None

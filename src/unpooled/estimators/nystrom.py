@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import check_choice, check_count, check_fitted, check_size, check_X, positive_numbers
 from .._base.progress import Progress
-from .._base.rows import Rows, concatenate
+from .._base.rows import KEPT, Rows, Source
 from .._base.text import shown
 from .._solvers.length_scales.search import MANY
 from .._solvers.nystrom import fixed
@@ -35,7 +35,7 @@ from .._solvers.nystrom.sums import Chunks, Sums, summed
 from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria
 from ..bases.maps import KernelMap, Scaling
-from ..data.sources import is_stream, named_columns, open_all, open_labeled, stream_rows
+from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some, stream_rows
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
@@ -160,7 +160,7 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         """
         self._check_parameters()
         source, one_target = self._open(X, y, sample_weight)
-        self._start(source, device_of(self.device, X), one_target)
+        source = self._start(source, device_of(self.device, X), one_target)
         lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._asked)
         probes = 0 if self._given else PROBES
         job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
@@ -198,7 +198,7 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         self._check_parameters()
         if getattr(self, "_sums", None) is None:
             source, one_target = self._open(X, y, sample_weight)
-            self._start(source, device_of(self.device, X), one_target)
+            source = self._start(source, device_of(self.device, X), one_target)
             self._sums: Sums | None = None
         else:
             source = open_labeled(self, X, y, sample_weight)
@@ -257,8 +257,8 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         opened = open_all(self, X, y, sample_weight, None, None, None)
         return opened.labeled, opened.one_target
 
-    def _start(self, source: Any, device: Any, one_target: bool) -> None:
-        """Points, kernel, and the machine that sums over rows."""
+    def _start(self, source: Source, device: Any, one_target: bool) -> Source:
+        """Points, kernel, and the machine that sums over rows; the source, with what was read for that kept."""
         for name in ("path_", "_sums"):
             self.__dict__.pop(name, None)
         place = "cpu" if device is None or device.type == "cpu" else "cuda"
@@ -269,7 +269,11 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
                 f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         M = wanted or min(max(math.ceil(math.sqrt(n) * math.log(n)), FEWEST_POINTS), MOST_POINTS[place])
-        few = self._drawn(source, M)
+        kernel = as_kernel(self.kernel)
+        if isinstance(kernel, Precomputed):
+            raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
+        wanted_rows = [self._drawn(n, M)] + ([self._drawn(n, MANY)] if free_parts(kernel) else [])
+        (few, *many), source = read_some(source, wanted_rows, KEPT)
         assert few.Y is not None
         rows_single = few.X.dtype == namespace(few.X).float32
         # Labels less one in their middle: squares of a large offset would take the digits of what varies.
@@ -279,34 +283,30 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         U = np.unique(to_numpy(few.X).astype(np.float64), axis=0)  # copies of a row add nothing to the span
         scaling = Scaling.of(U, None) if self.standardize else None
         Z = U if scaling is None else scaling.apply(U)
-        kernel = as_kernel(self.kernel)
-        if isinstance(kernel, Precomputed):
-            raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
-        self.kernel_ = kernel.resolve(Z) if not free_parts(kernel) else self._with_labels(kernel, source, Z, scaling)
+        self.kernel_ = self._with_labels(kernel, many[0], Z, scaling) if many else kernel.resolve(Z)
         self._kappa_sq = kappa_squared(self.kernel_, Z)
         map_ = KernelMap(self.kernel_, Z, scaling)
         found = chosen_machine(map_, device, self.precision, rows_single, self._asked, self._kappa_sq)
         self._machine: Machine = found[0]
         self.precision_: str = found[1]
+        return source
 
     def _give_guess_back(self, sums: Sums) -> None:
         """Sums so far become those of the labels as they are, where ``center`` was True until now."""
         self._sums, self._guess = sums.moved(self._guess), np.zeros(self._n_labels)
 
-    def _with_labels(self, kernel: Kernel, source: Any, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
+    def _with_labels(self, kernel: Kernel, some: Rows, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
         """The kernel with its length scales chosen by some of the rows and their labels."""
-        some = self._drawn(source, MANY)
         X, weights = to_numpy(some.X).astype(np.float64), some.weights
         X = X if scaling is None else scaling.apply(X)
         weights = None if weights is None else to_numpy(weights)
         return resolved(kernel, X, some.Y, weights, Z, verbose=self.verbose)
 
-    def _drawn(self, source: Any, count: int) -> Rows:
-        """So many rows at random, or all."""
-        rows = np.arange(source.n_rows)
-        if count < len(rows):
-            rows = np.sort(np.random.default_rng(self.random_state).choice(len(rows), count, replace=False))
-        return concatenate([part.read() for part in source.slices(rows)])
+    def _drawn(self, n: int, count: int) -> np.ndarray:
+        """The numbers of so many of n rows at random, or of all."""
+        if count >= n:
+            return np.arange(n)
+        return np.sort(np.random.default_rng(self.random_state).choice(n, count, replace=False))
 
     @property
     def _given(self) -> bool:
@@ -333,7 +333,7 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
             self._guess,
             self._asked is not None,
             probes,
-            lambda count: self._drawn(source, count),
+            lambda count: read_some(source, [self._drawn(source.n_rows, count)], 0)[0][0],
             float(self.tol),
             int(self.max_rounds),
             after_round,

@@ -10,9 +10,10 @@ import numpy as np
 
 from .._base.checks import budget, check_choice, check_size, count, positive
 from .._base.quiet import quietly
-from .._base.rows import ArraySource, Rows
+from .._base.rows import ArraySource
 from .._base.text import shown
 from ..bases import Basis, EmpiricalFeatures
+from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
 from ..privacy import Guarantee, Spent, events, mu_for
@@ -26,11 +27,11 @@ from ..summaries.passes import mapped_once
 from .facts import ModelFacts, if_fitted
 from .private_model import PrivateModel
 from .private_plan import PrivatePlan, decided, is_rich, usual_features
-from .private_rows import PrivateRows, described, must_be_read
 from .public_rows import (
     basis_and_rows,
     check_bounded,
     n_public_rows,
+    private_rows,
     public_features,
     site_counts,
     standard_normal,
@@ -161,15 +162,15 @@ class PrivateRegressor(OnEngine, PrivateModel):
                 self, X, y, public, lambda kernel, _: self._new_basis(kernel, n_public_rows(public))
             )
         else:
-            rows = described(self, X, y, reset=True)
-        budget(self.epsilon, self.delta, rows.n_rows)
-        found = site_counts(sites, rows.n_rows)
+            rows = private_rows(self, X, y, learn=True)
+        budget(self.epsilon, self.delta, rows.count())
+        found = site_counts(sites, rows.count())
         adding = len(found) if found and self.noise == "site" else 1
         if basis is not None and public is not None and isinstance(self.n_features, str):
-            rich = is_rich(rows.n_rows, price.mu / math.sqrt(adding))
+            rich = is_rich(rows.count(), price.mu / math.sqrt(adding))
             basis = widened(basis, public) if rich else basis
         plan = decided(
-            rows.n_rows, float(self.epsilon), float(self.delta), self.label_bound,
+            rows.count(), float(self.epsilon), float(self.delta), self.label_bound,
             n_features=self._wanted(MADE_UP) if basis is None else basis.n_features_,
             n_public=None if basis is None else basis.n_public_,
             n_inputs=self.n_features_in_ if basis is None else basis.n_features_in_,
@@ -181,7 +182,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         else:
             frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
-        check_can_be_drawn(rows.n_rows, plan.n_features, [event.mu for _, event in plan.events()])
+        check_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
         if not early:
             self._pay(paying, price, PURPOSE)
         with quietly():
@@ -201,17 +202,14 @@ class PrivateRegressor(OnEngine, PrivateModel):
         return self
 
     def _rounds(
-        self, rows: PrivateRows, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
+        self, rows: UnreadRows, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
     ) -> tuple[Any, Frame, list[Spent]]:
         """Everything that touches the records. What it returns was made from answers with noise."""
-        source = rows.source
-        if source is None:
-            X, y = rows.read(math.inf)
-            source = ArraySource(Rows(X, y[:, None]))
-            source.n_outputs, source.one_target, source.target_names = 1, True, ()
+        source = rows.read()
+        source = ArraySource(read_all(source)) if isinstance(source, ArraySource) else source
         spent: list[Spent] = []
-        custodian = Custodian(source, rows.n_rows, plan.label_bound, engine, adding)
-        counting = rows.n_rows / math.sqrt(adding)  # so many records would have as much to say through one noise
+        custodian = Custodian(source, rows.count(), plan.label_bound, engine, adding)
+        counting = rows.count() / math.sqrt(adding)  # so many records would have as much to say through one noise
         with engine.session():
             if frame is None:
                 looking = inputs_asked(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from .._base.arrays import to_numpy
 from .._base.checks import budget, check_choice, check_size, count, positive
 from .._base.quiet import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
+from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
 from ..privacy.ledger import check_ledger
 from ..privacy.noise import opendp
 from .facts import ModelFacts, if_fitted
 from .private_model import PrivateModel
-from .private_rows import PrivateRows, must_be_read
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
 from .public_rows import basis_and_rows, check_bounded, public_features, standard_normal
 
@@ -152,11 +153,11 @@ class PrivateSGDRegressor(PrivateModel):
         if early := must_be_read(X):
             self._pay(paying, event, purpose)
         basis, rows = self._basis_and_rows(X, y, public)
-        budget(self.epsilon, self.delta, rows.n_rows)
+        budget(self.epsilon, self.delta, rows.count())
         if self.method == "paper":
-            plan, noise = paper_plan(self, basis, rows.n_rows)
+            plan, noise = paper_plan(self, basis, rows.count())
         else:
-            plan, noise = tight_plan(self, basis, rows.n_rows, *self._public_features(basis, public))
+            plan, noise = tight_plan(self, basis, rows.count(), *self._public_features(basis, public))
         opendp()  # without which no noise can be drawn: better said before it is paid for
         if not early:
             self._pay(paying, event, purpose)
@@ -171,12 +172,13 @@ class PrivateSGDRegressor(PrivateModel):
         )  # fmt: skip
         return self
 
-    def _descent(self, rows: PrivateRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
+    def _descent(self, rows: UnreadRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
         """The weights before there is noise on them: never kept, never shown."""
-        X, y = rows.read(float(self.label_bound))
+        found, c = read_all(rows.read()), float(self.label_bound)
+        X, y = found.X, np.clip(to_numpy(found.Y)[:, 0], -c, c)
         if self.method == "paper":
             phi = within(basis.features(X), plan.kappa)
-            return one_by_one(phi, y, drawn(rows.n_rows, plan.steps), plan.step)
+            return one_by_one(phi, y, drawn(len(X), plan.steps), plan.step)
         scale = coordinate_scale(basis, plan.ridge)
 
         def mapped(X: np.ndarray) -> np.ndarray:
@@ -188,7 +190,7 @@ class PrivateSGDRegressor(PrivateModel):
         assert plan.clip is not None
         return descend(
             lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
-            shuffled(rows.n_rows, plan.passes, plan.batch_size, order),
+            shuffled(len(X), plan.passes, plan.batch_size, order),
             plan.size,
             step=plan.step,
             batch_size=plan.batch_size,
@@ -211,7 +213,7 @@ class PrivateSGDRegressor(PrivateModel):
         self.basis_, self.plan_ = basis, plan
         self.sensitivity_, self.sigma_ = plan.sensitivity, plan.sigma
 
-    def _basis_and_rows(self, X: Any, y: Any, public: Any) -> tuple[Basis, PrivateRows]:
+    def _basis_and_rows(self, X: Any, y: Any, public: Any) -> tuple[Basis, UnreadRows]:
         if public is None and self.standardize and not isinstance(self.kernel, Basis):
             raise ValueError("standardize=True needs to know the inputs: give public rows without labels as public")
         return basis_and_rows(

@@ -1,28 +1,29 @@
 """Public rows: those of LESS, with the sites it reports, and those from which a private fit makes its basis.
 
 The basis of a private fit comes from public knowledge alone. Of the private rows it uses only what they say of
-themselves without being read (:mod:`.private_rows`).
+themselves without being read (:class:`~unpooled.data.sources.UnreadRows`).
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import to_numpy
 from .._base.checks import check_weights, check_X
-from .._base.rows import concatenate
+from .._base.rows import Source, concatenate, site_labels
 from ..bases import Basis
-from ..data.sources import is_stream, named_columns, open_unlabeled, site_labels
+from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.parts import free_parts
 from .private_plan import MOST_IF_RICH, telling_features
-from .private_rows import PrivateRows, described
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
 
@@ -35,18 +36,18 @@ def public_rows(
         X, _, weights = named_columns(basis, X, y, sample_weight)
         return X, None if weights is None else check_weights(weights, check_X(basis, X, reset=True))
     if public is None:
-        return _drawn(open_unlabeled(X, y, sample_weight), random_state)
+        return _drawn(open_stream(X, y, sample_weight), random_state)
     # The public sample may have been cut from the same table: labels and weights are no inputs there either.
     named = [y, sample_weight] if not isinstance(y, (list, tuple)) else [*y, sample_weight]
     named = [name for name in named if isinstance(name, str)]
     if is_stream(public):
-        return _drawn(open_unlabeled(public, None, None), random_state, named)
+        return _drawn(open_stream(public), random_state, named)
     if named and any(name in named for name in getattr(public, "columns", [])):
         public = public[[name for name in public.columns if name not in named]]
     return public, None
 
 
-def _drawn(source: Any, random_state: Any, dropped: list[str] | None = None) -> tuple[Any, np.ndarray | None]:
+def _drawn(source: Source, random_state: Any, dropped: list[str] | None = None) -> tuple[Any, np.ndarray | None]:
     """At most MOST rows of a stream, drawn at random; data frames keep the names of the columns."""
     rows = np.arange(source.n_rows)
     if len(rows) > MOST:
@@ -75,7 +76,7 @@ STAND_IN = 1000  # rows of the standard normal law in the place of a public samp
 
 def basis_and_rows(
     model: Any, X: Any, y: Any, public: Any, make: Callable[[Kernel, bool], Basis]
-) -> tuple[Basis, PrivateRows]:
+) -> tuple[Basis, UnreadRows]:
     """The fitted basis and the rows; ``make`` gives a basis for a kernel, with or without public rows.
 
     Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a length of its
@@ -85,21 +86,33 @@ def basis_and_rows(
         check_is_fitted(model.kernel, "map_")
         if public is not None:
             raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
-        return model.kernel, described(model.kernel, X, y, reset=False)
+        return model.kernel, private_rows(model.kernel, X, y)
     if public is not None:
         basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
         try:
             basis.fit(public)
         except (TypeError, ValueError) as error:
             raise type(error)(f"public: {error}") from None
-        return basis, described(basis, X, y, reset=False)
-    rows = described(model, X, y, reset=True)
+        return basis, private_rows(basis, X, y)
+    rows = private_rows(model, X, y, learn=True)
     basis = make(_kernel_without_public(model), False)
     basis.fit(standard_normal(model.n_features_in_))
     if hasattr(model, "feature_names_in_"):
         basis.feature_names_in_ = model.feature_names_in_
         basis._remember()
     return basis, rows
+
+
+def private_rows(owner: Any, X: Any, y: Any, *, learn: bool = False) -> UnreadRows:
+    """The rows of a private fit. Those that must be read for that are read here: they were paid for before."""
+    rows = UnreadRows.of(owner, X, y, learn=learn)
+    if rows.must_be_read:
+        rows.read()
+    if rows.n_labels not in (None, 1):
+        raise ValueError(f"y must be one label a row, and it has {rows.n_labels}")
+    if len(label_shape(rows.y) or ()) == 2:
+        warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
+    return rows
 
 
 def widened(basis: Basis, public: Any) -> Basis:

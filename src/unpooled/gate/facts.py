@@ -21,16 +21,16 @@ from ..privacy import Reservation
 from ..privacy.guarantee import Guarantee
 from ..privacy.release import Asked
 from ..summaries import Candidates, Scores, Summary
-from ..summaries.contents import loss_of, numbers
-from ..summaries.passes import Target, _target, mapped, stretches
+from ..summaries.contents import numbers
+from ..summaries.passes import LabelShare, mapped, stretches
 from .policy import Policy
-from .release import LabelShare, Release
+from .release import Release
 
 LARGEST = 1e100  # an error that is infinite: a sum of them is still a number
 
 
 def of_summary(summary: Summary, share: float) -> Release:
-    """The facts of a summary; ``share`` is what :func:`label_share_of` gives for its rows.
+    """The facts of a summary; ``share`` is its own ``label_share``, summed in the same pass over the rows.
 
     Of a private summary it does not count: whether it may leave must not depend on what its noise hides.
     """
@@ -85,40 +85,12 @@ def of_scores(scores: Scores, candidates: Candidates, targets: tuple[str, ...], 
     )
 
 
-def label_share_of(basis: Any, source: Source, residuals_of: Any = None, loss: str = "squared") -> float:
-    """One record's largest share in the labels, or in ψ(y - f(x)) where those are what is summed."""
-    if residuals_of is None and loss == "squared":
-        share = LabelShare()
-        for piece in source.pieces:
-            # Rows of a file are read again, without the columns that are not needed.
-            rows = (replace(piece, features=()) if isinstance(piece, RowGroup) else piece).read()
-            share.add(rows.Y, rows.weights)
-        return share.value
-    return share_of_target(basis, source, _target(basis, residuals_of, loss_of(loss))[1])
-
-
-def share_of_target(basis: Any, source: Source, target: Target) -> float:
-    """One record's largest share in what stands in the place of y."""
-    found: LabelShare = as_engine(None).map_reduce(
-        _of_residuals, stretches(source, basis), _plus, args=(basis, target), label="looking for large residuals"
-    )
-    return found.value
-
-
 def error_share_of(candidates: Candidates, basis: Any, source: Source) -> float:
     """One record's largest share in the leave-one-out errors of the candidates."""
     found: LabelShare = as_engine(None).map_reduce(
         _of_errors, stretches(source, basis), _plus, args=(basis, candidates), label="looking for large errors"
     )
     return found.value
-
-
-def _of_residuals(block: Block, basis: Any, target: Target) -> LabelShare:
-    share = LabelShare()
-    for rows, phi in mapped(block, basis):
-        u = target.residual(rows.X, phi, np.asarray(rows.Y, dtype=np.float64))
-        share.add(target.loss.derivative(u), rows.weights)
-    return share
 
 
 def _of_errors(block: Block, basis: Any, candidates: Candidates) -> LabelShare:
@@ -155,9 +127,9 @@ def spend(
     verbose: int = 0,
 ) -> tuple[Summary, Source, Reservation | None]:
     """The private summary, the rows it is of, and its charge; ``reading`` is around what may take a while."""
-    unread = question.checked(rows, y)
+    unread = question.unread(rows, y)
     reservation = question.charge()
     with reading():
-        source = question.opened(rows, y) if unread is None else unread
+        source = unread.read()
     budget(question.privacy.epsilon, question.privacy.delta, source.n_rows)
     return question.release(source, None, verbose), source, reservation

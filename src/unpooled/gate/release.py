@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from .._base.plain_json import plain
 from .._base.text import shown
+from ..summaries.passes import LabelShare
 
 KINDS = ("summary", "scores", "functions")  # functions are fitted to the rows of the site alone
 
@@ -125,42 +125,3 @@ def label_share(y: Any, weights: Any = None) -> float:
     weights : one a row, or None
     """
     return LabelShare().add(y, weights).value
-
-
-class LabelShare:
-    """:func:`label_share` of rows that come in pieces; pieces add up."""
-
-    def __init__(self) -> None:
-        self.largest: np.ndarray = np.zeros(0)
-        self.total: np.ndarray = np.zeros(0)
-
-    def add(self, y: Any, weights: Any = None) -> LabelShare:
-        """More rows: y (n,) or (n, T), weights (n,)."""
-        Y = np.abs(np.asarray(y, dtype=np.float64))
-        Y = Y[:, None] if Y.ndim == 1 else Y
-        with np.errstate(over="ignore", invalid="ignore"):
-            if weights is not None:
-                Y = Y * np.abs(np.asarray(weights, dtype=np.float64))[:, None]
-            if len(Y):
-                self._include(np.max(Y, axis=0), np.sum(Y, axis=0))
-        return self
-
-    def __add__(self, other: LabelShare) -> LabelShare:
-        both = LabelShare()
-        for part in (self, other):
-            if len(part.total):
-                both._include(part.largest, part.total)
-        return both
-
-    @property
-    def value(self) -> float:
-        """The share; NaN without rows, or where a label or their total is not finite."""
-        if not len(self.total) or not np.all(np.isfinite(self.total)):
-            return math.nan
-        shares = np.divide(self.largest, self.total, out=np.zeros_like(self.total), where=self.total > 0)
-        return float(min(1.0, np.max(shares)))
-
-    def _include(self, largest: np.ndarray, total: np.ndarray) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.largest = np.maximum(self.largest, largest) if len(self.total) else largest
-            self.total = self.total + total if len(self.total) else total

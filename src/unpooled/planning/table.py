@@ -10,7 +10,7 @@ import numpy as np
 from .._base.arrays import is_foreign
 from .._base.checks import count
 from .._base.text import shown
-from ..data.sources import is_stream, open_unlabeled
+from ..data.sources import is_stream, open_stream
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Table:
     def of_rows(cls, X: Any, y: Any = None) -> Table:
         """From rows and labels as ``fit`` takes them. Of a Parquet file only the metadata are read."""
         if is_stream(X):
-            source = open_unlabeled(X, y, None)
+            source = open_stream(X, y)
             targets = len(y) if isinstance(y, (list, tuple)) else 1
             single = all(getattr(piece, "single", False) for piece in source.pieces)
             return cls(source.n_rows, source.n_features, targets, single, stretch=int(source.counts.max(initial=0)))

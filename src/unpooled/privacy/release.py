@@ -15,17 +15,16 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
 
-from .._base.checks import budget, check_columns, check_X, count, positive
+from .._base.checks import budget, count, positive
 from .._base.compensated import Sum
 from .._base.quiet import quietly
 from .._base.rows import Source
 from .._base.text import shown
-from ..data.sources import is_parquet, is_stream, named_columns, open_labeled
+from ..data.sources import UnreadRows
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
 from ..summaries.passes import Target, _target
 from ..summaries.summary import Summary, check_order, of_target
@@ -137,13 +136,11 @@ class Private(NoiseRequest):
     ) -> Summary:
         """The summary of everything ``X`` and ``y`` hold, with noise."""
         question = asked(basis, order, residuals_of, loss, sample_weight, self)
-        source = question.checked(X, y)
-        shape = getattr(X, "shape", None)  # of an array or a frame, known without looking at a value
-        n = shape[0] if isinstance(shape, tuple) and shape and type(shape[0]) is int and shape[0] > 0 else None
-        n = n if source is None else source.n_rows
+        rows = question.unread(X, y)
+        n = rows.n_rows
         budget(self.epsilon, self.delta, n)
         reservation = question.charge()
-        source = question.opened(X, y) if source is None else source
+        source = rows.read()
         if n is None and source.n_rows > 0:
             budget(self.epsilon, self.delta, source.n_rows)
         summary = question.release(source, engine, verbose)
@@ -179,49 +176,10 @@ class Bounds:
 NAMES = {"phi_y": "Σyφ", "phi": "Σφ", "y": "Σy", "yy": "Σy²", "gram": "Σφφᵀ"}
 
 
-def checked(basis: Any, X: Any, y: Any) -> Source | None:
-    """Compare width, names, the number of labels and lengths where they are known without a value being read.
-
-    Returns the rows as a source if opening it reads none of them, as with Parquet. None: they are still to be opened,
-    and where they do not say their shape (lists, CSV, Dask) they may be refused then.
-    """
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    if is_stream(X):
-        if isinstance(y, (list, tuple)) and y and all(isinstance(name, str) for name in y):
-            one_label(len(y))
-        if not is_parquet(X):
-            return None
-        source = open_labeled(basis, X, y, None)
-        one_label(source.n_outputs)
-        return source
-    X, y, _ = named_columns(basis, X, y, None)
-    if issparse(X):
-        check_X(basis, X, reset=False)  # a TypeError
-    inputs, labels = _shape(X), _shape(y)
-    if inputs is not None:
-        check_columns(basis, X, inputs)
-    if labels is not None:
-        if len(labels) not in (1, 2) or labels[1:] == (0,):
-            raise ValueError(f"y must be one label a row, got an array of shape {labels}")
-        one_label(labels[1] if len(labels) == 2 else 1)
-    n = labels[0] if labels is not None else len(y) if isinstance(y, (list, tuple)) else None
-    if inputs is not None and n is not None and n != inputs[0]:
-        raise ValueError(f"X has {inputs[0]} rows and y has {n}: they must have the same number")
-    return None
-
-
 def one_label(n: int) -> None:
     """Noise is planned for one."""
     if n != 1:
         raise ValueError(f"a private summary is of one label, and y has {n}: make one for each, and pay for each")
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    shape = getattr(value, "shape", None)
-    if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape):
-        return None
-    return tuple(shape)
 
 
 @dataclass(frozen=True)
@@ -230,6 +188,8 @@ class Bounded(Target):
 
     kappa: float = np.inf
     label_bound: float = np.inf
+
+    tells_share: ClassVar[bool] = False
 
     def looking(self) -> contextlib.AbstractContextManager[None]:
         """Without a word about any record."""
@@ -273,14 +233,12 @@ class Asked:
         ledger = opened(self.privacy.ledger)
         return None if ledger is None else ledger.charge(self.noise.event, self.purpose)
 
-    def checked(self, X: Any, y: Any) -> Source | None:
-        """Refuse what can be refused with the rows unread; the rows as a source where they stay unread in it."""
-        return checked(self.basis, X, y)
-
-    def opened(self, X: Any, y: Any) -> Source:
-        """The rows, read and checked, after the charge."""
-        with quietly():
-            return open_labeled(self.basis, X, y, None, any_size=True)
+    def unread(self, X: Any, y: Any) -> UnreadRows:
+        """Refuse what can be refused with the rows unread; they are read after the charge."""
+        rows = UnreadRows.of(self.basis, X, y)
+        if rows.n_labels is not None:
+            one_label(rows.n_labels)
+        return rows
 
     def before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
         """The bounded sums, and the vector of them that gets the noise. Neither may leave: for this file, and tests."""

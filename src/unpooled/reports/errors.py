@@ -14,8 +14,8 @@ from scipy.special import ndtri
 
 from .._base.arrays import Floats, to_numpy
 from .._base.html import Section, pair
+from .._base.rows import site_labels
 from .._base.text import number
-from ..data.sources import site_labels
 from ..estimators.facts import FittedModel
 from .svg import Axis, Chart, figure, row_chart
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class Target:
     predictor: Any = None  #: f, where it is not
     probes: int = 0  #: so many more labels, of random signs
     with_loss: bool = True  #: whether Σρ is summed
+
+    tells_share: ClassVar[bool] = True  #: whether it may be known how much of the total is one record's
 
     def looking(self) -> contextlib.AbstractContextManager[None]:
         """What is around every look at rows, on the thread and in the process that looks."""
@@ -111,6 +114,45 @@ def stretches(source: Source, basis: Any) -> list[Block]:
     return parts
 
 
+class LabelShare:
+    """The largest share that one record has of the total of |w·y|, of rows that come in pieces; pieces add up."""
+
+    def __init__(self) -> None:
+        self.largest: np.ndarray = np.zeros(0)
+        self.total: np.ndarray = np.zeros(0)
+
+    def add(self, y: Any, weights: Any = None) -> LabelShare:
+        """More rows: y (n,) or (n, T), weights (n,)."""
+        Y = np.abs(np.asarray(y, dtype=np.float64))
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        with np.errstate(over="ignore", invalid="ignore"):
+            if weights is not None:
+                Y = Y * np.abs(np.asarray(weights, dtype=np.float64))[:, None]
+            if len(Y):
+                self._include(np.max(Y, axis=0), np.sum(Y, axis=0))
+        return self
+
+    def __add__(self, other: LabelShare) -> LabelShare:
+        both = LabelShare()
+        for part in (self, other):
+            if len(part.total):
+                both._include(part.largest, part.total)
+        return both
+
+    @property
+    def value(self) -> float:
+        """The share; NaN without rows, or where a label or their total is not finite."""
+        if not len(self.total) or not np.all(np.isfinite(self.total)):
+            return math.nan
+        shares = np.divide(self.largest, self.total, out=np.zeros_like(self.total), where=self.total > 0)
+        return float(min(1.0, np.max(shares)))
+
+    def _include(self, largest: np.ndarray, total: np.ndarray) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.largest = np.maximum(self.largest, largest) if len(self.total) else largest
+            self.total = self.total + total if len(self.total) else total
+
+
 @dataclass(frozen=True)
 class Functions:
     """Functions in the span of a basis, several a label: candidates that are worked on side by side."""
@@ -137,12 +179,12 @@ class Mapped:
 
 def mapped_once(source: Source, basis: Any) -> tuple[Source, Any]:
     """A source and basis that give the same features, kept in memory where they are few enough."""
-    rows = getattr(source, "rows", None)
-    if rows is None or len(rows) * basis.n_features_ > KEPT:
+    if not isinstance(source, ArraySource) or source.n_rows * basis.n_features_ > KEPT:
         return source, basis
-    found = ArraySource(Rows(np.asarray(to_numpy(basis.features(rows.X)), dtype=np.float64), rows.Y, rows.weights))
-    found.n_outputs, found.one_target, found.target_names = source.n_outputs, source.one_target, source.target_names
-    return found, Mapped(basis)
+    rows = source.rows
+    phi = np.asarray(to_numpy(basis.features(rows.X)), dtype=np.float64)
+    about: dict[str, Any] = {"target_names": source.target_names, "one_target": source.one_target}
+    return ArraySource(Rows(phi, rows.Y, rows.weights), **about), Mapped(basis)
 
 
 def _target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:

@@ -5,6 +5,7 @@ The sums are made in one pass over the rows, a block at a time: features, produc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,7 +40,7 @@ from .contents import (
     to_arrays,
     unpacked,
 )
-from .passes import Functions, Target, _target, mapped, stretches
+from .passes import Functions, LabelShare, Target, _target, mapped, stretches
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Summary:
     attached : the basis, where it is at hand
     folder : where the file came from
     privacy : what noise there is in it; None is none
+    shares : the largest |w·y| of one record beside the total, for the site's policy; ``save`` does not write it. None
+        for what was loaded, and where noise hides every record
     """
 
     contents: Contents
@@ -72,6 +75,7 @@ class Summary:
     attached: Basis | None = field(default=None, repr=False, compare=False)
     folder: Path | None = field(default=None, repr=False, compare=False)  #: where the file came from
     privacy: Noised | None = field(default=None, repr=False)  #: what noise there is in it; None is none
+    shares: LabelShare | None = field(default=None, repr=False, compare=False)  #: never in a file
 
     @classmethod
     def of(
@@ -125,6 +129,7 @@ class Summary:
             attached=self.attached or other.attached,
             folder=self.folder or other.folder,
             privacy=None if self.privacy is None or other.privacy is None else self.privacy + other.privacy,
+            shares=None if self.shares is None or other.shares is None else self.shares + other.shares,
         )
 
     __radd__ = __add__
@@ -179,6 +184,11 @@ class Summary:
     def weight(self) -> float:
         """Σw; without weights the number of rows."""
         return float(self.sums["weight"].high[0])
+
+    @property
+    def label_share(self) -> float:
+        """The largest share that one record has of the total of the labels; NaN where it was not made of rows here."""
+        return math.nan if self.shares is None else self.shares.value
 
     @property
     def label_sum(self) -> np.ndarray:
@@ -344,6 +354,7 @@ class Accumulator:
         self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in kept.items() if name != "gram"}
         M = contents.n_features
         self.gram = np.zeros((M, M), order="F") if contents.order == 2 else None
+        self.shares = LabelShare() if target.tells_share else None
 
     def add(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
         """Take the rows of one block in."""
@@ -361,6 +372,8 @@ class Accumulator:
             raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")
         self.sums = {name: value + Sum.of(found[name]) for name, value in self.sums.items()}
         self.n_rows += len(phi)
+        if self.shares is not None:
+            self.shares.add(psi, weights)
         if self.gram is not None:
             rooted = phi if weights is None else phi * np.sqrt(w)[:, None]
             self.gram = blas.dsyrk(1.0, rooted.T, beta=1.0, c=self.gram, overwrite_c=1, lower=1)
@@ -437,6 +450,7 @@ def of_target(basis: Any, source: Source, contents: Contents, target: Target, en
         found.targets,
         found.one_target,
         attached=basis if isinstance(basis, Basis) else None,
+        shares=found.shares,
     )
 
 
@@ -457,7 +471,7 @@ def partial(
         for rows, phi in mapped(block, basis):
             Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
             found.add(rows.X, phi, Y, rows.weights)
-        return Summary(contents, found.n_rows, found.result(), names, one_target)
+        return Summary(contents, found.n_rows, found.result(), names, one_target, shares=found.shares)
 
 
 SUMS = NamedStatistic("sums", partial, public=("contents", "target"))

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..._base import memory, threads
 from ..._base.arrays import Floats
-from ..._base.rows import Rows
+from ..._base.rows import KEPT, Rows
 from ..._base.text import shown
 from ...bases.maps import KernelMap
 from ...kernels.stationary import Stationary
@@ -158,7 +158,8 @@ class Job:
             return labels + 8.0 * min(self.n, STRETCH) * self.d + 20.0 * (1 << 27)
         if self.stretch:  # one in work, one that is read, and what it is read from: of all of it points are drawn
             columns, together = self.d + self.targets + 2, min(self.stretch, OnCores.rows_at_once)
-            return columns * (64.0 * together + 10.0 * (self.stretch - together)) + of_threads
+            kept = min(8.0 * self.n * (self.d + self.targets), KEPT)
+            return columns * (64.0 * together + 10.0 * (self.stretch - together)) + kept + of_threads
         return labels + of_threads
 
 

@@ -9,13 +9,15 @@ Any other function is an error on this side, and nothing is sent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..._base.engine import Engine, NamedStatistic, Task, called
 from ..._base.files import PathLike
-from ..._base.rows import Rows, Source
+from ..._base.rows import RemoteSource, Rows
 from ..._base.text import shown
 from ...bases import Basis
 from ...data.sources import columns_of
@@ -61,7 +63,7 @@ class FederatedEngine(Engine):
     @property
     def rows(self) -> RemoteRows:
         """What ``fit`` takes for X: all rows of all sites, where they are."""
-        return RemoteRows(self)
+        return RemoteRows.of(self)
 
     def begin(self) -> None:
         """A fit begins: it gets the sums that the folder has already, and asks for the others."""
@@ -110,21 +112,31 @@ class RemotePiece:
         """Never."""
         raise ValueError(f"the rows of {self.site} stay at {self.site}: ask for sums over them")
 
+    def chunks(self, size: int) -> Iterator[Rows]:
+        """Never."""
+        yield self.read()
 
-class RemoteRows(Source):
+
+@dataclass(frozen=True, eq=False)
+class RemoteRows(RemoteSource):
     """The rows of all sites of an engine; their number is learned from a sum."""
 
-    def __init__(self, engine: FederatedEngine) -> None:
+    engine: FederatedEngine = field(kw_only=True)
+
+    @classmethod
+    def of(cls, engine: FederatedEngine) -> RemoteRows:
+        """Those that the study of an engine is about."""
         study = engine.study
         names = columns_of(study.basis) or None
-        super().__init__([RemotePiece(site) for site in study.members], study.basis.n_features_in_, names, None)
-        self._engine, self._n_rows = engine, 0
-        self.target_names, self.n_outputs = study.targets, len(study.targets)
-        self.one_target = len(study.targets) == 1
+        pieces, T = [RemotePiece(site) for site in study.members], len(study.targets)
+        return cls(
+            pieces, study.basis.n_features_in_, names,
+            target_names=study.targets, n_outputs=T, one_target=T == 1, engine=engine,
+        )  # fmt: skip
 
     def open_labeled(self, owner: Any, y: Any, sample_weight: Any) -> RemoteRows:
         """These rows for one fit; what is asked for must be what the study is about."""
-        study = self._engine.study
+        study = self.engine.study
         targets = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, (list, tuple)) else ()
         if targets != study.targets:
             raise ValueError(f"y must be {', '.join(study.targets)}, which the study is about, got {shown(y)}")
@@ -132,15 +144,13 @@ class RemoteRows(Source):
             raise ValueError("sample_weight must be left out: a site's weights are in its own configuration")
         if not isinstance(owner, Basis) or owner.digest != study.basis.digest:
             raise ValueError("kernel must be the basis of the study, which the sites have")
-        self._engine.begin()
-        return RemoteRows(self._engine)
+        self.engine.begin()
+        return RemoteRows.of(self.engine)
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Over all sites: the sum of labels is asked for, which says so."""
-        if not self._n_rows:
-            self._n_rows = int(self._engine.ask(Sums(self._engine.study)).n_rows)
-        return self._n_rows
+        return int(self.engine.ask(Sums(self.engine.study)).n_rows)
 
 
 class FlowerEngine(FederatedEngine):

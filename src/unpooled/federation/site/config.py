@@ -230,9 +230,7 @@ def _boot() -> str:
 
 
 def _labeled(rows: Rows, study: Study) -> ArraySource:
-    found = ArraySource(rows)
-    found.n_outputs, found.one_target, found.target_names = len(study.targets), len(study.targets) == 1, study.targets
-    return found
+    return ArraySource(rows, target_names=study.targets, one_target=len(study.targets) == 1)
 
 
 STATES = ("pending", "approved", "denied")

@@ -100,7 +100,7 @@ class Fits(Averaged):
         sums = {"weight": np.asarray([W]), "sites": np.ones(1)}
         sums |= {"coef": W * found.coef, "intercept": W * found.intercept}
         part = Totals(self.digest, summary.n_rows, {name: Sum.of(value) for name, value in sums.items()})
-        return Made(part, self._release("functions", summary.n_rows, facts.label_share_of(features, source)))
+        return Made(part, self._release("functions", summary.n_rows, summary.label_share))
 
 
 @dataclass(frozen=True)

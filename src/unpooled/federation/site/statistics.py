@@ -175,7 +175,7 @@ class Sums(Statistic):
             _, target = _target(mapped, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
             summary = of_target(mapped, source, self.contents, target, None)
-            share = self._share(source, mapped, target)
+            share = summary.label_share
         release = facts.of_summary(summary, share)
         release = replace(release, targets=study.targets, n_targets=len(study.targets))
         return Made(self._named(summary), release, reservation)
@@ -196,11 +196,6 @@ class Sums(Statistic):
             high = np.concatenate([high[:1], *(sums[name] for name in self.fields())])
             low = np.zeros_like(high)
         return super().from_vector(high, low)
-
-    def _share(self, source: Any, mapped: Any, target: Target) -> float:
-        if self.contents.residual or self.probes:
-            return facts.share_of_target(mapped, source, target)
-        return facts.label_share_of(mapped, source)
 
     def _named(self, summary: Summary) -> Summary:
         """With the targets for names, where there is one function for each."""
