@@ -129,7 +129,9 @@ def of_rounds(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSIL
 
 def of_descent(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSILON) -> Any:
     """``PrivateSGDRegressor``."""
-    model = up.PrivateSGDRegressor(epsilon, DELTA, BOUND, kernel=basis_of(X), passes=1, ledger=Ledger(folder / "rows.ledger"))
+    model = up.PrivateSGDRegressor(
+        epsilon, DELTA, BOUND, kernel=basis_of(X), passes=1, ledger=Ledger(folder / "rows.ledger")
+    )
     return model.fit(X, y)
 
 
@@ -195,4 +197,3 @@ def rows_of(kind: str, diary: Diary, folder: Path, place: Callable[..., Any], ta
     if kind == "lists":
         return [[Cell(diary, x) for x in row] for row in inputs.tolist()], [Cell(diary, y) for y in labels.tolist()]
     return Rows(diary, inputs), Rows(diary, labels)
-

@@ -1,7 +1,4 @@
-"""Files that are about to leave, for summarize and validate: shown, and put through the site's gate.
-
-Where noise is asked for, ``unpooled summarize`` does its steps in this order: check, charge, read, add noise.
-"""
+"""Files that are about to leave, for summarize and validate: shown, and put through the site's gate."""
 
 from __future__ import annotations
 
@@ -14,13 +11,14 @@ import typer
 
 from .._base.text import size
 from ..bases import Basis
-from ..gate import Gate, Log, Policy, Refused, Release, facts, find_policy
-from ..gate.gate import LOG_NAME, content_of
-from ..privacy import Private, Reservation
-from ..privacy.release import asked
-from ..summaries import Summary
+from ..gate import Entry, Gate, Log, Policy, Refused, Release, find_policy
+from ..gate.gate import LOG_NAME, NothingSpent, check_policy
+from ..privacy import Private
+from ..privacy.release import Asked, asked
 from .codes import REFUSED, USAGE, Problem
 from .out import Out
+
+Show = Callable[[Release], None]
 
 
 def gate_for(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
@@ -32,26 +30,28 @@ def gate_for(out: Out, data: Path, policy: Path | None, log: Path | None, yes: b
 
 
 def leave(
-    out: Out, gate: Gate, policy: Path | None, release: Release, words: str, output: Path, save: Callable[[Path], None]
+    out: Out, gate: Gate, policy: Path | None, words: str, output: Path, write: Callable[[Show], Entry]
 ) -> dict[str, Any]:
-    """Write the file if it may leave; say what is in it either way."""
-    content = content_of(save)
-    out.say(words)
-    out.say()
+    """Let ``write`` put the file through the gate, with the facts shown before they are judged; say what came of it."""
     rules = gate.policy
-    out.facts(
-        f"About to leave, judged by {policy or 'the default policy'}",
-        [
-            ("rows", f"{release.n_rows} (at least {rules.minimum_rows})"),
-            ("numbers", f"{release.numbers} (at most {rules.max_numbers_per_row:g} a row)"),
-            ("features", f"{release.n_features}{_features(release, rules)}"),
-            ("largest record", _largest(release, rules)),
-            ("basis", release.basis),
-            ("size", size(len(content))),
-        ],
-    )
+
+    def show(release: Release) -> None:
+        out.say(words)
+        out.say()
+        out.facts(
+            f"About to leave, judged by {policy or 'the default policy'}",
+            [
+                ("rows", f"{release.n_rows} (at least {rules.minimum_rows})"),
+                ("numbers", f"{release.numbers} (at most {rules.max_numbers_per_row:g} a row)"),
+                ("features", f"{release.n_features}{_features(release, rules)}"),
+                ("largest record", _largest(release, rules)),
+                ("basis", release.basis),
+                ("size", size(release.bytes)),
+            ],
+        )
+
     try:
-        entry = gate.write(output, content, release)
+        entry = write(show)
     except Refused as error:
         out.table("Refused: nothing was written", ["why"], [[reason] for reason in error.reasons])
         raise
@@ -115,23 +115,19 @@ def asked_for(
         raise Problem(str(error), USAGE) from None
 
 
-def summarized(
-    out: Out, policy: Policy, basis: Basis, rows: Any, y: Any, order: int, model: Any, loss: Any, privacy: Private
-) -> tuple[Summary, Reservation | None]:
-    """The private summary, and its charge; what can be refused without the rows is refused before anything is spent."""
+def check_question(
+    out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: Private
+) -> Asked:
+    """The private summary that is asked for, refused before it is paid for where the rows are not needed for that."""
     if not isinstance(y, str):
         raise Problem("a private summary is of one --target: make one for each, and pay for each", USAGE)
     question = asked(basis, order, model, loss, None, privacy)
     try:
-        facts.check_policy(policy, question)
-    except facts.NothingSpent as error:
+        check_policy(policy, question)
+    except NothingSpent as error:
         raise Problem(str(error), REFUSED) from None
     if privacy.ledger is None:
         out.warn(
             "without --ledger nobody keeps count of what is spent: two summaries of the same rows cost more than one"
         )
-    summary, source, reservation = facts.spend(question, rows, y, lambda: out.working("reading"), verbose=1)
-    if not question.contents.residual:
-        outside = facts.clipped_labels(source, question.bounds.label_bound)
-        out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
-    return summary, reservation
+    return question

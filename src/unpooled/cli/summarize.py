@@ -11,13 +11,16 @@ from .. import bases, models
 from ..bases import Basis
 from ..data import sources
 from ..data.sources import open_labeled
-from ..gate import facts
+from ..gate import Entry, facts, release
 from ..losses import as_loss
+from ..privacy.ledger import Spending
+from ..privacy.release import Asked
+from ..summaries import Summary
 from ..summaries.contents import spec_of
 from ..summaries.summary import of_source
 from .app import app, command
 from .codes import FILE, USAGE, Problem
-from .leaving import asked_for, gate_for, leave, summarized
+from .leaving import Show, asked_for, check_question, gate_for, leave
 from .nearby import check_output
 from .options import (
     Data,
@@ -82,19 +85,27 @@ def summarize(
     asked = {"--target": targets} | ({"--weight": [weight]} if weight else {})
     rows = sources.rows_for(data, sources.columns_of(shared), asked)
     y = targets[0] if len(targets) == 1 else targets
-    reservation, share = None, 0.0
+    question = None
     if privacy is not None:
-        summary, reservation = summarized(out, gate.policy, shared, rows, y, order, model, chosen, privacy)
-    else:
-        with out.working(f"reading {data}"):
-            source = open_labeled(shared, rows, y, weight)
-        summary = of_source(shared, source, order, model, chosen, None, verbose=1)
-        with out.working("looking for large labels"):
-            share = facts.label_share_of(shared, source, model, summary.contents.loss)
-    release = facts.of_summary(summary, share)
-    left = leave(out, gate, rules, release, summary.describe(), output, summary.save)
-    if reservation is not None:
-        reservation.commit(n_rows=summary.n_rows, sha256=left["sha256"])
+        question = check_question(out, gate.policy, shared, y, order, model, chosen, privacy)
+    with Spending() if question is None else question.spending() as spending:
+        share = None
+        if question is not None:
+            summary = _with_noise(out, question, spending, rows, y)
+        else:
+            with out.working(f"reading {data}"):
+                source = open_labeled(shared, rows, y, weight)
+            summary = of_source(shared, source, order, model, chosen, None, verbose=1)
+            with out.working("looking for large labels"):
+                share = facts.label_share_of(shared, source, model, summary.contents.loss)
+
+        def write(show: Show) -> Entry:
+            return release(
+                summary, output, policy=gate.policy, log=gate.log, label_share=share, approve=gate.approve, show=show
+            )
+
+        left = leave(out, gate, rules, summary.describe(), output, write)
+        spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
     return {
         **left,
         "n_rows": summary.n_rows,
@@ -103,8 +114,19 @@ def summarize(
         "basis": summary.digest,
         "residuals_of": summary.contents.model,
         "loss": summary.contents.loss,
-        "privacy": release.private,
+        "privacy": left["release"]["private"],
     }
+
+
+def _with_noise(out: Out, question: Asked, spending: Spending, rows: Any, y: Any) -> Summary:
+    """The summary that was paid for; how many labels the bound has moved is said here and nowhere else."""
+    with out.working("reading"):
+        source = question.read(spending, rows, y)
+    summary = question.release(source, None, verbose=1)
+    if not question.contents.residual:
+        outside = facts.clipped_labels(source, question.bounds.label_bound)
+        out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
+    return summary
 
 
 def _targets(given: list[str] | None, model: Any) -> list[str]:

@@ -10,6 +10,7 @@ import typer
 from ..data import sources
 from ..data.sources import open_labeled
 from ..gate import facts
+from ..gate.gate import content_of
 from ..summaries import Candidates
 from ..summaries.candidates import scores_of_source
 from .app import app, command
@@ -58,5 +59,6 @@ def validate(
     with out.working("looking for large errors"):
         share = facts.error_share_of(asked, shared, source)
     release = facts.of_scores(scores, asked, tuple(targets), share)
-    left = leave(out, gate, rules, release, of_scores(scores), output, scores.save)
+    content = content_of(scores.save)
+    left = leave(out, gate, rules, of_scores(scores), output, lambda show: gate.write(output, content, release, show))
     return {**left, "n_rows": scores.n_rows, "targets": targets, "candidates": scores.candidates}

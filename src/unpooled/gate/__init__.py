@@ -1,9 +1,9 @@
 """The site's own gate: a policy that says what may leave, and a log of what left and what was refused."""
 
 from .._base.chain import Entry, Verification
-from .gate import Gate, Log, LogError, Refused, left, refused
+from .facts import LabelShare, Release, label_share
+from .gate import Gate, Log, LogError, Refused, left, refused, release
 from .policy import POLICY_NAME, Policy, PolicyError, find_policy
-from .release import LabelShare, Release, label_share
 
 __all__ = [
     "POLICY_NAME",
@@ -21,4 +21,5 @@ __all__ = [
     "label_share",
     "left",
     "refused",
+    "release",
 ]

@@ -32,7 +32,7 @@ from ..summaries.summary import Summary, check_order, of_target
 from .events import Gaussian
 from .gaussian import mu_for
 from .guarantee import Guarantee, Spent
-from .ledger import Reservation, check_ledger, opened
+from .ledger import Spending, check_ledger
 from .noise import GridGaussian
 from .noised import MECHANISM, Noised, condition
 from .sensitivity import ROOM, Released
@@ -137,18 +137,9 @@ class Private(NoiseRequest):
     ) -> Summary:
         """The summary of everything ``X`` and ``y`` hold, with noise."""
         question = asked(basis, order, residuals_of, loss, sample_weight, self)
-        source = question.checked(X, y)
-        shape = getattr(X, "shape", None)  # of an array or a frame, known without looking at a value
-        n = shape[0] if isinstance(shape, tuple) and shape and type(shape[0]) is int and shape[0] > 0 else None
-        n = n if source is None else source.n_rows
-        budget(self.epsilon, self.delta, n)
-        reservation = question.charge()
-        source = question.opened(X, y) if source is None else source
-        if n is None and source.n_rows > 0:
-            budget(self.epsilon, self.delta, source.n_rows)
-        summary = question.release(source, engine, verbose)
-        if reservation is not None:
-            reservation.commit(n_rows=summary.n_rows, basis=summary.digest)
+        with question.spending() as spending:
+            summary = question.release(question.read(spending, X, y), engine, verbose)
+            spending.note(n_rows=summary.n_rows, basis=summary.digest)
         return summary
 
     def purpose_of(self, bounds: Bounds) -> str:
@@ -217,6 +208,12 @@ def one_label(n: int) -> None:
         raise ValueError(f"a private summary is of one label, and y has {n}: make one for each, and pay for each")
 
 
+def _number_of_rows(X: Any) -> int | None:
+    """The rows of an array or a frame, known without a look at a value; None where they are none, or not known."""
+    shape = getattr(X, "shape", None)
+    return shape[0] if isinstance(shape, tuple) and shape and type(shape[0]) is int and shape[0] > 0 else None
+
+
 def _shape(value: Any) -> tuple[int, ...] | None:
     shape = getattr(value, "shape", None)
     if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape):
@@ -268,17 +265,21 @@ class Asked:
         """For the ledger and the guarantee."""
         return self.privacy.purpose_of(self.bounds)
 
-    def charge(self) -> Reservation | None:
-        """Spend the budget, where there is a ledger."""
-        ledger = opened(self.privacy.ledger)
-        return None if ledger is None else ledger.charge(self.noise.event, self.purpose)
+    def spending(self) -> Spending:
+        """The context of the one release that this pays for."""
+        return Spending(self.privacy.ledger, self.noise.event, self.purpose)
 
-    def checked(self, X: Any, y: Any) -> Source | None:
-        """Refuse what can be refused with the rows unread; the rows as a source where they stay unread in it."""
-        return checked(self.basis, X, y)
+    def read(self, spending: Spending, X: Any, y: Any) -> Source:
+        """Refuse what can be refused with the rows unread, charge, and only then read what has to be read."""
+        unread = checked(self.basis, X, y)
+        n = _number_of_rows(X) if unread is None else unread.n_rows
+        budget(self.privacy.epsilon, self.privacy.delta, n)
+        source = spending.read(lambda: self._opened(X, y) if unread is None else unread)
+        if n is None and source.n_rows > 0:
+            budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
+        return source
 
-    def opened(self, X: Any, y: Any) -> Source:
-        """The rows, read and checked, after the charge."""
+    def _opened(self, X: Any, y: Any) -> Source:
         with quietly():
             return open_labeled(self.basis, X, y, None, any_size=True)
 
