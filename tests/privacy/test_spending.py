@@ -6,12 +6,15 @@ plant faults in the one context that all six use, and the tests above must see e
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.cases.spending import BOUND, CASES, DELTA, PLACES, TABLE, Diary, keep, of_an_audit, rows_of
+from tests.cases.spending import BOUND, CASES, DELTA, PLACES, TABLE, Diary, keep, of_a_site, of_an_audit, rows_of
 from unpooled.privacy import Approximate, Ledger, Overspend
+from unpooled.privacy.ledger import Spending
 
 pytest.importorskip("opendp")
 
@@ -119,3 +122,71 @@ def test_labels_beyond_the_bound_are_no_error(place, diary, ledger, tmp_path):
     beyond = TABLE.set_column(2, "y", pa.array(1e3 * BOUND * TABLE["y"].to_numpy()))
     place(diary, tmp_path, *rows_of(kind, diary, tmp_path, place, beyond))
     diary.check()
+
+
+# --- faults that are planted in the one context: the diary must show every one of them --------------------------------
+
+
+def read_before_charge(self, reader):
+    found = reader()
+    self.charge()
+    return found
+
+
+def never_charged(self):
+    pass
+
+
+def released_on_entry(self):
+    self.charge()
+    self._reservation.commit()
+    return self
+
+
+def released_whatever_happens(self, *_):
+    if self._reservation is not None:
+        self._reservation.commit(**self._facts)
+
+
+FAULTS = [
+    ("read", read_before_charge, None),
+    ("charge", never_charged, None),
+    ("__enter__", released_on_entry, None),
+    ("__exit__", released_whatever_happens, "noise"),
+]
+READ_AT_ONCE = {place: "arrays" if "arrays" in kinds else "csv" for place, kinds in PLACES.items()}
+
+
+@pytest.mark.parametrize(("method", "fault", "stopped_at"), FAULTS, ids=lambda part: getattr(part, "__name__", None))
+@pytest.mark.parametrize("place", READ_AT_ONCE, ids=lambda place: place.__name__)
+def test_a_fault_in_the_order_is_seen_at_every_place(
+    place, method, fault, stopped_at, diary, ledger, tmp_path, monkeypatch
+):
+    """So all six places go through the context, and the tests above would fail without it."""
+    rows = rows_of(READ_AT_ONCE[place], diary, tmp_path, place)
+    monkeypatch.setattr(Spending, method, fault)
+    if stopped_at is not None:
+        diary.fails = {stopped_at: OSError("stopped")}
+    with contextlib.suppress(OSError, RuntimeError):
+        place(diary, tmp_path, *rows)
+    if stopped_at is None:
+        with pytest.raises(AssertionError, match="before|has paid"):
+            diary.check()
+    elif place is not of_a_site:  # which enters the context when the answer is made, at its gate
+        assert "released" in diary.events
+
+
+def test_a_release_is_paid_for_once_however_often_it_reads(ledger):
+    spent = Approximate(0.5, DELTA / 2)
+    with Spending(ledger, spent, "a release") as spending:
+        assert [spending.read(lambda: 1), spending.read(lambda: 2)] == [1, 2]
+        spending.charge()
+        assert state(ledger) == [False]
+        spending.note(n_rows=3)
+    assert state(ledger) == [True]
+    assert ledger._entries()[-1].event["facts"] == {"n_rows": 3}
+    with Spending(ledger, spent, "nothing was read"):
+        pass
+    assert len(ledger.charges()) == 1
+    with Spending() as spending:
+        assert spending.read(lambda: "without a ledger") == "without a ledger"
