@@ -22,6 +22,7 @@ from ..data.sources import open_labeled
 from ..kernels import Gaussian
 from ..losses import Huber
 from ..privacy import Ledger, Overspend, Private, epsilon_of, mu_for, plan
+from ..privacy.ledger import Spending
 from ..privacy.noise import GridGaussian
 from ..privacy.release import Asked, asked
 from ..summaries import Summary
@@ -142,11 +143,11 @@ def through_a_ledger() -> Mechanism:
         for ledger in _ledgers():  # a real one, once: what it allows does not depend on the data
             try:
                 while True:
-                    ledger.charge(question.noise.event, "a round")
+                    with Spending(ledger, question.noise.event, "a round") as spending:
+                        before = spending.read(lambda: sums(question, *data))
                     rounds += 1
             except Overspend:
                 pass
-        before = sums(question, *data)
         return np.concatenate([with_noise(question.noise, before, runs) for _ in range(rounds)], axis=1)
 
     name = f"{ROUNDS} summaries until the ledger refuses"

@@ -16,11 +16,12 @@ from .._base.text import size
 from ..bases import Basis
 from ..data import sources
 from ..data.sources import open_labeled
-from ..gate import Gate, Log, Policy, Refused, Release, facts, find_policy
-from ..gate.gate import LOG_NAME, content_of
+from ..gate import Entry, Gate, Log, Policy, Refused, Release, facts, find_policy, release
+from ..gate.gate import LOG_NAME, NothingSpent, check_policy, content_of
 from ..losses import as_loss
-from ..privacy import Private, Reservation
-from ..privacy.release import asked
+from ..privacy import Private
+from ..privacy.ledger import Spending
+from ..privacy.release import Asked, asked
 from ..summaries import Candidates, Summary
 from ..summaries.candidates import scores_of_source
 from ..summaries.contents import spec_of
@@ -55,6 +56,7 @@ from .inspect import of_scores
 from .merge import basis_for
 
 LOSSES = ("squared", "huber", "correntropy")
+Show = Callable[[Release], None]
 
 
 @command(app)
@@ -98,18 +100,22 @@ def summarize(
     asked = {"--target": targets} | ({"--weight": [weight]} if weight else {})
     rows = sources.rows_for(data, sources.columns_of(shared), asked)
     y = targets[0] if len(targets) == 1 else targets
-    reservation, share = None, 0.0
+    question = None
     if privacy is not None:
-        summary, reservation = summarized(out, gate.policy, shared, rows, y, order, model, chosen, privacy)
-    else:
-        with out.working(f"reading {data}"):
-            source = open_labeled(shared, rows, y, weight)
-        summary = of_source(shared, source, order, model, chosen, None, verbose=1)
-        share = summary.label_share
-    release = facts.of_summary(summary, share)
-    left = leave(out, gate, rules, release, summary.describe(), output, summary.save)
-    if reservation is not None:
-        reservation.commit(n_rows=summary.n_rows, sha256=left["sha256"])
+        question = check_question(out, gate.policy, shared, y, order, model, chosen, privacy)
+    with Spending() if question is None else question.spending() as spending:
+        if question is not None:
+            summary = _with_noise(out, question, spending, rows, y)
+        else:
+            with out.working(f"reading {data}"):
+                source = open_labeled(shared, rows, y, weight)
+            summary = of_source(shared, source, order, model, chosen, None, verbose=1)
+
+        def write(show: Show) -> Entry:
+            return release(summary, output, policy=gate.policy, log=gate.log, approve=gate.approve, show=show)
+
+        left = leave(out, gate, rules, summary.describe(), output, write)
+        spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
     return {
         **left,
         "n_rows": summary.n_rows,
@@ -118,8 +124,19 @@ def summarize(
         "basis": summary.digest,
         "residuals_of": summary.contents.model,
         "loss": summary.contents.loss,
-        "privacy": release.private,
+        "privacy": left["release"]["private"],
     }
+
+
+def _with_noise(out: Out, question: Asked, spending: Spending, rows: Any, y: Any) -> Summary:
+    """The summary that was paid for; how many labels the bound has moved is said here and nowhere else."""
+    with out.working("reading"):
+        source = question.read(spending, rows, y)
+    summary = question.release(source, None, verbose=1)
+    if not question.contents.residual:
+        outside = facts.clipped_labels(source, question.bounds.label_bound)
+        out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
+    return summary
 
 
 def _targets(given: list[str] | None, model: Any) -> list[str]:
@@ -168,26 +185,28 @@ def gate_for(out: Out, data: Path, policy: Path | None, log: Path | None, yes: b
 
 
 def leave(
-    out: Out, gate: Gate, policy: Path | None, release: Release, words: str, output: Path, save: Callable[[Path], None]
+    out: Out, gate: Gate, policy: Path | None, words: str, output: Path, write: Callable[[Show], Entry]
 ) -> dict[str, Any]:
-    """Write the file if it may leave; say what is in it either way."""
-    content = content_of(save)
-    out.say(words)
-    out.say()
+    """Let ``write`` put the file through the gate, with the facts shown before they are judged; say what came of it."""
     rules = gate.policy
-    out.facts(
-        f"About to leave, judged by {policy or 'the default policy'}",
-        [
-            ("rows", f"{release.n_rows} (at least {rules.minimum_rows})"),
-            ("numbers", f"{release.numbers} (at most {rules.max_numbers_per_row:g} a row)"),
-            ("features", f"{release.n_features}{_features(release, rules)}"),
-            ("largest record", _largest(release, rules)),
-            ("basis", release.basis),
-            ("size", size(len(content))),
-        ],
-    )
+
+    def show(release: Release) -> None:
+        out.say(words)
+        out.say()
+        out.facts(
+            f"About to leave, judged by {policy or 'the default policy'}",
+            [
+                ("rows", f"{release.n_rows} (at least {rules.minimum_rows})"),
+                ("numbers", f"{release.numbers} (at most {rules.max_numbers_per_row:g} a row)"),
+                ("features", f"{release.n_features}{_features(release, rules)}"),
+                ("largest record", _largest(release, rules)),
+                ("basis", release.basis),
+                ("size", size(release.bytes)),
+            ],
+        )
+
     try:
-        entry = gate.write(output, content, release)
+        entry = write(show)
     except Refused as error:
         out.table("Refused: nothing was written", ["why"], [[reason] for reason in error.reasons])
         raise
@@ -246,26 +265,22 @@ def asked_for(
         raise Problem.of(error, USAGE) from None
 
 
-def summarized(
-    out: Out, policy: Policy, basis: Basis, rows: Any, y: Any, order: int, model: Any, loss: Any, privacy: Private
-) -> tuple[Summary, Reservation | None]:
-    """The private summary, and its charge; what can be refused without the rows is refused before anything is spent."""
+def check_question(
+    out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: Private
+) -> Asked:
+    """The private summary that is asked for, refused before it is paid for where the rows are not needed for that."""
     if not isinstance(y, str):
         raise Problem("a private summary is of one --target: make one for each, and pay for each", USAGE)
     question = asked(basis, order, model, loss, None, privacy)
     try:
-        facts.check_policy(policy, question)
-    except facts.NothingSpent as error:
+        check_policy(policy, question)
+    except NothingSpent as error:
         raise Problem.of(error, REFUSED) from None
     if privacy.ledger is None:
         out.warn(
             "without --ledger nobody keeps count of what is spent: two summaries of the same rows cost more than one"
         )
-    summary, source, reservation = facts.spend(question, rows, y, lambda: out.working("reading"), verbose=1)
-    if not question.contents.residual:
-        outside = facts.clipped_labels(source, question.bounds.label_bound)
-        out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
-    return summary, reservation
+    return question
 
 
 @command(app)
@@ -304,6 +319,7 @@ def validate(
     scores = scores_of_source(asked, shared, source, verbose=1)
     with out.working("looking for large errors"):
         share = facts.error_share_of(asked, shared, source)
-    release = facts.of_scores(scores, asked, tuple(targets), share)
-    left = leave(out, gate, rules, release, of_scores(scores), output, scores.save)
+    judged = facts.of_scores(scores, asked, tuple(targets), share)
+    content = content_of(scores.save)
+    left = leave(out, gate, rules, of_scores(scores), output, lambda show: gate.write(output, content, judged, show))
     return {**left, "n_rows": scores.n_rows, "targets": targets, "candidates": scores.candidates}

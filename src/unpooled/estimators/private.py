@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
 from ..privacy import Guarantee, Spent, events, mu_for
-from ..privacy.ledger import check_ledger
+from ..privacy.ledger import Spending, check_ledger
 from ..privacy.rounds.answers import Custodian, held
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.labels import MADE_UP, inputs_asked
@@ -148,13 +147,13 @@ class PrivateRegressor(OnEngine, PrivateModel):
         sites : a label a row
         """
         self._check_parameters()
-        with contextlib.ExitStack() as paying:
-            return self._fit(X, y, public, sites, paying)
-
-    def _fit(self, X: Any, y: Any, public: Any, sites: Any, paying: contextlib.ExitStack) -> PrivateRegressor:
         price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))  # of all that will be asked: μ² adds up
-        if early := must_be_read(X):
-            self._pay(paying, price, PURPOSE)
+        with Spending(self.ledger, price, PURPOSE) as spending:
+            return self._fit(X, y, public, sites, price.mu, spending)
+
+    def _fit(self, X: Any, y: Any, public: Any, sites: Any, mu: float, spending: Spending) -> PrivateRegressor:
+        if must_be_read(X):
+            spending.charge()
         known = public is not None or isinstance(self.kernel, Basis)
         basis: Basis | None = None
         if known:
@@ -167,7 +166,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         found = site_counts(sites, rows.count())
         adding = len(found) if found and self.noise == "site" else 1
         if basis is not None and public is not None and isinstance(self.n_features, str):
-            rich = is_rich(rows.count(), price.mu / math.sqrt(adding))
+            rich = is_rich(rows.count(), mu / math.sqrt(adding))
             basis = widened(basis, public) if rich else basis
         plan = decided(
             rows.count(), float(self.epsilon), float(self.delta), self.label_bound,
@@ -183,10 +182,8 @@ class PrivateRegressor(OnEngine, PrivateModel):
             frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
         check_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
-        if not early:
-            self._pay(paying, price, PURPOSE)
         with quietly():
-            learned, frame, spent = self._rounds(rows, frame, plan, adding, engine)
+            learned, frame, spent = spending.read(lambda: self._rounds(rows, frame, plan, adding, engine))
         coef, b = frame.coefficients(learned.coef)
         basis = frame.basis
         self._settle(basis, coef[:, None], np.asarray([b]), True)

@@ -10,7 +10,6 @@ predicting does not need it.
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
 from typing import Any, Self
 
 import numpy as np
@@ -28,8 +27,7 @@ from ..kernels.specs import to_spec as kernel_spec
 from ..losses import Loss
 from ..losses import from_spec as loss_from_spec
 from ..losses import to_spec as loss_spec
-from ..privacy import Event, Guarantee
-from ..privacy.ledger import opened
+from ..privacy import Guarantee
 from .span import SpanModel
 from .stored import texts
 
@@ -164,12 +162,6 @@ class PrivateModel(SpanModel):
             return values
         c = float(self.label_bound)
         return namespace(values).clip(values, -c, c)
-
-    def _pay(self, paying: ExitStack, event: Event, purpose: str) -> None:
-        """Charge the ledger, if there is one, and note the release where the stack ends well."""
-        ledger = opened(self.ledger)
-        if ledger is not None:
-            paying.enter_context(ledger.charge(event, purpose))
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         check_fitted(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
-from ..privacy.ledger import check_ledger
+from ..privacy.ledger import Spending, check_ledger
 from ..privacy.noise import opendp
 from .facts import ModelFacts, if_fitted
 from .private_model import PrivateModel
@@ -144,14 +143,14 @@ class PrivateSGDRegressor(PrivateModel):
         public : array or frame of rows, or None
         """
         self._check_parameters()
-        with contextlib.ExitStack() as paying:
-            return self._fit(X, y, public, paying)
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        price: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
+        with Spending(self.ledger, price, PURPOSE[self.method]) as spending:
+            return self._fit(X, y, public, price, spending)
 
-    def _fit(self, X: Any, y: Any, public: Any, paying: contextlib.ExitStack) -> PrivateSGDRegressor:
-        epsilon, delta, purpose = float(self.epsilon), float(self.delta), PURPOSE[self.method]
-        event: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
-        if early := must_be_read(X):
-            self._pay(paying, event, purpose)
+    def _fit(self, X: Any, y: Any, public: Any, price: Event, spending: Spending) -> PrivateSGDRegressor:
+        if must_be_read(X):
+            spending.charge()
         basis, rows = self._basis_and_rows(X, y, public)
         budget(self.epsilon, self.delta, rows.count())
         if self.method == "paper":
@@ -159,15 +158,13 @@ class PrivateSGDRegressor(PrivateModel):
         else:
             plan, noise = tight_plan(self, basis, rows.count(), *self._public_features(basis, public))
         opendp()  # without which no noise can be drawn: better said before it is paid for
-        if not early:
-            self._pay(paying, event, purpose)
         with quietly():
-            before = self._descent(rows, basis, plan)
+            before = spending.read(lambda: self._descent(rows, basis, plan))
         weights = noise.add(before)
         self._become(basis, plan, weights)
         facts = ("the number of records", "the basis and how it was made", f"the label bound {self.label_bound:g}")
         self.privacy_ = Guarantee(
-            float(self.epsilon), float(self.delta), MECHANISM, (Spent(purpose, event),),
+            float(self.epsilon), float(self.delta), MECHANISM, (Spent(PURPOSE[self.method], price),),
             public=(*facts, "all arguments and the plan"),
         )  # fmt: skip
         return self

@@ -2,9 +2,9 @@
 
 from .._base.chain import Entry, Verification
 from ..summaries.passes import LabelShare
-from .gate import Gate, Log, LogError, Refused, left, refused
+from .facts import Release, label_share
+from .gate import Gate, Log, LogError, Refused, left, refused, release
 from .policy import POLICY_NAME, Policy, PolicyError, find_policy
-from .release import Release, label_share
 
 __all__ = [
     "POLICY_NAME",
@@ -22,4 +22,5 @@ __all__ = [
     "label_share",
     "left",
     "refused",
+    "release",
 ]

@@ -1,7 +1,8 @@
 """The gate and its log: whatever leaves a site is judged by its policy, approved, logged, and only then let go.
 
 The gate fails closed. A file stays wherever there is doubt about it, and a log that is not whole stops everything. The
-log's entry is on disk before the file is at its place.
+log's entry is on disk before the file is at its place. :func:`release` is the way out for a summary, in Python and for
+the command line.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from typing import Any
 
 from .._base import files
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
-from .policy import Policy
-from .release import Release
+from .._base.text import shown
+from ..privacy.release import Asked
+from ..summaries import Summary
+from .facts import Release, of_guarantee, of_summary
+from .policy import POLICY_NAME, Policy
 
 __all__ = [
     "LOG_NAME",
@@ -29,6 +33,7 @@ __all__ = [
     "Verification",
     "left",
     "refused",
+    "release",
     "releases_in",
 ]
 
@@ -85,6 +90,10 @@ class Log(Chain):
         return releases_in(self.entries(), self.path)
 
 
+class NothingSpent(ValueError):
+    """Refused by the policy before budget was charged and before a row was looked at."""
+
+
 class Refused(ValueError):
     """The site's policy, or the person it asks, does not let a file leave; the log has an entry that says so.
 
@@ -114,12 +123,17 @@ class Gate:
     log: Log
     approve: Callable[[Release], bool] | None = None
 
-    def write(self, path: files.PathLike, content: bytes, release: Release) -> Entry:
+    def write(
+        self, path: files.PathLike, content: bytes, release: Release, show: Callable[[Release], None] | None = None
+    ) -> Entry:
         """Let a file leave: it gets to its place, whole, after the log has an entry for it.
 
         The place may be one that others see, or that is sent on by itself: if the file is refused, or anything fails,
-        no part of it was ever there.
+        no part of it was ever there. ``show`` is called with the facts before they are judged.
         """
+        self._check_place(path)
+        if show is not None:
+            show(replace(release, bytes=len(content)))
         with files.atomic(path) as place:  # a place that cannot be written to is found before the log says anything
             entry = self.let_leave(content, release, os.fspath(path))
             place.write(content)
@@ -146,8 +160,87 @@ class Gate:
                 raise Refused(release, reasons)
             return entry
 
+    def _check_place(self, path: files.PathLike) -> None:
+        """Refuse a place that no file can take, and that of the log, which would be lost."""
+        if os.path.isdir(path) and not os.path.islink(path):
+            raise IsADirectoryError(f"{os.fspath(path)} is a folder, so no file can be written there: name a file")
+        _check_apart(path, self.log.path, "log")
+
     def _ask(self, release: Release) -> bool:
         return self.approve is not None and self.approve(release) is True
+
+
+def release(
+    summary: Summary,
+    path: files.PathLike,
+    *,
+    policy: Policy | files.PathLike,
+    log: Log | files.PathLike | None = None,
+    label_share: float | None = None,
+    approve: Callable[[Release], bool] | None = None,
+    show: Callable[[Release], None] | None = None,
+) -> Entry:
+    """Let a summary leave its site in a file if the site's policy allows it, as ``unpooled summarize`` does.
+
+    The policy judges the bytes that will be written, so nothing that happens to ``summary`` afterwards counts. The log
+    gets its entry first, whether the summary leaves or is refused. A refusal, or an error, leaves whatever was at
+    ``path`` as it was.
+
+    Parameters
+    ----------
+    summary : made of the site's rows
+    path : the file to write; one that is there is replaced
+    policy : the policy's file, the folder it is in, or a Policy, which then needs ``log``
+    log : the site's log, or its path; None is ``unpooled-log.jsonl`` beside the policy's file
+    label_share : one record's largest share in what was summed, as :func:`label_share` gives it for the labels (for a
+        round of residuals: for ψ(y - f(x))); None takes what the summary has learned in the pass over its rows, which a
+        file does not keep. With noise it does not count
+    approve : asked with the facts where the policy says ``approve = "ask"``; None says no
+    show : called with the facts before they are judged, or None
+
+    Returns
+    -------
+    Entry, that of the log, with the file's SHA-256
+
+    Raises
+    ------
+    Refused, with the reasons; a LogError or a PolicyError where log or policy cannot be used
+    """
+    if not isinstance(summary, Summary):
+        raise ValueError(f"summary must be an up.Summary, got {shown(summary)}: nothing else leaves this way")
+    if not isinstance(policy, Policy):
+        source = Path(policy) / POLICY_NAME if os.path.isdir(policy) else Path(policy)
+        _check_apart(path, source, "policy")
+        policy, log = Policy.read(source), source.parent / LOG_NAME if log is None else log
+    if log is None:
+        raise ValueError("log must be the site's log or its path where policy is a Policy and no file")
+    with tempfile.TemporaryDirectory(prefix="unpooled-") as folder:
+        summary.save(Path(folder) / "content")
+        content, judged = (Path(folder) / "content").read_bytes(), Summary.load(Path(folder) / "content")
+    if judged.privacy is None and label_share is None and summary.shares is None:
+        raise ValueError(
+            "label_share must be given for a summary that was loaded and has no noise: up.site.label_share(y, weights) "
+            "of the labels that were summed"
+        )
+    gate = Gate(policy, log if isinstance(log, Log) else Log(log), approve)
+    share = summary.label_share if label_share is None else label_share
+    return gate.write(path, content, of_summary(judged, share), show)
+
+
+def check_policy(policy: Policy, question: Asked) -> None:
+    """Refuse what the policy would refuse of the noise in any case, before anything is spent."""
+    if policy.approve == "never":
+        raise NothingSpent('this may not leave: the policy says approve = "never", so nothing was spent')
+    promised = question.privacy.record(question.bounds, question.noise, question.purpose).guarantee
+    if reasons := policy.about_privacy(of_guarantee(promised)):
+        raise NothingSpent(f"this may not leave, and nothing was spent: {'; '.join(reasons)}")
+
+
+def _check_apart(path: files.PathLike, other: Path, called: str) -> None:
+    """Refuse to write a file over the site's own log or policy, by whatever name or link it is called."""
+    same = os.path.realpath(path) == os.path.realpath(other)
+    if same or (os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)):
+        raise ValueError(f"{os.fspath(path)} is the {called} of this site, and would be lost: choose another name")
 
 
 def content_of(save: Callable[[Path], None]) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .._base.text import shown
-from .release import Release
+from .facts import Release
 
 
 def template(rules: Mapping[str, Any]) -> str:

@@ -3,16 +3,18 @@
 The file has one hash-chained line for each event. The first line says what the budget is, a line "charged" takes from
 it, and a line "released" says that what was paid for has left. A charge counts from the moment it is written: if a
 program crashes between the two lines, the budget is spent.
+
+Whatever is released of private rows goes through :class:`Spending`, which keeps the order of its steps.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
 from .._base.checks import budget
@@ -20,6 +22,8 @@ from .._base.text import shown
 from . import composition, events
 from .events import Event
 from .guarantee import NEIGHBOURS, Guarantee, Spent, fits
+
+T = TypeVar("T")
 
 
 class LedgerError(ChainError):
@@ -218,15 +222,62 @@ class Ledger:
         return self._chain.append(event, after=after)
 
 
+class Spending:
+    """One release of private rows, in the only order there is: check, charge, read, add noise, note the release.
+
+    Use it as a context manager. Whatever is checked in its block before the first :meth:`read` costs nothing. The first
+    :meth:`read` charges the ledger and only then calls its reader. The end of the block, which adds the noise, notes in
+    the ledger that the release was made. After any exception in the block, Ctrl-C included, the charge stays and
+    nothing is noted: what may have been seen is never refunded.
+
+    Parameters
+    ----------
+    ledger : a Ledger or the path of one, which is opened when it is charged; None keeps no books
+    price : what all of the release costs; nothing where there is no ledger
+    purpose : what the release is for
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        price: Event | Iterable[Event] = (),
+        purpose: str = "",
+    ) -> None:
+        self._ledger, self._price, self._purpose = ledger, price, purpose
+        self._reservation: Reservation | None = None
+        self._is_paid = False
+        self._facts: dict[str, Any] = {}
+
+    def charge(self) -> None:
+        """Spend the budget, if that has not happened; needed alone for rows of which nothing can be told unread."""
+        if self._is_paid:
+            return
+        if self._ledger is not None:
+            ledger = self._ledger if isinstance(self._ledger, Ledger) else Ledger(self._ledger)
+            self._reservation = ledger.charge(self._price, self._purpose)
+        self._is_paid = True
+
+    def read(self, reader: Callable[[], T]) -> T:
+        """Call ``reader``, which looks at rows, after the ledger was charged."""
+        self.charge()
+        return reader()
+
+    def note(self, **facts: Any) -> None:
+        """Say public facts about the release, for the ledger's line on it (a file's SHA-256, say)."""
+        self._facts |= facts
+
+    def __enter__(self) -> Spending:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        if kind is None and self._reservation is not None:
+            self._reservation.commit(**self._facts)
+
+
 def check_ledger(given: Any) -> None:
     """A ledger, the path of one, or None."""
     if not (given is None or isinstance(given, (Ledger, str, os.PathLike))):
         raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(given)}")
-
-
-def opened(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
-    """The ledger, which must exist; None where no books are kept."""
-    return given if given is None or isinstance(given, Ledger) else Ledger(given)
 
 
 def _opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:

@@ -31,7 +31,7 @@ from ..summaries.summary import Summary, check_order, of_target
 from .events import Gaussian
 from .gaussian import mu_for
 from .guarantee import Guarantee, Spent
-from .ledger import Reservation, check_ledger, opened
+from .ledger import Spending, check_ledger
 from .noise import GridGaussian
 from .noised import MECHANISM, Noised, condition
 from .sensitivity import ROOM, Released
@@ -136,16 +136,9 @@ class Private(NoiseRequest):
     ) -> Summary:
         """The summary of everything ``X`` and ``y`` hold, with noise."""
         question = asked(basis, order, residuals_of, loss, sample_weight, self)
-        rows = question.unread(X, y)
-        n = rows.n_rows
-        budget(self.epsilon, self.delta, n)
-        reservation = question.charge()
-        source = rows.read()
-        if n is None and source.n_rows > 0:
-            budget(self.epsilon, self.delta, source.n_rows)
-        summary = question.release(source, engine, verbose)
-        if reservation is not None:
-            reservation.commit(n_rows=summary.n_rows, basis=summary.digest)
+        with question.spending() as spending:
+            summary = question.release(question.read(spending, X, y), engine, verbose)
+            spending.note(n_rows=summary.n_rows, basis=summary.digest)
         return summary
 
     def purpose_of(self, bounds: Bounds) -> str:
@@ -228,10 +221,9 @@ class Asked:
         """For the ledger and the guarantee."""
         return self.privacy.purpose_of(self.bounds)
 
-    def charge(self) -> Reservation | None:
-        """Spend the budget, where there is a ledger."""
-        ledger = opened(self.privacy.ledger)
-        return None if ledger is None else ledger.charge(self.noise.event, self.purpose)
+    def spending(self) -> Spending:
+        """The context of the one release that this pays for."""
+        return Spending(self.privacy.ledger, self.noise.event, self.purpose)
 
     def unread(self, X: Any, y: Any) -> UnreadRows:
         """Refuse what can be refused with the rows unread; they are read after the charge."""
@@ -239,6 +231,16 @@ class Asked:
         if rows.n_labels is not None:
             one_label(rows.n_labels)
         return rows
+
+    def read(self, spending: Spending, X: Any, y: Any) -> Source:
+        """Refuse what can be refused with the rows unread, charge, and only then read what has to be read."""
+        rows = self.unread(X, y)
+        n = rows.n_rows
+        budget(self.privacy.epsilon, self.privacy.delta, n)
+        source = spending.read(rows.read)
+        if n is None and source.n_rows > 0:
+            budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
+        return source
 
     def before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
         """The bounded sums, and the vector of them that gets the noise. Neither may leave: for this file, and tests."""

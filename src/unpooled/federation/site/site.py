@@ -21,8 +21,7 @@ from ... import bases
 from ..._base.files import FileError, PathLike, atomic
 from ..._base.text import one_line, shown
 from ...gate import Gate, Log, LogError, PolicyError, Refused
-from ...gate.facts import NothingSpent
-from ...gate.gate import content_of
+from ...gate.gate import NothingSpent, content_of
 from ...privacy import Overspend
 from ...summaries.contents import is_digest
 from ..secure.fixed_point import FixedPoint
@@ -190,13 +189,14 @@ class Site:
             answer = Message("answer", header | self._offer(study, message), {"words": words})
         else:
             answer = Message("answer", header, {"file": as_array(content_of(made.part.save))})
+        name = f"{study.name} {study.digest}/{statistic.digest}"
         try:
-            entry = gate.let_leave(answer.to_bytes(), made.release, f"{study.name} {study.digest}/{statistic.digest}")
+            with made.spending as spending:
+                entry = gate.let_leave(answer.to_bytes(), made.release, name)
+                spending.note(n_rows=made.part.n_rows, sha256=entry.event["sha256"])
         except Refused:
             public = gate.policy.refusals(planned(study))
             raise Declined("; ".join(public) or _RECORDS) from None
-        if made.reservation is not None:
-            made.reservation.commit(n_rows=made.part.n_rows, sha256=entry.event["sha256"])
         if len(asked_for) == study.exchanges:
             self._rows(gate).forget()
         return answer

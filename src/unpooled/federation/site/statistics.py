@@ -24,8 +24,9 @@ from ..._base.errors import NotAddable
 from ..._base.text import shown
 from ...bases.maps import finite
 from ...gate import Release, facts
-from ...gate.facts import check_policy, spend
-from ...privacy import Noised, Reservation
+from ...gate.gate import check_policy
+from ...privacy import Noised
+from ...privacy.ledger import Spending
 from ...privacy.release import Asked, asked
 from ...summaries import Candidates, Scores, Summary
 from ...summaries.candidates import LEAVE_ONE_OUT, scores_of_source
@@ -41,11 +42,11 @@ Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Made:
-    """A site's statistic, the facts its policy judges, and the charge for it where it is private."""
+    """A site's statistic, the facts its policy judges, and what was spent on it: nothing where it is not private."""
 
     part: Any  #: with ``n_rows``, ``sums`` and ``save``
     release: Release
-    reservation: Reservation | None = None
+    spending: Spending = field(default_factory=Spending)
 
 
 class Statistic(ABC):
@@ -159,13 +160,14 @@ class Sums(Statistic):
 
     def made(self, data: SiteData) -> Made:
         """See :class:`Statistic`; with noise the policy, the ledger and the rows are looked at in that order."""
-        study, share, reservation = self.study, 0.0, None
+        study, share, spending = self.study, 0.0, Spending()
         if study.privacy is not None:
             if data.weight is not None:
                 raise ValueError("this site has weights, and a private summary has none")
             question = self.question(data.ledger)
             check_policy(data.policy, question)
-            summary, _, reservation = spend(question, *data.named(study))
+            spending = question.spending()
+            summary = question.release(question.read(spending, *data.named(study)))
             if study.secure and summary.privacy is not None and summary.privacy.grid != question.noise.grid:
                 raise ValueError("this site has more rows than shares of one noise are planned for")
         else:
@@ -178,7 +180,7 @@ class Sums(Statistic):
             share = summary.label_share
         release = facts.of_summary(summary, share)
         release = replace(release, targets=study.targets, n_targets=len(study.targets))
-        return Made(self._named(summary), release, reservation)
+        return Made(self._named(summary), release, spending)
 
     def vector(self, part: Summary) -> tuple[np.ndarray, np.ndarray]:
         """See :class:`Statistic`; with noise in shares the whole numbers that nothing rounds."""
