@@ -1,9 +1,10 @@
 """The site's own gate: a policy that says what may leave, and a log of what left and what was refused."""
 
 from .._base.chain import Entry, Verification
+from ..summaries.passes import LabelShare
 from .gate import Gate, Log, LogError, Refused, left, refused
 from .policy import POLICY_NAME, Policy, PolicyError, find_policy
-from .release import LabelShare, Release, label_share
+from .release import Release, label_share
 
 __all__ = [
     "POLICY_NAME",
