@@ -151,13 +151,24 @@ def test_a_policy_that_cannot_be_read_lets_nothing_leave(site, place):
 
 @pytest.mark.parametrize("share", [float("nan"), -1.0, 2.0, "small"])
 def test_the_share_of_a_record_must_be_known(site, place, share):
-    with pytest.raises(ValueError, match="label_share must be given for a summary without noise"):
-        release(of(), place, policy=site)
+    of().save(site / "loaded.summary")
+    with pytest.raises(ValueError, match="label_share must be given for a summary that was loaded"):
+        release(up.Summary.load(site / "loaded.summary"), place, policy=site)
+    (site / "loaded.summary").unlink()
     with pytest.raises(Refused, match="the largest share of one record in the labels is not known"):
         release(of(), place, policy=site, label_share=share)
     with pytest.raises(Refused, match="one record has 50% of the total"):
         release(of(), place, policy=site, label_share=0.5)
     assert_kept(site, place)
+
+
+def test_a_summary_of_rows_knows_the_share_itself(site, place):
+    entry = release(of(), place, policy=site)
+    assert entry.event["release"]["largest_label_share"] == pytest.approx(SHARE, rel=1e-12)
+    one = Y[:200].copy()
+    one[7] = 1e6
+    with pytest.raises(Refused, match="one record has"):
+        release(up.Summary.of(BASIS, X[:200], one), place, policy=site)
 
 
 def test_noise_makes_the_share_not_count(site, place):
