@@ -103,7 +103,7 @@ def reproduce(
     if no_plots:
         out.warn(f"the page has no plots: {no_plots}")
     out.say(f"All of it, with plots: {path}")
-    return {"folder": folder, "page": path, "quick": quick, "experiments": [_told(result) for result in results]}
+    return {"folder": folder, "page": path, "quick": quick, "experiments": [_as_json(result) for result in results]}
 
 
 def _show(out: Out, result: Result) -> None:
@@ -131,7 +131,7 @@ def _wrapped(text: str, bullet: str = "") -> str:
     return textwrap.fill(text, width, initial_indent=bullet, subsequent_indent=" " * len(bullet))
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _as_json(result: Result) -> dict[str, Any]:
     found = {"name": result.experiment.name, "seconds": result.seconds, "stored": result.stored}
     if result.outcome is None:
         return found | {"missing": result.missing}

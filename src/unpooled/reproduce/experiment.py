@@ -168,7 +168,7 @@ class Experiment:
 
 
 def _modules(name: str) -> dict[str, str]:
-    """A module and all of this package that it imports, whence its verdicts come as well: the SHA-256 of each file."""
+    """SHA-256 of the files of a module and of all that it imports from this package, where its verdicts come from."""
     here, found, left = __name__.rpartition(".")[0], dict[str, str](), {name}
     while left:
         module = left.pop()
@@ -189,7 +189,7 @@ RESULTS = "results"
 
 @dataclass(frozen=True)
 class Result:
-    """An experiment, what it found (None where it could not be run, and ``missing`` says why), and the time it took."""
+    """An experiment with its outcome and time; without an outcome where it could not be run, and why is ``missing``."""
 
     experiment: Experiment
     protocol: Mapping[str, Any]
@@ -258,7 +258,7 @@ def path_of(results: Path, experiment: Experiment, protocol: Mapping[str, Any]) 
 
 
 def write(path: Path, experiment: Experiment, protocol: Mapping[str, Any], outcome: Outcome, seconds: float) -> None:
-    """A result to its file."""
+    """Write a result to its file."""
     content = {
         "format": FORMAT,
         "unpooled": __version__,
@@ -276,7 +276,7 @@ def write(path: Path, experiment: Experiment, protocol: Mapping[str, Any], outco
 
 
 def read(path: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> tuple[Outcome, float]:
-    """The outcome and the seconds it took, from the file of a result; a FileError says in a sentence what is wrong."""
+    """Read the outcome and its seconds from the file of a result; a FileError says in a sentence what is wrong."""
     mend = "delete it to run the experiment again"
     try:
         content = json.loads(path.read_bytes())

@@ -48,14 +48,14 @@ class Estimate:
         return (self.high - self.low) / 2
 
     def chance_of_less(self, truth: float) -> float:
-        """How probable a value this small or smaller is if the true one is ``truth``."""
+        """Probability of a value this small or smaller if the true one is ``truth``."""
         value, low, high = (math.log(x) if self.log else x for x in (self.value, self.low, self.high))
         error = (high - low) / 2 / _quantile(self.freedom)
         away = value - (math.log(truth) if self.log else truth)
         return float(student.cdf(away / error, self.freedom)) if error > 0 else float(away >= 0)
 
     def times(self, factor: float) -> Estimate:
-        """Of a multiple of the number, by a positive factor."""
+        """Estimate a positive multiple of the number."""
         value, low, high = (factor * x for x in (self.value, self.low, self.high))
         return Estimate(value, low, high, self.freedom, self.log)
 
@@ -101,7 +101,7 @@ def ratio(first: np.ndarray, second: np.ndarray) -> Estimate:
 
 
 def typical_ratio(first: np.ndarray, second: np.ndarray) -> Estimate:
-    """The same with the geometric means of errors in the place of root mean squares, for errors with heavy tails."""
+    """Geometric mean of the errors of one method over that of another, for errors with tails too heavy for squares."""
     return _exponential(mean(0.5 * np.log(np.asarray(first) / np.asarray(second))))
 
 
@@ -164,19 +164,19 @@ def together(claim: str, parts: Sequence[Verdict]) -> Verdict:
     open_ = [part for part in parts if part.status != HOLDS]
     least = min((part.chance for part in parts if part.chance is not None), default=None)
     if beyond:
-        return Verdict(claim, FAILS, _told(beyond), chance=least)
+        return Verdict(claim, FAILS, _join(beyond), chance=least)
     if failed:
         words = (
-            f"{_told(open_)}; one of {len(parts)} cases is that far off by chance more often than once in forty times"
+            f"{_join(open_)}; one of {len(parts)} cases is that far off by chance more often than once in forty times"
         )
         return Verdict(claim, UNDECIDED, words, chance=least)
     if open_:
-        return Verdict(claim, UNDECIDED, _told(open_), chance=least)
+        return Verdict(claim, UNDECIDED, _join(open_), chance=least)
     closest = min(parts, key=lambda part: 1.0 if part.chance is None else part.chance)
-    return Verdict(claim, HOLDS, f"in all {len(parts)} cases; the closest is {_told([closest])}", chance=least)
+    return Verdict(claim, HOLDS, f"in all {len(parts)} cases; the closest is {_join([closest])}", chance=least)
 
 
-def _told(parts: Sequence[Verdict]) -> str:
+def _join(parts: Sequence[Verdict]) -> str:
     return "; ".join(f"{part.claim}: {part.evidence}" for part in parts)
 
 
@@ -190,7 +190,7 @@ def _around(value: float, reach: float, freedom: float) -> Estimate:
 
 
 def _exponential(found: Estimate) -> Estimate:
-    """Of the number whose logarithm was estimated."""
+    """Turn the estimate of a logarithm into one of the number."""
     return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.freedom, log=True)
 
 

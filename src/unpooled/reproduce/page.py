@@ -106,7 +106,7 @@ def plain(value: float) -> str:
 
 
 def words_for(outcome: Outcome) -> str:
-    """What the figure shows, for those who cannot see it."""
+    """Describe the figure for those who cannot see it."""
     parts = [
         f"{p.title}: {p.y_label} against {p.x_label} for {', '.join(c.label for c in p.curves)}" for p in outcome.panels
     ]
@@ -136,7 +136,7 @@ def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, s
 
 
 def reading() -> tuple[str, ...]:
-    """What the words mean."""
+    """Sentences that explain the verdicts."""
     return (
         "Theorems are upper bounds, so verdicts are one-sided: a rate does not hold where its whole 95 % interval is "
         "slower than the theory's exponent. It is undecided where the interval is too wide to tell.",

@@ -123,7 +123,7 @@ LESS, AVERAGE, INFLATED, SECOND = "LESS", "average of ridge fits", "inflation", 
 
 
 def errors_over_sources(p: Protocol, at: Setting) -> Numbers:
-    """The same rows over more and more sources: LESS from the sum of their summaries, and the average of local fits."""
+    """Over more and more sources of the same rows: LESS from the sum of summaries, and the average of local fits."""
     target, m, rng = target_of(p["kernel"], p["r"]), p["size"], at.rng()
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"])
