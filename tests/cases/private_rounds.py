@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import unpooled as up
+from tests.made_up import CUBE, points
 from unpooled._base.rows import ArraySource, Rows
 from unpooled.engines import as_engine
 from unpooled.privacy.rounds.answers import answer
@@ -16,7 +17,7 @@ ENGINE = as_engine(None)
 
 def basis_of(kernel=None, n_features=6, width=2):
     """Features of sixty rows in a square."""
-    U = np.random.default_rng(1).uniform(-1, 1, size=(60, width))
+    U = points(1, 60, width, between=CUBE)
     return up.bases.EmpiricalFeatures(up.kernels.Gaussian(0.7) if kernel is None else kernel, n_features).fit(U)
 
 

@@ -29,9 +29,7 @@ some_data = partial(regression, n=60, between=(0.0, 1.0), function=sine(5))
 
 @pytest.fixture(scope="module")
 def large():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2200, 8))
-    return X, np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.5 * rng.normal(size=2200)
+    return regression(n=2200, d=8, function=sine(1, slope=0.5), noise=0.5)
 
 
 def chosen(X, y, monkeypatch, single=True):

@@ -19,7 +19,7 @@ from sklearn.base import clone
 import unpooled as up
 from tests.cases.private_rounds import answered, basis_of, exact, frame_of, source_of
 from tests.estimators.private_checks import without_noise
-from tests.made_up import CUBE, regression
+from tests.made_up import CUBE, points, regression
 from unpooled import models
 from unpooled.cli.inspect import of_model
 from unpooled.data.sources import UnreadRows
@@ -79,7 +79,7 @@ def test_in_a_small_span_it_is_as_good_as_least_squares_there():
 def learned(labels, label_bound, *, loss="huber", rounds=8, mu=5.0):
     """What the learner makes of answers without noise: the coroutine alone, no estimator around it."""
     frame = frame_of(basis_of(n_features=15))
-    rows = np.random.default_rng(4).uniform(-1, 1, size=(500, 2))
+    rows = points(4, 500, between=CUBE)
     values = labels(np.sin(3 * rows[:, 0]) + 0.3 * rows[:, 1] ** 2)
     told = exact(source_of(rows, values), 500, frame, frame, label_bound)
     found, spent = held(learn(frame, 500, Budget(mu, rounds, 0.03, calibration=0.03), label_bound, loss), told)

@@ -22,7 +22,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import KFold
 
-from tests.made_up import regression
+from tests.made_up import regression, sine
 from unpooled import FileError, SpectralRegressor, load, save
 from unpooled._base import files
 from unpooled.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
@@ -205,9 +205,8 @@ def test_a_file_holds_no_pickle_and_its_header_is_readable(tmp_path):
 
 
 def small_file(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, size=(4, 1))
-    model = SpectralRegressor(Gaussian(0.5), lam=[0.1, 0.01], center=True).fit(X, np.sin(6 * X[:, 0]))
+    X, y = regression(n=4, d=1, between=(0.0, 1.0), function=sine(6), noise=0.0)
+    model = SpectralRegressor(Gaussian(0.5), lam=[0.1, 0.01], center=True).fit(X, y)
     path = tmp_path / "small.model"
     save(model, path)
     return path, path.read_bytes(), X, model.predict(X)

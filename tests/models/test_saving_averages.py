@@ -5,8 +5,9 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import unpooled as up
+from tests.made_up import points
 
-X = np.random.default_rng(0).uniform(size=(80, 2))
+X = points(0, 80, between=(0.0, 1.0))
 Y = np.column_stack([np.sin(5 * X[:, 0]), X[:, 1]])
 KERNEL = up.kernels.Gaussian(0.5)
 MODELS = {

@@ -9,9 +9,9 @@ import pytest
 
 import unpooled as up
 from tests.cases.cli import call
-from tests.made_up import CUBE, regression, sine
+from tests.made_up import CUBE, points, regression, sine
 
-U = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
+U = points(0, 300, between=CUBE)
 
 
 def test_more_budget_more_records_and_smoother_targets_are_better():

@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 
 import unpooled as up
-from tests.made_up import CUBE, regression, sine
+from tests.made_up import CUBE, points, regression, sine
 from unpooled import privacy
 from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Huber
@@ -60,8 +60,7 @@ KIND = {
 }
 
 N, C = 400, 2.0
-rng = np.random.default_rng(0)
-U = rng.uniform(-1, 1, size=(60, 2))
+U = points(0, 60, between=CUBE)
 BASIS = up.bases.EmpiricalFeatures(Gaussian(1.0), 12).fit(U)
 SMALL = {"kernel": Gaussian(1.0), "n_features": 12}
 CUBIC = up.bases.EmpiricalFeatures(Polynomial(3), 6).fit(U)  # without a bound: a far row is beyond all numbers

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases.private_rounds import basis_of, exact, frame_of, source_of
+from tests.made_up import CUBE, points
 from unpooled.privacy.rounds import learner as calibrating
 from unpooled.privacy.rounds.answers import held
 from unpooled.privacy.rounds.belief import ResidualLaw
 
 FRAME = frame_of(basis_of(n_features=15))
-X = np.random.default_rng(4).uniform(-1, 1, size=(800, 2))
+X = points(4, 800, between=CUBE)
 TRUTH = np.concatenate([[0.4], np.random.default_rng(5).normal(size=15) * FRAME.moments[1:] ** -0.25])
 Z = FRAME.coordinates(FRAME.features(X))
 

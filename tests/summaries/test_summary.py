@@ -10,6 +10,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unpooled as up
+from tests.made_up import columns, points, regression, sine
 from unpooled import models
 from unpooled.bases import EmpiricalFeatures
 from unpooled.data import Csv, Parquet
@@ -23,11 +24,10 @@ da = pytest.importorskip("dask.array")
 pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
 N = 90
 rng = np.random.default_rng(0)
-FRAME = pd.DataFrame(rng.normal(size=(N, 2)), columns=["a", "b"])
-FRAME["y"] = np.sin(FRAME["a"]) + 0.1 * rng.normal(size=N)
+FRAME = pd.DataFrame(columns(*regression(rng, N, function=sine(1))))
 FRAME["z"] = rng.normal(size=N)
 FRAME["w"] = rng.choice([0.0, 0.5, 2.0], size=N)
-PUBLIC = pd.DataFrame(rng.normal(size=(25, 2)), columns=["a", "b"])
+PUBLIC = pd.DataFrame(points(rng, 25), columns=["a", "b"])
 NAMED = EmpiricalFeatures(Gaussian(1.0), n_features=8).fit(PUBLIC)
 PLAIN = EmpiricalFeatures(Gaussian(1.0), n_features=8).fit(PUBLIC.to_numpy())
 X, y, Y, w = (FRAME[names].to_numpy() for names in (["a", "b"], "y", ["y", "z"], "w"))

@@ -15,7 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import unpooled as up
 from tests import reference
-from tests.made_up import regression
+from tests.made_up import points, regression, sine
 from unpooled import models
 from unpooled._base.compensated import Sum
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
@@ -200,11 +200,10 @@ def test_a_small_public_sample_is_warned_of_and_its_floor_shrinks_as_it_grows():
 
 def test_the_expected_floor_is_about_the_size_of_the_true_one():
     rng = np.random.default_rng(1)
-    X = rng.uniform(size=(3000, 1))
-    y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=3000)
+    X, y = regression(rng, 3000, 1, between=(0.0, 1.0), function=sine(6))
     ratios = []
     for _ in range(20):
-        basis = EmpiricalFeatures(Gaussian(0.3)).fit(rng.uniform(size=(60, 1)))
+        basis = EmpiricalFeatures(Gaussian(0.3)).fit(points(rng, 60, 1, between=(0.0, 1.0)))
         second = up.Summary.of(basis, X, y, 2)
         expected = up.SummaryRegressor(lam=1e-3).fit_summary(second.first_order()).floor_.error
         ratios.append(expected / up.SummaryRegressor(lam=1e-3).fit_summary(second).floor_.error)
