@@ -17,7 +17,7 @@ from .._base import files
 from .._base.checks import check_fitted
 from .._base.text import shown
 from ..estimators import SummaryRegressor
-from ..estimators.summary_private import means_of
+from ..estimators.from_sums import means_of
 from ..summaries.contents import numbers, to_arrays
 from ..summaries.summary import Summary
 
