@@ -12,13 +12,15 @@ import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .arrays import is_foreign, to_numpy
 from .checks import positive_numbers
 from .text import shown
+
+T = TypeVar("T")
 
 
 class Kind:
@@ -58,6 +60,14 @@ class Parameter:
 def parameter(kind: Kind, default: Any = dataclasses.MISSING) -> Any:
     """Declare a field of an estimator: ``lam: Any = parameter(Numbers("loo"), "loo")``."""
     return dataclasses.field(default=default, metadata={"kind": kind})
+
+
+def declaration(cls: type[T]) -> type[T]:
+    """Leave the defaults of a dataclass to its constructor: the class of an estimator has no attribute ``lam``."""
+    for one in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if one.name in vars(cls):
+            delattr(cls, one.name)
+    return cls
 
 
 def parameters_of(cls: Any) -> tuple[Parameter, ...]:

@@ -15,7 +15,7 @@ from .. import theory
 from .._base.arrays import Array, to_numpy
 from .._base.checks import check_count, check_fitted
 from .._base.engine import Engine
-from .._base.kinds import VERBOSITY, Blocks, Kind, Numbers, Real, Seed, Switch, Whole, Word, parameter
+from .._base.kinds import VERBOSITY, Blocks, Kind, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.memory import free_memory
 from .._base.rows import Rows
 from .._base.text import shown
@@ -74,6 +74,7 @@ LAM = Numbers("rule13", "local", words="'rule13', 'local', a positive number or 
 LIMIT = Real("a positive number or None", lambda value: value > 0, none=True)
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class AveragedRegressor(OnEngine, ReadsRows):
     """A local learner on every block or site, and the average of what they learn.

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 from .._base import threads
 from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
-from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, parameter
+from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, declaration, parameter
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
 from .._solvers.predictors import KernelExpansion
@@ -26,6 +26,7 @@ from .spectral import kappa_squared
 from .stored import Descent, Expansion, ForEachTarget, settle_expansion
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class CorrentropyRegressor(ExpansionModel):
     """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
@@ -141,7 +142,7 @@ class CorrentropyRegressor(ExpansionModel):
         if isinstance(kernel, Precomputed):
             check_kernel_matrix(X)
         extra = self._check_unlabeled(unlabeled, X, kernel)
-        scale, n_iter = self.choices_for(Y)
+        scale, n_iter = choices_for(self, Y)
         # Rows of weight zero are as if they were not there.
         least = float(namespace(X).finfo(X.dtype).smallest_normal)
         kept = None if weights is None or np.all(weights > least) else np.flatnonzero(weights > least)
@@ -263,23 +264,6 @@ class CorrentropyRegressor(ExpansionModel):
         # The caller's array may change later, and the model keeps its rows.
         return namespace(X).asarray(like(checked, X), copy=True)
 
-    def choices_for(self, Y: Array) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """scale and n_iter as one number a target, None where they are to be chosen."""
-        loss, n_targets = as_loss(self.loss), int(Y.shape[1])
-        scale: np.ndarray | None = None
-        if not loss.scaled:
-            scale = np.full(n_targets, math.inf)
-        elif isinstance(self.loss, Loss):
-            scale = _one_a_target("scale", loss.scale, n_targets)
-        elif not isinstance(self.scale, str):
-            scale = _one_a_target("scale", self.scale, n_targets)
-        n_iter = None if isinstance(self.n_iter, str) else _one_a_target("n_iter", self.n_iter, n_targets).astype(int)
-        if (scale is None or n_iter is None) and Y.shape[0] < 2:
-            raise ValueError(
-                f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
-            )
-        return scale, n_iter
-
     def _folds(self, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
         """Those of a number over the rows that weigh something, those of a splitter over all rows given."""
         if not isinstance(self.cv, (int, np.integer)) or isinstance(self.cv, bool):
@@ -289,6 +273,24 @@ class CorrentropyRegressor(ExpansionModel):
             raise ValueError(f"'auto' needs at least 2 rows of positive weight and there are n_samples = {rows}")
         shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=self.random_state)
         return list(shuffled.split(np.empty((rows, 0))))
+
+
+def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """scale and n_iter as one number a target, None where they are to be chosen."""
+    loss, n_targets = as_loss(model.loss), int(Y.shape[1])
+    scale: np.ndarray | None = None
+    if not loss.scaled:
+        scale = np.full(n_targets, math.inf)
+    elif isinstance(model.loss, Loss):
+        scale = _one_a_target("scale", loss.scale, n_targets)
+    elif not isinstance(model.scale, str):
+        scale = _one_a_target("scale", model.scale, n_targets)
+    n_iter = None if isinstance(model.n_iter, str) else _one_a_target("n_iter", model.n_iter, n_targets).astype(int)
+    if (scale is None or n_iter is None) and Y.shape[0] < 2:
+        raise ValueError(
+            f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
+        )
+    return scale, n_iter
 
 
 def _one_a_target(name: str, value: Any, n_targets: int) -> np.ndarray:

@@ -8,7 +8,7 @@ declarations. What must hold of several parameters together is said in ``_check_
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -31,7 +31,7 @@ from ..kernels.specs import to_spec as kernel_spec
 from ..losses import Loss, as_loss
 from ..losses import from_spec as loss_from_spec
 from ..losses import to_spec as loss_spec
-from .stored import Content, Part
+from .stored import Content, Part, is_same
 
 ENVELOPE = {"format", "kind", "unpooled", "class"}  # entries of a header that belong to the file and not to the model
 
@@ -133,6 +133,14 @@ def parameter_table(cls: type[Declared]) -> str:
     return "\n".join(lines)
 
 
+def described(written: Any, from_spec: Callable[[Any], Any], to_spec: Callable[[Any], Any]) -> Any:
+    """The object that a header describes, of which it must say everything and nothing else."""
+    found = from_spec(written)
+    if not is_same(to_spec(found), written):
+        raise ValueError(f"{shown(written)} is not how unpooled describes a {type(found).__name__}")
+    return found
+
+
 class KernelKind(Kind):
     """Whatever a user calls a kernel; also a fitted basis, where ``basis`` says so.
 
@@ -164,7 +172,7 @@ class KernelKind(Kind):
         return None if kernel is None else kernel_spec(as_kernel(kernel))
 
     def from_plain(self, written: Any) -> Any:
-        return None if written is None else kernel_from_spec(written)
+        return None if written is None else described(written, kernel_from_spec, kernel_spec)
 
 
 class FilterKind(Kind):
@@ -179,7 +187,7 @@ class FilterKind(Kind):
         return filter_spec(as_filter(value))
 
     def from_plain(self, written: Any) -> Any:
-        return filter_from_spec(written)
+        return described(written, filter_from_spec, filter_spec)
 
 
 class LossKind(Kind):
@@ -195,7 +203,7 @@ class LossKind(Kind):
         return loss_spec(value) if isinstance(value, Loss) else value
 
     def from_plain(self, written: Any) -> Any:
-        return loss_from_spec(written) if isinstance(written, dict) else written
+        return described(written, loss_from_spec, loss_spec) if isinstance(written, dict) else written
 
 
 class EngineKind(Kind):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
 from .._base.checks import positive_numbers
-from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, parameter
+from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
@@ -46,6 +46,7 @@ def _keeps_no_rows(model: Any) -> bool:
 HISTORY = Tables(round=int, loss=float, left=float)
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class LESSRegressor(OnEngine, SpanModel):
     """Learning from summary statistics with a public unlabeled sample (Qin and Guo 2019), and beyond its floor.

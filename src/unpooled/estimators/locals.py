@@ -23,7 +23,7 @@ from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import sample_frequencies
 from ..losses import as_loss
-from .correntropy import CorrentropyRegressor
+from .correntropy import CorrentropyRegressor, choices_for
 from .length_scales import resolved
 from .spectral import SpectralRegressor
 
@@ -105,7 +105,7 @@ def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any)
     if lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
     Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.center)
-    scale, n_iter = estimator.choices_for(Y)
+    scale, n_iter = choices_for(estimator, Y)
     scales = robust.scale_grid(Y, facts.sample.weights, center, loss) if scale is None else scale[None, :]
     if n_iter is None:
         single = eps(facts.sample.X) > 1e-10

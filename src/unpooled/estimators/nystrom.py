@@ -12,7 +12,7 @@ import numpy as np
 from .._base import threads
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import positive_numbers
-from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, parameter
+from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.rows import Rows, concatenate
 from .._base.text import shown
 from .._solvers.length_scales.search import MANY
@@ -43,6 +43,7 @@ MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 DEVICE = Checked(lambda _, value: device_of(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class NystromRegressor(ReadsRows):
     """Kernel ridge regression in the span of M kernel functions, for as many rows as there are.

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.checks import budget, positive
-from .._base.kinds import Checked, Switch, Whole, Word, parameter
+from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
 from .._base.quiet import quietly
 from .._base.rows import ArraySource, Rows
 from .._base.text import shown
@@ -60,6 +60,7 @@ def check_label_bound(name: str, value: Any) -> None:
 BOUND = Checked(check_label_bound, "a positive number or None", none=True)
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(OnEngine, PrivateModel):
     """Differentially private kernel regression: rounds of residual statistics with noise (docs/privacy/rounds.md).

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.checks import budget, check_choice, positive
-from .._base.kinds import Checked, Real, Switch, Whole, Word, parameter
+from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
 from .._base.quiet import quietly
 from .._solvers.descent.sgd import descend, drawn, one_by_one, shuffled, within
 from .._solvers.descent.sgd_simulation import MOST_ROWS, coordinates, shrunk
@@ -38,6 +38,7 @@ def check_precondition(name: str, value: Any) -> None:
         positive(name, value)
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class PrivateSGDRegressor(PrivateModel):
     """Differentially private regression: descent from zero, and noise on where it ends (Wang and Guo 2024, mended).

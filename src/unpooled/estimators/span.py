@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Array, eps, namespace, to_numpy
 from .._base.checks import check_fitted, check_X
@@ -79,7 +80,7 @@ class ExpansionModel(ShowsChoices, RegressorMixin, Declared):
         -------
         array of shape (n,), or (n, T) for several targets
         """
-        check_fitted(self)
+        check_is_fitted(self, "predictor_")
         values = predict_in_precision(self.predictor_, check_X(self, X, reset=False))
         return values[:, 0] if self.one_target_ else values
 

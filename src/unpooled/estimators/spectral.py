@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 from .._base import threads
 from .._base.arrays import Array, Floats, eps, like, namespace, take_rows
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
-from .._base.kinds import Folds, Numbers, Seed, Switch, Word, parameter
+from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, paths
@@ -26,6 +26,7 @@ from .span import ExpansionModel
 from .stored import Expansion, ForEachTarget, SpectralPath, settle_expansion
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class SpectralRegressor(ExpansionModel):
     """Kernel regression with a spectral filter, λ chosen on the whole path from one decomposition.

@@ -23,6 +23,8 @@ from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch
 from .._solvers.spectral.criteria import CRITERIA
 from ..bases.maps import finite
+from ..filters import as_filter
+from ..kernels.specs import to_spec
 from ..summaries.contents import is_digest, loss_of, spec_of
 from .paths import DescentPath, Path, SummaryPath
 
@@ -96,6 +98,7 @@ class Expansion:
 
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         predictor = KernelExpansion.from_parts(header, arrays)
+        check_kernel(predictor.kernel, header["kernel"])
         n_points, width = predictor.points.shape
         T, n_features, b = predictor.coef.shape[1], header["n_features_in"], arrays["b"]
         # The points of a precomputed kernel have no coordinates, and its inputs are the rows of the matrix.
@@ -136,10 +139,12 @@ class SpanFunction:
 
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         predictor = BasisPredictor.from_parts(header, arrays)
+        check_kernel(predictor.map.kernel, header["kernel"])
         T, coef = len(predictor.intercept), predictor.coef
         if self.basis:
             coef = finite("coef", arrays, ndim=2)
-            if coef.shape[1] != T or not coef.shape[0] or not is_digest(header["basis"]):
+            fitting = coef.shape[1] == T and 0 < coef.shape[0] <= predictor.map.size
+            if not fitting or not is_digest(header["basis"]):
                 raise ValueError("its coefficients do not go with its basis")
             model.basis_digest_, model.coef_matrix_ = header["basis"], coef
         one = one_target(header["one_target"], T) if self.flag else T == 1
@@ -289,8 +294,8 @@ class SpectralPath:
             raise ValueError("its path of λ does not say how it was judged")
         lam, df, scored, index = path_arrays(arrays, T, model.one_target_)
         iterations = arrays.get("path.iterations")
-        whole = iterations is None or (iterations.shape == lam.shape and iterations.dtype.kind == "i")
-        if not whole or (iterations is not None and np.any(iterations < 1)):
+        iterates = as_filter(model.filter).iterations(1.0) is not None
+        if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
             raise ValueError("its path of λ does not fit together")
         model.path_ = Path(
             lam=lam,
@@ -325,6 +330,8 @@ class SpanPath:
         if name not in ("gcv", "risk", "loo"):
             raise ValueError("its path of λ does not say how it was judged")
         lam, df, criterion, index = path_arrays(arrays, len(model.predictor_.intercept), model.one_target_)
+        if not np.all(np.isfinite(df) & (df >= 0)) or np.any(np.isnan(criterion)):
+            raise ValueError("its path of λ has scores that are no numbers")
         model.path_ = SummaryPath(lam, criterion, df, name, index)
 
 
@@ -395,6 +402,8 @@ class BlocksUsed:
             about = header["compression"]
             if not is_table(about, **{one.name: int if one.name in COUNTS else float for one in fields(Compression)}):
                 raise ValueError("the numbers of its compression are not those of one")
+            if min(about.values()) < 0 or about["n_points"] != len(model.predictor_.points):
+                raise ValueError("its compression does not go with its points")
             model.compression_ = Compression(**about)
         if "path" in header:
             model.path_ = self._path(header["path"], arrays, model)
@@ -447,6 +456,21 @@ LEARNED_FROM_SUMS: tuple[Part, ...] = (
 
 
 # --- Checks that parts share -----------------------------------------------------------------------------------------
+
+
+def check_kernel(kernel: Any, written: Any) -> None:
+    """Raise a ValueError unless a header describes the kernel of a function in full, its length scales filled in."""
+    if not is_same(to_spec(kernel), written):
+        raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model")
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two contents of JSON are equal; True is not 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def are_counts(values: np.ndarray) -> bool:

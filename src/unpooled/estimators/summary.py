@@ -14,7 +14,7 @@ import numpy as np
 
 from .._base.arrays import Floats
 from .._base.checks import check_fitted
-from .._base.kinds import Numbers, Switch, Whole, Word, parameter
+from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.savable import digest_of
 from .._base.text import shown
 from .._solvers.span.moments import Solutions, System
@@ -105,6 +105,7 @@ def rounds_of(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict[st
     return found
 
 
+@declaration
 @dataclass(eq=False, repr=False)
 class SummaryRegressor(SpanModel):
     """Kernel regression from a sum of summaries, without any row.
