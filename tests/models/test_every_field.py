@@ -40,10 +40,11 @@ MAY_BE = {
     "precondition": "NWRH", "label_bound": "NWRH", "local": "N", "scale": "WRH", "n_iter": "W", "order": "",
     # facts of a fit
     "one_target": "", "one_lam": "", "exact": "T", "jitter": "RH", "n_rounds": "W", "n_features_rule": "W",
-    "n_sites": "W", "rows": "W-", "unlabeled": "W-", "weight": "RH", "round": "W-", "feature_names": "", "targets": "",
+    "n_sites": "W", "rows": "W", "unlabeled": "W", "weight": "RH", "round": "W", "feature_names": "", "targets": "",
     "privacy": "", "floor": "N", "mean": "NRH", "operator": "NRH", "constant": "WRH", "mu": "WRH", "epsilon": "WRH",
     "kappa": "WRH", "r2": "NRH",
-    "plan.ridge": "NWRH", "sensitivity": "WRH", "sigma": "WRH", "n_rows": "W", "length_scale": "WRH", "iterations": "W", "nu": "WRH", "odd": "",
+    "plan.ridge": "NWRH", "sensitivity": "WRH", "sigma": "WRH", "n_rows": "W",
+    "length_scale": "WRH", "iterations": "W", "nu": "WRH", "odd": "",
 }  # fmt: skip
 #: Fields whose text is free: names of rows, columns and labels, and sentences.
 FREE = {"name", "purpose", "mechanism", "neighbours"}

@@ -214,14 +214,16 @@ class ForEachTarget:
 
 
 class Tables(Kind):
-    """A list of small tables, each with these columns: ``Tables(name=str, rows=int)``."""
+    """A list of small tables, each with these columns, no count negative: ``Tables(name=str, rows=int)``."""
 
     def __init__(self, **columns: type) -> None:
         self.columns = columns
         self.words = f"a list of tables of {', '.join(columns)}"
 
     def holds(self, value: Any) -> bool:
-        return isinstance(value, list) and all(is_table(entry, **self.columns) for entry in value)
+        if not (isinstance(value, list) and all(is_table(entry, **self.columns) for entry in value)):
+            return False
+        return all(entry[name] >= 0 for entry in value for name, column in self.columns.items() if column is int)
 
 
 SITES = Tables(name=str, rows=int)
