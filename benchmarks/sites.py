@@ -42,7 +42,7 @@ import unpooled as up
 from measure import machine
 from real_data import Study, study, with_sites
 from unpooled._solvers.span.moments import solve, system
-from unpooled.estimators.summary_private import means_of
+from unpooled.estimators.from_sums import means_of
 from unpooled.filters import Tikhonov
 
 METHODS = (

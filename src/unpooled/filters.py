@@ -85,7 +85,7 @@ class IteratedTikhonov(Filter):
         self.times = times
 
     def _m(self) -> int:
-        if not (isinstance(self.times, (int, np.integer)) and self.times >= 1):
+        if isinstance(self.times, bool) or not (isinstance(self.times, (int, np.integer)) and self.times >= 1):
             raise ValueError(f"times must be a whole number of at least 1, got {shown(self.times)}")
         return int(self.times)
 
@@ -176,7 +176,9 @@ class NuMethod(Filter):
         self.nu = nu
 
     def _nu(self) -> float:
-        if not (isinstance(self.nu, (int, float, np.number)) and 0.5 <= self.nu < math.inf):
+        if isinstance(self.nu, bool) or not (
+            isinstance(self.nu, (int, float, np.number)) and 0.5 <= self.nu < math.inf
+        ):
             raise ValueError(f"nu must be a number of at least 1/2, got {shown(self.nu)}")
         return float(self.nu)
 

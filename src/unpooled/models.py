@@ -17,7 +17,7 @@ from .estimators import (
     SpectralRegressor,
     SummaryRegressor,
 )
-from .estimators.basis_average import BasisAverage
+from .estimators.span import BasisAverage
 
 __all__ = ["Savable", "digest_of", "load", "save"]
 

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 import unpooled as up
 from unpooled import models
 from unpooled._base import files
-from unpooled.estimators.basis_average import BasisAverage
+from unpooled.estimators.span import BasisAverage
 
 
 @pytest.fixture(scope="module")

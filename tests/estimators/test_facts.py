@@ -11,8 +11,8 @@ import pytest
 import unpooled as up
 from tests.cases.reports import basis, models
 from tests.made_up import named_rows
-from unpooled.estimators.basis_average import BasisAverage
 from unpooled.estimators.facts import ModelFacts, ShowsChoices
+from unpooled.estimators.span import BasisAverage
 
 X, Y = named_rows(2, 90)
 TWO = pd.DataFrame({"a": Y, "b": np.exp(Y)})

@@ -318,14 +318,14 @@ def test_a_forged_file_is_refused():
         (("params", "epsilon"), 9.0, "not that of its epsilon"),
         (("params", "rounds"), 0, "rounds must be"),
         (("params", "loss"), "squared", "loss must be"),
-        (("params", "noise"), [1], "noise cannot be"),
+        (("params", "noise"), [1], "noise must be"),
         (("plan", "mu"), -1.0, "mu must be"),
         (("plan", "labels"), 1.0, "share below 1"),
         (("plan", "loss"), "squared", "not a loss"),
         (("plan", "why"), "because", "sentences"),
-        (("lists", "history_"), [1], "history_ cannot be"),
-        (("lists", "sites_"), [{"rows": [1]}], "sites_ cannot be"),
-        (("lists", "other"), [], "unknown lists"),
+        (("lists", "history_"), [1], "history_ must be"),
+        (("lists", "sites_"), [{"rows": [1]}], "sites_ must be"),
+        (("lists", "other"), [], "lists are not history_ and sites_"),
     ]:
         forged = copy.deepcopy(header)
         forged[place[0]][place[1]] = value

@@ -326,11 +326,12 @@ def test_a_forged_file_is_refused(tmp_path):
         ({"plan": {**header["plan"], "kappa": -1.0}}, "kappa must be"),
         ({"plan": {}}, "not the plan"),
         ({"params": {**header["params"], "epsilon": 0.0}}, "epsilon must be"),
-        ({"params": {**header["params"], "clip": [1]}}, "clip cannot be"),
-        ({"numbers": {"sigma_": 0.0}}, "sigma_ must be"),
-        ({"numbers": {"other": 1.0}}, "unknown numbers"),
+        ({"params": {**header["params"], "clip": [1]}}, "clip must be"),
+        ({"numbers": {**header["numbers"], "sigma_": 0.0}}, "sigma_ must be"),
+        ({"numbers": {"sigma_": 1.0}}, "numbers are not sensitivity_ and sigma_"),
+        ({"numbers": {**header["numbers"], "other": 1.0}}, "numbers are not sensitivity_ and sigma_"),
         ({"feature_names": ["a"]}, "names of its columns"),
-        ({"one_target": 1}, "do not go with its targets"),
+        ({"one_target": 1}, "how many labels"),
     ]:
         with pytest.raises(ValueError, match=says):
             forged(**changes)

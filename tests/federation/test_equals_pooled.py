@@ -10,7 +10,7 @@ import pytest
 
 import unpooled as up
 from tests.cases.federation import Consortium
-from unpooled.estimators.basis_average import BasisAverage
+from unpooled.estimators.span import BasisAverage
 from unpooled.federation import Study, run_study
 from unpooled.federation.secure.fixed_point import FixedPoint, flattened, restored, total
 from unpooled.federation.site.statistics import Sums

@@ -9,6 +9,9 @@ from .._base.text import shown
 from .dask import Dask
 from .local import Processes, Threads
 
+#: the engines that a name stands for
+NAMES = ("threads", "processes", "dask")
+
 __all__ = ["BlockError", "Dask", "Engine", "Processes", "Threads", "as_engine"]
 
 
@@ -21,14 +24,20 @@ def as_engine(engine: Any) -> Engine:
     """
     if engine is None or (isinstance(engine, str) and engine == "threads"):
         return Threads()
+    if not is_engine(engine):
+        raise ValueError(
+            "engine must be 'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine; "
+            f"got {shown(engine)}"
+        )
     if isinstance(engine, Engine):
         return engine
     if isinstance(engine, str) and engine == "processes":
         return Processes()
-    is_address = isinstance(engine, str) and "://" in engine
-    if is_address or engine == "dask" or type(engine).__module__.split(".")[0] in ("distributed", "dask"):
-        return Dask(None if isinstance(engine, str) and engine == "dask" else engine)
-    raise ValueError(
-        "engine must be 'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine; "
-        f"got {shown(engine)}"
-    )
+    return Dask(None if isinstance(engine, str) and engine == "dask" else engine)
+
+
+def is_engine(value: Any) -> bool:
+    """Whether :func:`as_engine` takes a value for an engine; connects to nothing."""
+    if isinstance(value, str):
+        return value in NAMES or "://" in value
+    return isinstance(value, Engine) or type(value).__module__.split(".")[0] in ("distributed", "dask")

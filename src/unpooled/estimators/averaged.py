@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from .. import theory
-from .._base.arrays import Array, eps, namespace, to_numpy
-from .._base.checks import check_X
+from .._base.arrays import Array, to_numpy
+from .._base.checks import check_count, check_fitted
 from .._base.engine import Engine
+from .._base.kinds import VERBOSITY, Blocks, Kind, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.memory import free_memory
 from .._base.rows import Rows
 from .._base.text import shown, with_noun
@@ -22,20 +24,59 @@ from .._solvers.averaging.gathering import Deal, Gathering, held_out
 from .._solvers.averaging.local import Fitted, Local
 from .._solvers.averaging.search import BlockPath, Search, plan
 from .._solvers.predictors import KernelExpansion, average, compress
-from ..data.sources import Opened, is_stream, open_all, stream_rows
+from ..data.sources import Opened, open_all
 from ..engines import as_engine
 from ..filters import as_filter
-from . import averaged_storage
 from .correntropy import CorrentropyRegressor
-from .facts import ModelFacts, ShowsChoices, describe, if_fitted, of_target
+from .declared import Declared, EngineKind
+from .facts import ModelFacts, describe, if_fitted, of_target
 from .locals import Facts, prepare
-from .span import OnEngine, ScoresRows
+from .span import OnEngine, ReadsRows, predict_in_precision
 from .spectral import SpectralRegressor
+from .stored import BlocksUsed, Expansion, ForEachTarget, settle_expansion
 
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
-class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
+class LocalKind(Kind):
+    """A local learner; files keep SpectralRegressor and CorrentropyRegressor."""
+
+    words = "a regressor"
+
+    def holds(self, value: Any) -> bool:
+        return value is None or (not isinstance(value, type) and callable(getattr(value, "fit", None)))
+
+    def check(self, name: str, value: Any) -> None:
+        super().check(name, value)
+        if isinstance(value, Declared):
+            value._check_parameters()
+
+    def to_plain(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) not in KEPT.values():
+            raise ValueError(
+                f"local is a {type(value).__name__}, and unpooled saves its own models only: "
+                "use a SpectralRegressor or a CorrentropyRegressor, or that library's own way of saving"
+            )
+        return {"class": type(value).__name__, "params": value._params_to_plain()}
+
+    def from_plain(self, written: Any) -> Any:
+        if written is None:
+            return None
+        if not (isinstance(written, dict) and written.keys() == {"class", "params"} and written["class"] in KEPT):
+            raise ValueError(f"its local learner cannot be {shown(written)}")
+        return KEPT[written["class"]]._from_plain(written["params"])
+
+
+KEPT: dict[Any, type[Declared]] = {cls.__name__: cls for cls in (SpectralRegressor, CorrentropyRegressor)}
+LAM = Numbers("rule13", "local", words="'rule13', 'local', a positive number or an array of them")
+LIMIT = Real("a positive number or None", lambda value: value > 0, none=True)
+
+
+@declaration
+@dataclass(eq=False, repr=False)
+class AveragedRegressor(OnEngine, ReadsRows):
     """A local learner on every block or site, and the average of what they learn.
 
         f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
@@ -110,42 +151,28 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
     (4, True)
     """
 
-    def __init__(
-        self,
-        local: Any = None,
-        n_blocks: Any = "auto",
-        lam: Any = "rule13",
-        engine: Any = None,
-        *,
-        grid: Any = None,
-        score_by: str = "rows",
-        refit: bool = True,
-        max_validation: int = 20_000,
-        memory_limit: float | None = None,
-        time_limit: float | None = 300.0,
-        tolerance: float = 0.03,
-        random_state: int | None = 0,
-        verbose: int = 1,
-    ) -> None:
-        self.local = local
-        self.n_blocks = n_blocks
-        self.lam = lam
-        self.engine = engine
-        self.grid = grid
-        self.score_by = score_by
-        self.refit = refit
-        self.max_validation = max_validation
-        self.memory_limit = memory_limit
-        self.time_limit = time_limit
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.verbose = verbose
+    local: Any = parameter(LocalKind(), None)
+    n_blocks: Any = parameter(Blocks(), "auto")
+    lam: Any = parameter(LAM, "rule13")
+    engine: Any = parameter(EngineKind(), None)
+    _: KW_ONLY
+    grid: Any = parameter(Numbers(none=True), None)
+    score_by: str = parameter(Word(("rows", "sites")), "rows")
+    refit: bool = parameter(Switch(), True)
+    max_validation: int = parameter(Whole(), 20_000)
+    memory_limit: float | None = parameter(LIMIT, None)
+    time_limit: float | None = parameter(LIMIT, 300.0)
+    tolerance: float = parameter(Real("at least 0 and below 1", lambda value: 0 <= value < 1), 0.03)
+    random_state: int | None = parameter(Seed(), 0)
+    verbose: int = parameter(VERBOSITY, 1)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        return tags
+    _saved: ClassVar = (
+        Expansion(),
+        BlocksUsed(),
+        ForEachTarget("lam_", "lam_", "one_lam_", optional=True),
+        ForEachTarget("scale_", "scale_", "one_scale_", optional=True, infinite=True),
+        ForEachTarget("n_iter_", "n_iter_", "one_n_iter_", optional=True, whole=True),
+    )
 
     def fit(
         self,
@@ -169,51 +196,20 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
         unlabeled_sites : a label for each of those
         sample_weight : one a row; weights count as repeated rows
         """
-        self._check_parameters()
-        self._forget()
-        opened = open_all(self, X, y, sample_weight, sites, unlabeled, unlabeled_sites)
-        engine = as_engine(self.engine)
-        try:
-            with engine.session():
-                self._fit(opened, engine)
-        except BaseException:
-            self._forget()
-            raise
-        finally:
-            if engine is not self.engine:
-                engine.close()
+        with self._fitting():
+            self._check_parameters()
+            opened = open_all(self, X, y, sample_weight, sites, unlabeled, unlabeled_sites)
+            engine = as_engine(self.engine)
+            try:
+                with engine.session():
+                    self._fit(opened, engine)
+            finally:
+                if engine is not self.engine:
+                    engine.close()
         return self
 
-    def _forget(self) -> None:
-        """No half of a model stays behind, of an earlier fit or of one that failed."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-
-    def predict(self, X: Any) -> Array:
-        """f̄(X), in the order of the rows.
-
-        Parameters
-        ----------
-        X : rows without labels: arrays, frames, a path to Parquet or CSV, a Dask collection
-
-        Returns
-        -------
-        array of shape (n,), or (n, T) for several targets
-        """
-        check_is_fitted(self, "predictor_")
-        if is_stream(X):
-            parts = [self._values(rows.X) for rows in stream_rows(self, X)]
-            values = np.concatenate(parts)
-        else:
-            values = self._values(check_X(self, X, reset=False))
-        return values[:, 0] if self.one_target_ else values
-
-    def _values(self, X: Array) -> Array:
-        f = self.predictor_
-        # Single precision in gives single precision out only where the model is single too.
-        if isinstance(f, KernelExpansion) and eps(f.coef) < eps(X):
-            X = namespace(X).astype(X, namespace(X).float64)
-        return f.predict(X)
+    def _values_for(self, X: Any) -> Callable[[Array], Array]:
+        return partial(predict_in_precision, self.predictor_)
 
     def compress(self, n_points: int, random_state: int | None = 0) -> AveragedRegressor:
         """The same model on at most ``n_points`` points: faster to predict with, smaller to keep.
@@ -230,22 +226,13 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
         -------
         AveragedRegressor
         """
-        check_is_fitted(self, "predictor_")
+        check_fitted(self)
         if not isinstance(self.predictor_, KernelExpansion):
             raise ValueError("compress needs local learners with a kernel: SpectralRegressor or CorrentropyRegressor")
         check_count("n_points", n_points)
         smaller = copy.copy(self)
         smaller.predictor_, smaller.compression_ = compress(self.predictor_, n_points, random_state)
         return smaller
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_is_fitted(self, "predictor_")
-        return averaged_storage.to_parts(self)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> AveragedRegressor:
-        model: AveragedRegressor = averaged_storage.from_parts(cls, header, arrays)
-        return model
 
     def _fit(self, opened: Opened, engine: Engine) -> None:
         # One stream of random numbers for each use: none depends on how much another has drawn.
@@ -326,18 +313,15 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
             return int(state.randint(2**31))
         if isinstance(state, np.random.Generator):
             return int(state.integers(2**63))
-        if state is not None and not (isinstance(state, (int, np.integer)) and state >= 0):
-            raise ValueError(f"random_state must be None, a whole number or a random generator, got {shown(state)}")
         return state if state is None else int(state)
 
     def _keep(self, fitted: list[Fitted], local: Local, one_target: bool) -> None:
         masses = np.asarray([f.mass for f in fitted])
         weights = masses / masses.sum()
-        self.predictor_ = average([f.predictor for f in fitted], weights, local.kernel)
-        self.kernel_ = local.kernel
         b = np.einsum("j,jt->t", weights, np.stack([to_numpy(f.b).astype(float) for f in fitted]))
-        self.intercept_ = float(b[0]) if one_target else b
-        self.one_target_ = one_target
+        settle_expansion(
+            self, average([f.predictor for f in fitted], weights, local.kernel), local.kernel, b, one_target
+        )
         self.n_blocks_ = len(fitted)
         self.blocks_ = [
             {"name": f.name, "rows": f.n_rows, "unlabeled": f.n_unlabeled, "weight": float(w)}
@@ -363,29 +347,6 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
                 stacklevel=4,
             )
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.n_blocks, str):
-            if self.n_blocks != "auto":
-                raise ValueError(f"n_blocks must be 'auto', a positive number or a list; got {shown(self.n_blocks)}")
-        else:
-            for m in np.atleast_1d(self.n_blocks).tolist():
-                check_count("n_blocks", m)
-            if np.size(self.n_blocks) == 0:
-                raise ValueError("n_blocks is an empty list: give the numbers of blocks to try")
-        if self.score_by not in ("rows", "sites"):
-            raise ValueError(f"score_by must be 'rows' or 'sites', got {shown(self.score_by)}")
-        check_count("max_validation", self.max_validation)
-        if not (is_number(self.tolerance) and 0 <= self.tolerance < 1):
-            raise ValueError(f"tolerance must be at least 0 and below 1, got {shown(self.tolerance)}")
-        for name in ("memory_limit", "time_limit"):
-            limit = getattr(self, name)
-            if limit is not None and not (is_number(limit) and limit > 0):
-                raise ValueError(f"{name} must be a positive number or None, got {shown(limit)}")
-        if not is_number(self.verbose):
-            raise ValueError(f"verbose must be a number, got {shown(self.verbose)}")
-        if self.local is not None and (isinstance(self.local, type) or not hasattr(self.local, "fit")):
-            raise ValueError(f"local must be a regressor, got {shown(self.local)}")
-
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
         blocks: list[dict[str, Any]] = self.blocks_
@@ -407,14 +368,3 @@ class AveragedRegressor(ShowsChoices, ScoresRows, OnEngine):
             n_blocks=self.n_blocks_,
             blocks=blocks,
         )
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a real number, NaN included."""
-    return isinstance(value, (int, float, np.integer, np.floating))
-
-
-def check_count(name: str, value: Any) -> None:
-    """A positive whole number."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {shown(value)}")

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import KFold
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from .._base import threads
 from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
-from .._base.text import shown
+from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, declaration, parameter
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
 from .._solvers.predictors import KernelExpansion
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..losses import Loss, as_loss
-from . import correntropy_storage
-from .facts import ModelFacts, ShowsChoices, describe, of_target
+from .declared import KernelKind, LossKind
+from .facts import ModelFacts, describe, of_target
 from .length_scales import resolved
 from .paths import DescentPath
+from .span import ExpansionModel
+from .stored import Descent, Expansion, ForEachTarget, settle_expansion
 
 
-class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
+@declaration
+@dataclass(eq=False, repr=False)
+class CorrentropyRegressor(ExpansionModel):
     """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
 
     With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,
@@ -99,39 +100,24 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        scale: Any = "auto",
-        n_iter: Any = "auto",
-        step: float = 1.0,
-        decay: float = 0.0,
-        *,
-        loss: Any = "correntropy",
-        center: bool = False,
-        cv: Any = 5,
-        random_state: Any = 0,
-        jump: float = JUMP,
-    ) -> None:
-        self.kernel = kernel
-        self.scale = scale
-        self.n_iter = n_iter
-        self.step = step
-        self.decay = decay
-        self.loss = loss
-        self.center = center
-        self.cv = cv
-        self.random_state = random_state
-        self.jump = jump
+    kernel: Any = parameter(KernelKind(), None)
+    scale: Any = parameter(PerTarget("'auto' or a positive number", infinite=True), "auto")
+    n_iter: Any = parameter(PerTarget("'auto' or a whole number of at least 1", whole=True), "auto")
+    step: float = parameter(Real("a number in (0, 1]", lambda v: 0 < v <= 1), 1.0)
+    decay: float = parameter(Real("a number in [0, 1)", lambda v: 0 <= v < 1), 0.0)
+    _: KW_ONLY
+    loss: Any = parameter(LossKind(), "correntropy")
+    center: bool = parameter(Switch(), False)
+    cv: Any = parameter(Folds(), 5)
+    random_state: Any = parameter(Seed(), 0)
+    jump: float = parameter(Real("a number in [0, 0.5]", lambda v: 0 <= v <= 0.5), JUMP)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or (
-            isinstance(self.kernel, str) and self.kernel == "precomputed"
-        )
-        return tags
+    _saved: ClassVar = (
+        Expansion("low-rank", "eigh", "products"),
+        ForEachTarget("scale_", "scale", "one_scale", infinite=True),
+        ForEachTarget("n_iter_", "n_iter", "one_n_iter", whole=True),
+        Descent(),
+    )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, unlabeled: Any = None) -> CorrentropyRegressor:
         """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels where there are some.
@@ -143,6 +129,12 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         unlabeled : rows without labels
         """
+        with self._fitting():
+            self._check_parameters()
+            self._fit(X, y, sample_weight, unlabeled)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, unlabeled: Any) -> None:
         X = check_X(self, X, reset=True)
         Y, one_target = check_Y(y, X)
         weights = check_weights(sample_weight, X)
@@ -151,7 +143,7 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         if isinstance(kernel, Precomputed):
             check_kernel_matrix(X)
         extra = self._check_unlabeled(unlabeled, X, kernel)
-        scale, n_iter = self._check_choices(Y)
+        scale, n_iter = choices_for(self, Y)
         # Rows of weight zero are as if they were not there.
         least = float(namespace(X).finfo(X.dtype).smallest_normal)
         kept = None if weights is None or np.all(weights > least) else np.flatnonzero(weights > least)
@@ -186,7 +178,6 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
             assert n_iter is not None
             self._descend(task, scale, n_iter, one_target, found)
         self.loss_ = task.loss.at(self.scale_)
-        return self
 
     def _descend(
         self, task: Task, scale: np.ndarray, n_iter: np.ndarray, one_target: bool, found: tuple[Any, ...] | None
@@ -201,9 +192,8 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         intercept = xp.stack([reached[i].intercept[0, t] for t, i in enumerate(last)])
         b = xp.stack([reached[i].b[0, t] for t, i in enumerate(last)])
         kernel, points = task.kernel, task.kernel.anchors(task.points())
-        self.kernel_, self.solver_, self.one_target_ = kernel, operator.name, one_target
-        self.predictor_ = KernelExpansion(kernel, points, coef, intercept)
-        self.intercept_ = float(b[0]) if one_target else b
+        self.solver_ = operator.name
+        settle_expansion(self, KernelExpansion(kernel, points, coef, intercept), kernel, b, one_target)
         each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.scaled
         each_n_iter = not one_target and (isinstance(self.n_iter, str) or np.ndim(self.n_iter) > 0)
         self.scale_ = scale.copy() if each_scale else float(scale[0])
@@ -258,32 +248,10 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
             score.reshape(len(scales), len(stops), -1),
         )
 
-    def predict(self, X: Any) -> Array:
-        """f(X), in the array library and on the device of X.
-
-        Parameters
-        ----------
-        X : array, tensor or frame of shape (n, d); for "precomputed" the n×N matrix of the kernel
-
-        Returns
-        -------
-        array of shape (n,), or (n, T) for several targets
-        """
-        check_is_fitted(self, "predictor_")
-        X = check_X(self, X, reset=False)
-        # Single precision in gives single precision out only where the model is single too.
-        if eps(self.predictor_.coef) < eps(X):
-            X = namespace(X).astype(X, namespace(X).float64)
-        values = self.predictor_.predict(X)
-        return values[:, 0] if self.one_target_ else values
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_is_fitted(self, "predictor_")
-        return correntropy_storage.to_parts(self)
-
     @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> CorrentropyRegressor:
-        model: CorrentropyRegressor = correntropy_storage.from_parts(cls, header, arrays)
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        model = super()._from_parts(header, arrays)
+        model.loss_ = as_loss(model.loss).at(model.scale_)
         return model
 
     def _check_unlabeled(self, unlabeled: Any, X: Array, kernel: Any) -> Array | None:
@@ -298,40 +266,11 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         # The caller's array may change later, and the model keeps its rows.
         return namespace(X).asarray(like(checked, X), copy=True)
 
-    def _check_choices(self, Y: Array) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """scale and n_iter as one number a target, None where they are to be chosen; the other numbers looked at."""
-        loss = as_loss(self.loss)
-        _number("step", self.step, "in (0, 1]", lambda v: 0 < v <= 1)
-        _number("decay", self.decay, "in [0, 1)", lambda v: 0 <= v < 1)
-        _number("jump", self.jump, "in [0, 0.5]", lambda v: 0 <= v <= 0.5)
-        n_targets = int(Y.shape[1])
-        scale: np.ndarray | None = None
-        if not loss.scaled:
-            scale = np.full(n_targets, math.inf)
-        elif isinstance(self.loss, Loss):
-            scale = _one_a_target("scale", loss.scale, n_targets, "a positive number")
-        elif not (isinstance(self.scale, str) and self.scale == "auto"):
-            scale = _one_a_target("scale", self.scale, n_targets, "'auto' or a positive number")
-        n_iter: np.ndarray | None = None
-        if not (isinstance(self.n_iter, str) and self.n_iter == "auto"):
-            what = "'auto' or a whole number of at least 1"
-            counts = _one_a_target("n_iter", self.n_iter, n_targets, what)
-            if not np.all((counts == np.floor(counts)) & (counts < 2**53)):
-                raise ValueError(f"n_iter must be {what}, or a list of one a target; got {shown(self.n_iter)}")
-            n_iter = counts.astype(int)
-        if (scale is None or n_iter is None) and Y.shape[0] < 2:
-            raise ValueError(
-                f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
-            )
-        return scale, n_iter
-
     def _folds(self, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
         """Those of a number over the rows that weigh something, those of a splitter over all rows given."""
         if not isinstance(self.cv, (int, np.integer)) or isinstance(self.cv, bool):
             return check_folds(self.cv, n, kept)
         rows = n if kept is None else len(kept)
-        if self.cv < 2:
-            raise ValueError(f"cv must be at least 2, got {shown(self.cv)}")
         if rows < 2:
             raise ValueError(f"'auto' needs at least 2 rows of positive weight and there are n_samples = {rows}")
         shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=self.random_state)
@@ -361,24 +300,29 @@ class CorrentropyRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         )
 
 
-def _number(name: str, value: Any, where: str, holds: Any) -> None:
-    usable = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not (usable and holds(value)):
-        raise ValueError(f"{name} must be a number {where}, got {shown(value)}")
+def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """scale and n_iter as one number a target, None where they are to be chosen."""
+    loss, n_targets = as_loss(model.loss), int(Y.shape[1])
+    scale: np.ndarray | None = None
+    if not loss.scaled:
+        scale = np.full(n_targets, math.inf)
+    elif isinstance(model.loss, Loss):
+        scale = _one_a_target("scale", loss.scale, n_targets)
+    elif not isinstance(model.scale, str):
+        scale = _one_a_target("scale", model.scale, n_targets)
+    n_iter = None if isinstance(model.n_iter, str) else _one_a_target("n_iter", model.n_iter, n_targets).astype(int)
+    if (scale is None or n_iter is None) and Y.shape[0] < 2:
+        raise ValueError(
+            f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
+        )
+    return scale, n_iter
 
 
-def _one_a_target(name: str, value: Any, n_targets: int, what: str) -> np.ndarray:
-    """Positive numbers, one for each target; infinity is one."""
-    problem = f"{name} must be {what}, or a list of one a target; got {shown(value)}"
-    try:
-        numbers = np.asarray(to_numpy(value) if is_foreign(value) else value)
-    except (TypeError, ValueError):
-        raise ValueError(problem) from None
-    listed = value if isinstance(value, (list, tuple)) else [value]
-    if numbers.dtype.kind not in "iuf" or numbers.ndim > 1 or any(isinstance(v, (bool, np.bool_)) for v in listed):
-        raise ValueError(problem)
+def _one_a_target(name: str, value: Any, n_targets: int) -> np.ndarray:
+    """One number for each target."""
+    numbers = np.asarray(to_numpy(value) if is_foreign(value) else value)
     if numbers.ndim == 1 and numbers.shape != (n_targets,):
-        raise ValueError(f"{name} must be {what}, or a list of one a target: y has {n_targets}, got {numbers.shape[0]}")
-    if not np.all(numbers > 0):
-        raise ValueError(problem)
+        raise ValueError(
+            f"{name} must be one number, or a list of one a target: y has {n_targets}, got {numbers.shape[0]}"
+        )
     return np.full(n_targets, numbers, dtype=float)

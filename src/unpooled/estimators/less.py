@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, check_choice, check_fitted, positive_numbers
+from .._base.checks import positive_numbers
+from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
@@ -22,12 +25,14 @@ from ..summaries.candidates import scores_of_source
 from ..summaries.contents import spec_of
 from ..summaries.passes import mapped_once
 from ..summaries.summary import Summary, of_source
-from . import less_rounds, less_storage
+from . import less_rounds
+from .declared import EngineKind, FilterKind, KernelKind, LossKind
 from .facts import ModelFacts, if_fitted, method_name
+from .from_sums import FromSums, Learned, path_in_span, take_from_sums
 from .paths import SummaryPath
 from .public_rows import MOST, public_rows, site_counts
 from .span import OnEngine, SpanModel
-from .summary import SummaryRegressor, _is_number
+from .stored import LEARNED_FROM_SUMS, SITES, Entries, Floor, Tables
 
 
 def _keeps_no_rows(model: Any) -> bool:
@@ -40,6 +45,11 @@ def _keeps_no_rows(model: Any) -> bool:
     raise AttributeError("partial_fit keeps no rows, and rounds of residuals need them again: use rounds=1")
 
 
+HISTORY = Tables(round=int, loss=float, left=float)
+
+
+@declaration
+@dataclass(eq=False, repr=False)
 class LESSRegressor(OnEngine, SpanModel):
     """Learning from summary statistics with a public unlabeled sample (Qin and Guo 2019), and beyond its floor.
 
@@ -102,42 +112,25 @@ class LESSRegressor(OnEngine, SpanModel):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        n_features: Any = "auto",
-        lam: Any = "auto",
-        rounds: int = 1,
-        loss: Any = "squared",
-        *,
-        order: int = 1,
-        filter: Any = "tikhonov",
-        center: Any = False,
-        ridge: bool = False,
-        steps: str = "plain",
-        tol: float = 1e-8,
-        grid: Any = None,
-        standardize: bool = False,
-        engine: Any = None,
-        random_state: Any = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_features = n_features
-        self.lam = lam
-        self.rounds = rounds
-        self.loss = loss
-        self.order = order
-        self.filter = filter
-        self.center = center
-        self.ridge = ridge
-        self.steps = steps
-        self.tol = tol
-        self.grid = grid
-        self.standardize = standardize
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = parameter(KernelKind(basis=True), None)
+    n_features: Any = parameter(Whole(1, "auto"), "auto")
+    lam: Any = parameter(Numbers("auto"), "auto")
+    rounds: int = parameter(Whole(), 1)
+    loss: Any = parameter(LossKind(), "squared")
+    _: KW_ONLY
+    order: int = parameter(Whole(1, words="1 or 2", most=2), 1)
+    filter: Any = parameter(FilterKind(), "tikhonov")
+    center: Any = parameter(Switch("public"), False)
+    ridge: bool = parameter(Switch(), False)
+    steps: str = parameter(Word(STEPS), "plain")
+    tol: float = parameter(Real("a number from 0 to 1", lambda value: 0 <= value < 1), 1e-8)
+    grid: Any = parameter(Numbers(none=True), None)
+    standardize: bool = parameter(Switch(), False)
+    engine: Any = parameter(EngineKind(in_files=False), None)
+    random_state: Any = parameter(Seed(), 0)
+    verbose: int = parameter(VERBOSITY, 0)
+
+    _saved: ClassVar = (*LEARNED_FROM_SUMS, Floor(optional=True), Entries(history_=HISTORY, sites_=SITES))
 
     def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None, sample_weight: Any = None) -> LESSRegressor:
         """Fit to rows ``X`` and labels ``y``, given as to :meth:`Summary.of`; ``public`` holds unlabeled public rows.
@@ -151,22 +144,23 @@ class LESSRegressor(OnEngine, SpanModel):
         sites : a label a row
         sample_weight : one a row; weights count as repeated rows
         """
-        self._check_parameters()
+        with self._fitting():
+            self._check_parameters()
+            self._fit(X, y, public, sites, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, public: Any, sites: Any, sample_weight: Any) -> None:
         basis, own = self._learn_basis(X, y, public, sample_weight)
         source = open_labeled(basis, X, y, sample_weight)
         own = own and not (is_stream(X) and source.n_rows > MOST)
-        self.sites_ = site_counts(sites, source.n_rows)
-        engine = as_engine(self.engine)
-        self._forget()
+        counts, engine = site_counts(sites, source.n_rows), as_engine(self.engine)
         with engine.session():
             seen, mapped = mapped_once(source, basis)
             if self.rounds == 1 and spec_of(self.loss) == "squared":
                 self._one_round(seen, mapped, basis, own, engine)
             else:
                 self._many_rounds(seen, mapped, basis, engine)
-        self.basis_ = basis
-        self.targets_ = source.target_names
-        return self
+        self.basis_, self.sites_, self.targets_ = basis, counts, source.target_names
 
     @available_if(_keeps_no_rows)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, public: Any = None, sample_weight: Any = None) -> LESSRegressor:
@@ -184,18 +178,22 @@ class LESSRegressor(OnEngine, SpanModel):
         -------
         self
         """
-        self._check_parameters()
-        if not hasattr(self, "basis_"):
-            self.basis_, _ = self._learn_basis(X, y, public, sample_weight)
-            self.__dict__.pop("summary_", None)
-        source = open_labeled(self.basis_, X, y, sample_weight)
-        new = of_source(self.basis_, source, self.order, None, "squared", self.engine)
-        so_far: Summary | None = getattr(self, "summary_", None)
-        inner = self._inner()
-        inner.fit_summary(new if so_far is None else so_far + new, basis=self.basis_)
-        self.__dict__.pop("path_", None)
-        self._take(inner, self.basis_)
-        self.sites_, self.targets_ = [], inner.targets_
+        with self._fitting(anew=False):
+            self._check_parameters()
+            if "basis_" not in vars(self):
+                self.basis_, _ = self._learn_basis(X, y, public, sample_weight)
+                self.__dict__.pop("summary_", None)
+            basis = self.basis_
+            source = open_labeled(basis, X, y, sample_weight)
+            summary = of_source(basis, source, self.order, None, "squared", self.engine)
+            if (so_far := vars(self).get("summary_")) is not None:
+                summary = so_far + summary
+            learned = self._rules().learn(summary, basis, None, own=False)
+            self.__dict__.pop("path_", None)
+            self._take(learned, summary, basis)
+            self.sites_ = []
+            if learned.warning:
+                warnings.warn(learned.warning, UserWarning, stacklevel=2)
         return self
 
     def _learn_basis(self, X: Any, y: Any, public: Any, sample_weight: Any) -> tuple[Basis, bool]:
@@ -209,67 +207,49 @@ class LESSRegressor(OnEngine, SpanModel):
         U, weights = public_rows(basis, X, y, public, sample_weight, self.random_state)
         return basis.fit(U, sample_weight=weights), public is None
 
-    def _inner(self) -> SummaryRegressor:
-        return SummaryRegressor(self.filter, self.lam, self.center, ridge=self.ridge, steps=self.steps, grid=self.grid)
+    def _rules(self) -> FromSums:
+        center = self.center if isinstance(self.center, str) else bool(self.center)
+        return FromSums(as_filter(self.filter), self.lam, center, "all", bool(self.ridge), self.grid)
 
     def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:
         summary = of_source(mapped, source, self.order, None, "squared", engine, self.verbose)
-        inner = self._inner()
-        scores = None
+        rules, scores = self._rules(), None
         own = own and summary.order == 1
-        if isinstance(self.lam, str) or np.ndim(self.lam) > 0:
+        if rules.is_choosing:
             self._check_rows(summary.n_rows)
-            equations, found = inner._solutions(summary, basis, own)
-            candidates = inner._candidates(summary, basis, equations, found)
+            candidates = rules.candidates(summary, basis, *rules.solutions(summary, basis, own))
             scores = scores_of_source(candidates, mapped, source, engine, self.verbose)
-        inner._fit(summary, basis, scores, own)
-        self._take(inner, basis)
+        learned = rules.learn(summary, basis, scores, own)
+        self._take(learned, summary, basis)
         if own:
             self.floor_ = None  # the sample is the rows: there is no floor
+        if learned.warning:
+            warnings.warn(learned.warning, UserWarning, stacklevel=4)
 
-    def _take(self, inner: SummaryRegressor, basis: Basis) -> None:
-        self._settle(basis, inner.coef_matrix_, inner.predictor_.intercept, inner.one_target_)
-        for name in ("lam_", "summary_", "floor_", "n_features_rule_", "loss_", "n_rounds_"):
-            setattr(self, name, getattr(inner, name))
-        if hasattr(inner, "path_"):
-            self.path_ = inner.path_
+    def _take(self, learned: Learned, summary: Summary, basis: Basis) -> None:
+        take_from_sums(self, learned, summary, basis)
         self.history_: list[dict[str, float]] = []
 
     def _many_rounds(self, source: Any, mapped: Any, basis: Basis, engine: Any) -> None:
-        if self.order != 1:
-            raise ValueError("order=2 is exact with the squared loss and rounds=1; rounds of residuals are of order 1")
         plan = less_rounds.Plan(
             as_filter(self.filter),
             self.loss,
-            check_center(self.center),
+            self._rules().center,
             int(self.rounds),
             bool(self.ridge),
             self.steps,
             float(self.tol),
         )
         lams = self._grid(basis)
-        if not _is_number(self.lam):
+        if self._rules().is_choosing:
             self._check_rows(source.n_rows)
         found = less_rounds.run(source, basis, mapped, lams, plan, engine)
         chosen = 0
         if len(lams) > 1 or isinstance(self.lam, str):
             losses, n = less_rounds.mean_losses(source, mapped, found, engine)
             criterion = criteria.gcv(2.0 * losses, found.df, n)  # ρ(u) is u²/2 near zero
-            trusted = found.df <= 0.5 * n
-            judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
-            index = criteria.best_index(judged, lams, per_target=False)
-            chosen = int(index[0])
-            one = source.one_target
-            self.path_ = SummaryPath(
-                lams,
-                criterion[:, 0] if one else criterion,
-                found.df,
-                "gcv",
-                index,
-                basis.map_,
-                np.stack([basis.coefficients_ @ coef for coef in found.coef]),
-                found.intercept,
-            )
+            self.path_ = path_in_span(basis, found, criterion, "gcv", found.df <= 0.5 * n, source.one_target)
+            chosen = int(self.path_.index[0])
         self._settle(basis, found.coef[chosen].copy(), found.intercept[chosen].copy(), source.one_target)
         self.lam_ = float(lams[chosen])
         self.n_rounds_, self.history_, self.floor_ = found.n_rounds, found.history, None
@@ -289,34 +269,9 @@ class LESSRegressor(OnEngine, SpanModel):
             return np.atleast_1d(positive_numbers("grid", self.grid))
         return criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
 
-    def _forget(self) -> None:
-        for name in ("path_", "summary_", "history_", "floor_", "basis_"):
-            self.__dict__.pop(name, None)
-
-    def _check_parameters(self) -> None:
-        check_center(self.center)
-        check_choice("steps", self.steps, STEPS)
-        as_filter(self.filter)
-        as_loss(self.loss)
-        if isinstance(self.lam, str):
-            check_choice("lam", self.lam, ("auto",))
-        else:
-            positive_numbers("lam", self.lam)
-        if isinstance(self.rounds, bool) or not isinstance(self.rounds, (int, np.integer)) or self.rounds < 1:
-            raise ValueError(f"rounds must be a positive whole number, got {shown(self.rounds)}")
-        if self.order not in (1, 2) or isinstance(self.order, bool):
-            raise ValueError(f"order must be 1 or 2, got {shown(self.order)}")
-        if isinstance(self.tol, bool) or not isinstance(self.tol, (int, float, np.number)) or not 0 <= self.tol < 1:
-            raise ValueError(f"tol must be a number from 0 to 1, got {shown(self.tol)}")
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_fitted(self)
-        return less_storage.to_parts(self)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> LESSRegressor:
-        model: LESSRegressor = less_storage.from_parts(cls, header, arrays)
-        return model
+    def _check_together(self) -> None:
+        if self.order != 1 and not (self.rounds == 1 and spec_of(self.loss) == "squared"):
+            raise ValueError("order=2 is exact with the squared loss and rounds=1; rounds of residuals are of order 1")
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
@@ -331,7 +286,7 @@ class LESSRegressor(OnEngine, SpanModel):
             path=path,
             tune=None if path is None else lambda: path.tuning(target, squared=self.loss_ == "squared"),
             rounds=self.n_rounds_,
-            center=check_center(self.center),
+            center=self.center if isinstance(self.center, str) else bool(self.center),
             filter=method,
             loss=self.loss_,
             n_rows=n_rows or None,

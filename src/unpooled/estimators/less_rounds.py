@@ -25,7 +25,7 @@ from ..losses import Loss, as_loss
 from ..summaries.counting import median
 from ..summaries.passes import Functions
 from ..summaries.summary import of_source
-from .summary_private import means_of
+from .from_sums import means_of
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and
 # the usual choice for the Welsch loss, which is correntropy.
@@ -49,8 +49,9 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """Functions for every λ, and how they were come by."""
+    """Functions for every λ, and how they were found."""
 
+    lam: Floats
     coef: Floats  #: (L, M, T)
     intercept: Floats  #: (L, T)
     df: Floats  #: (L,) the trace of labels to fits: from random labels, or by the spread of the features
@@ -122,7 +123,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         coef, intercept = coef[:, :, :-probes], intercept[:, :-probes]
     else:
         df = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, len(history)) + with_intercept
-    return Outcome(coef, intercept, df, loss, len(history), history)
+    return Outcome(lams, coef, intercept, df, loss, len(history), history)
 
 
 def mean_losses(source: Source, mapped: Any, found: Outcome, engine: Any) -> tuple[Floats, float]:

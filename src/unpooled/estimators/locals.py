@@ -18,12 +18,12 @@ from .._solvers.averaging.local import Local, OpaqueLocal, SpectralLocal
 from .._solvers.descent import robust
 from .._solvers.spectral import criteria
 from .._solvers.spectral.problem import Problem
-from .._solvers.spectral.routes import SOLVERS, serves
+from .._solvers.spectral.routes import serves
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import sample_frequencies, squared
 from ..losses import as_loss
-from .correntropy import CorrentropyRegressor
+from .correntropy import CorrentropyRegressor, choices_for
 from .length_scales import resolved
 from .spectral import SpectralRegressor
 
@@ -77,12 +77,6 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
     kernel, kappa_sq = shared_kernel(estimator.kernel, facts)
     if isinstance(lam, str) and lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
-    if isinstance(lam, str) and lam != "rule13":
-        raise ValueError(f"lam must be 'rule13', 'local', a positive number or an array of them; got {shown(lam)}")
-    if estimator.solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {shown(estimator.solver)}")
-    if lam is None:
-        raise ValueError("lam must be 'rule13', 'local', a positive number or an array of them; got None")
     filter_, center = as_filter(estimator.filter), bool(estimator.center)
     solver = "auto" if estimator.solver in ("mixed", "banded") else estimator.solver  # those are for paths
     few = Problem(kernel, facts.sample.X, facts.sample.Y, None, center, filter_, kappa_sq)
@@ -108,7 +102,7 @@ def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any)
     if lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
     Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.center)
-    scale, n_iter = estimator._check_choices(Y)
+    scale, n_iter = choices_for(estimator, Y)
     scales = robust.scale_grid(Y, facts.sample.weights, center, loss) if scale is None else scale[None, :]
     if n_iter is None:
         single = eps(facts.sample.X) > 1e-10

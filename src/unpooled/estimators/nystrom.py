@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
-from .._base.checks import check_choice, check_count, check_fitted, check_size, check_X, positive_numbers
+from .._base.checks import positive_numbers
+from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import KEPT, Rows, Source
 from .._base.text import shown
@@ -35,22 +35,28 @@ from .._solvers.nystrom.sums import Chunks, Sums, summed
 from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria
 from ..bases.maps import KernelMap, Scaling
-from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some, stream_rows
+from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
-from . import nystrom_storage
-from .facts import ModelFacts, ShowsChoices, describe, if_fitted
+from .declared import KernelKind
+from .facts import ModelFacts, describe, if_fitted
 from .length_scales import resolved
 from .paths import SummaryPath
-from .span import ScoresRows
+from .span import ReadsRows
+from .stored import LAM_FOUND, Entries, SpanFunction, SpanPath, settle_span
 
 PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 
 
-class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
+DEVICE = Checked(lambda _, value: device_of(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
+
+
+@declaration
+@dataclass(eq=False, repr=False)
+class NystromRegressor(ReadsRows):
     """Kernel ridge regression in the span of M kernel functions, for as many rows as there are.
 
     f = Σ_j c_j K(·, z_j) + b, with points z_j drawn from the rows, minimises (1/n) Σ (y_i - f(x_i))² + λ cᵀ𝕂_zz c.
@@ -112,42 +118,32 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        n_features: Any = "auto",
-        lam: Any = "gcv",
-        *,
-        center: bool = False,
-        solver: str = "auto",
-        device: Any = None,
-        precision: str = "auto",
-        standardize: bool = False,
-        tol: float = 3e-3,
-        max_rounds: int = 100,
-        grid: Any = None,
-        random_state: Any = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_features = n_features
-        self.lam = lam
-        self.center = center
-        self.solver = solver
-        self.device = device
-        self.precision = precision
-        self.standardize = standardize
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.grid = grid
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = parameter(KernelKind(), None)
+    n_features: Any = parameter(Whole(1, "auto"), "auto")
+    lam: Any = parameter(Numbers("gcv"), "gcv")
+    _: KW_ONLY
+    center: bool = parameter(Switch(), False)
+    solver: str = parameter(Word(SOLVERS), "auto")
+    device: Any = parameter(DEVICE, None)
+    precision: str = parameter(Word(PRECISIONS), "auto")
+    standardize: bool = parameter(Switch(), False)
+    tol: float = parameter(Real("a number between 0 and 1", lambda value: 0 < value < 1), 3e-3)
+    max_rounds: int = parameter(Whole(), 100)
+    grid: Any = parameter(Numbers(none=True), None)
+    random_state: Any = parameter(Seed(), 0)
+    verbose: int = parameter(VERBOSITY, 0)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        return tags
+    _saved: ClassVar = (
+        SpanFunction(basis=False),
+        Entries(
+            lam_=LAM_FOUND,
+            solver_=Word(SOLVERS[1:]),
+            precision_=Word(PRECISIONS[1:]),
+            n_rounds_=Whole(0),
+            jitter_=Real("a number that is not negative", lambda value: 0 <= value < math.inf, double=True),
+        ),
+        SpanPath("gcv"),
+    )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
         """Fit to rows and labels.
@@ -158,9 +154,14 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         y : labels, (n,) or (n, T); of a path or a frame, names of columns
         sample_weight : one a row, or the name of a column; weights count as repeated rows
         """
-        self._check_parameters()
-        source, one_target = self._open(X, y, sample_weight)
-        source = self._start(source, device_of(self.device, X), one_target)
+        with self._fitting():
+            self._check_parameters()
+            self._forget()
+            self._fit(*self._open(X, y, sample_weight))
+        return self
+
+    def _fit(self, source: Source, one_target: bool, device: Any) -> None:
+        source = self._start(source, device, one_target)
         lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._asked)
         probes = 0 if self._given else PROBES
         job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
@@ -180,7 +181,6 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         self.solver_, self.targets_ = route.name, tuple(source.target_names)
         self._choose(found, work.sums)
         del self._machine
-        return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
         """Add rows to those seen so far, and learn from them all; the points are drawn from the first rows.
@@ -195,10 +195,16 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
-        if getattr(self, "_sums", None) is None:
-            source, one_target = self._open(X, y, sample_weight)
-            source = self._start(source, device_of(self.device, X), one_target)
+        with self._fitting(anew=False):
+            self._check_parameters()
+            self._add(X, y, sample_weight)
+        return self
+
+    def _add(self, X: Any, y: Any, sample_weight: Any) -> None:
+        if self.__dict__.get("_sums") is None:
+            self._forget()
+            source, one_target, device = self._open(X, y, sample_weight)
+            source = self._start(source, device, one_target)
             self._sums: Sums | None = None
         else:
             source = open_labeled(self, X, y, sample_weight)
@@ -216,53 +222,42 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
         found = GRAM.solve(work)
         if found is None:
             raise ValueError(f"{self._too_small(lams)}, or fit all rows at once with solver='rounds'")
+        self.__dict__.pop("path_", None)  # of fewer rows
         self._choose(found, sums)
-        self._sums = sums  # only now: a failure leaves the model as it was
-        self.solver_, self.targets_ = "gram", tuple(source.target_names)
-        return self
+        self._sums, self.solver_, self.targets_ = sums, "gram", tuple(source.target_names)
 
-    def predict(self, X: Any) -> Array:
-        """f(X), in the order of the rows, on the machine that learned it.
-
-        Parameters
-        ----------
-        X : rows without labels: arrays, tensors, frames, a path to Parquet or CSV, a Dask collection
-
-        Returns
-        -------
-        array or tensor of shape (n,), or (n, T) for several targets
-        """
-        check_fitted(self)
-        device = device_of(self.device, X)
+    def _values_for(self, X: Any) -> Callable[[Array], Array]:
+        """f on the machine that learned it."""
         precision = "double" if self.precision_ == "double" else "single"
-        machine = machine_for(cast(KernelMap, self.predictor_.map), device, precision)
-        coef = machine.array(self.predictor_.coef)
-        if is_stream(X):
-            parts = list(stream_rows(self, X))
-        else:
-            X = check_X(self, X, reset=False)
-            step = machine.rows_at_once
-            parts = [Rows(X[i : i + step, :]) for i in range(0, X.shape[0], step)]
-        found = [machine.values(machine.place(rows), coef) for rows in parts]
-        tensors = not is_stream(X) and is_foreign(X)
-        values = namespace(coef).concat(found) if found else coef[:0, :]
-        values = values + machine.array(self.predictor_.intercept)
-        values = values if tensors else to_numpy(values)
-        return values[:, 0] if self.one_target_ else values
+        machine = machine_for(cast(KernelMap, self.predictor_.map), device_of(self.device, X), precision)
+        coef, intercept = machine.array(self.predictor_.coef), machine.array(self.predictor_.intercept)
 
-    def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, bool]:
-        self.__dict__.pop("feature_names_in_", None)
+        def values(rows: Array) -> Array:
+            step = rows.shape[0] if is_stream(X) else machine.rows_at_once
+            places = [machine.place(Rows(rows[i : i + step, :])) for i in range(0, rows.shape[0], max(step, 1))]
+            found = [machine.values(place, coef) for place in places]
+            together = namespace(coef).concat(found) + intercept if found else coef[:0, :]
+            return together if is_foreign(rows) else to_numpy(together)
+
+        return values
+
+    def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, bool, Any]:
+        """The rows, whether labels came as a vector, and where torch is to work."""
+        device = device_of(self.device, X)
         if not is_stream(X):
             X, y, sample_weight = named_columns(self, X, y, sample_weight)
         opened = open_all(self, X, y, sample_weight, None, None, None)
-        return opened.labeled, opened.one_target
+        return opened.labeled, opened.one_target, device
+
+    def _forget(self) -> None:
+        """Begin with no rows seen, and no names of their columns."""
+        for name in ("path_", "_sums", "feature_names_in_"):
+            self.__dict__.pop(name, None)
 
     def _start(self, source: Source, device: Any, one_target: bool) -> Source:
         """Points, kernel, and the machine that sums over rows; the source, with what was read for that kept."""
-        for name in ("path_", "_sums"):
-            self.__dict__.pop(name, None)
         place = "cpu" if device is None or device.type == "cpu" else "cuda"
-        wanted = check_size(self.n_features, auto=True)
+        wanted = None if isinstance(self.n_features, str) else int(self.n_features)
         n = source.n_rows
         if n < 2 and not self._given:
             raise ValueError(
@@ -359,34 +354,11 @@ class NystromRegressor(ShowsChoices, ScoresRows, BaseEstimator):
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
         self.lam_, self.n_rounds_, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
         coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
-        self.predictor_ = BasisPredictor(map_, coef, intercept)
-        self.coef_ = coef[:, 0] if self.one_target_ else coef
-        self.intercept_ = float(intercept[0]) if self.one_target_ else intercept
+        settle_span(self, BasisPredictor(map_, coef, intercept), coef, self.one_target_)
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.lam, str):
-            check_choice("lam", self.lam, ("gcv",))
-        else:
-            positive_numbers("lam", self.lam)
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("precision", self.precision, PRECISIONS)
+    def _check_together(self) -> None:
         if self.precision == "fixed" and self.solver == "rounds":
             raise ValueError("precision='fixed' is for the Gram matrix: take solver='gram', or precision='single'")
-        check_size(self.n_features, auto=True)
-        if not isinstance(self.center, (bool, np.bool_)):
-            raise ValueError(f"center must be True or False, got {shown(self.center)}")
-        if isinstance(self.tol, bool) or not isinstance(self.tol, (int, float, np.number)) or not 0 < self.tol < 1:
-            raise ValueError(f"tol must be a number between 0 and 1, got {shown(self.tol)}")
-        check_count("max_rounds", self.max_rounds)
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_fitted(self)
-        return nystrom_storage.to_parts(self)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> NystromRegressor:
-        model: NystromRegressor = nystrom_storage.from_parts(cls, header, arrays)
-        return model
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._base.checks import budget, check_choice, check_size, count, positive
+from .._base.checks import budget, positive
+from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
 from .._base.quiet import quietly
 from .._base.rows import ArraySource
 from .._base.text import shown
@@ -16,19 +18,19 @@ from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
 from ..privacy import Guarantee, Spent, events, mu_for
-from ..privacy.ledger import Spending, check_ledger
+from ..privacy.ledger import Spending
 from ..privacy.rounds.answers import Custodian, held
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
 from ..privacy.rounds.questions import check_can_be_drawn
 from ..summaries.passes import mapped_once
+from .declared import EngineKind
 from .facts import ModelFacts, if_fitted
-from .private_model import PrivateModel
+from .private_model import DELTA, EPSILON, LEDGER, SEED, BoundedKernel, PrivateModel, Promise
 from .private_plan import PrivatePlan, decided, is_rich, usual_features
 from .public_rows import (
     basis_and_rows,
-    check_bounded,
     n_public_rows,
     private_rows,
     public_features,
@@ -37,15 +39,31 @@ from .public_rows import (
     widened,
 )
 from .span import OnEngine
+from .stored import SITES, SpanFunction, Tables
 
 LOSSES = ("auto", "huber", "correntropy")
 NOISES = ("total", "site")
+HISTORY = Tables(round=int, mu=float, cut=float, length=float, scale=float, slope=float, degrees=float, error=float)
 SMALLEST, LARGEST = 1e-100, 1e100  # label bounds whose squares are numbers still
 PURPOSE = "a private regression"
 MECHANISM = "discrete Gaussian noise on rounds of residual sums"
 SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
 
 
+def check_label_bound(name: str, value: Any) -> None:
+    """A bound whose square is a number still."""
+    if not SMALLEST <= positive(name, value) <= LARGEST:
+        raise ValueError(
+            f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, got {shown(value)}: "
+            "bring the labels to another unit"
+        )
+
+
+BOUND = Checked(check_label_bound, "a positive number or None", none=True)
+
+
+@declaration
+@dataclass(eq=False, repr=False)
 class PrivateRegressor(OnEngine, PrivateModel):
     """Differentially private kernel regression: rounds of residual statistics with noise (docs/privacy/rounds.md).
 
@@ -102,36 +120,24 @@ class PrivateRegressor(OnEngine, PrivateModel):
     True
     """
 
-    _plan_class = PrivatePlan
+    epsilon: float = parameter(EPSILON)
+    delta: float = parameter(DELTA)
+    label_bound: float | None = parameter(BOUND, None)
+    kernel: Any = parameter(BoundedKernel(), None)
+    _: KW_ONLY
+    n_features: Any = parameter(Whole(1, "auto"), "auto")
+    rounds: Any = parameter(Whole(1, "auto", words="a whole number, at least 1, or 'auto'"), "auto")
+    loss: str = parameter(Word(LOSSES), "auto")
+    noise: str = parameter(Word(NOISES), "total")
+    standardize: bool = parameter(Switch(), True)
+    ledger: Any = parameter(LEDGER, None)
+    engine: Any = parameter(EngineKind(in_files=False), None)
+    random_state: Any = parameter(SEED, 0)
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        label_bound: float | None = None,
-        kernel: Any = None,
-        *,
-        n_features: Any = "auto",
-        rounds: Any = "auto",
-        loss: str = "auto",
-        noise: str = "total",
-        standardize: bool = True,
-        ledger: Any = None,
-        engine: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.label_bound = label_bound
-        self.kernel = kernel
-        self.n_features = n_features
-        self.rounds = rounds
-        self.loss = loss
-        self.noise = noise
-        self.standardize = standardize
-        self.ledger = ledger
-        self.engine = engine
-        self.random_state = random_state
+    _saved: ClassVar = (
+        SpanFunction(targets=False),
+        Promise(PrivatePlan.from_dict, history_=HISTORY, sites_=SITES),
+    )
 
     def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None) -> PrivateRegressor:
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
@@ -146,10 +152,12 @@ class PrivateRegressor(OnEngine, PrivateModel):
         public : array or frame; without it rows are made up from noised counts of each input, which costs budget
         sites : a label a row
         """
-        self._check_parameters()
-        price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))  # of all that will be asked: μ² adds up
-        with Spending(self.ledger, price, PURPOSE) as spending:
-            return self._fit(X, y, public, sites, price.mu, spending)
+        with self._fitting():
+            self._check_parameters()
+            # The price of all that will be asked: μ² adds up.
+            price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))
+            with Spending(self.ledger, price, PURPOSE) as spending:
+                return self._fit(X, y, public, sites, price.mu, spending)
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, mu: float, spending: Spending) -> PrivateRegressor:
         if must_be_read(X):
@@ -232,22 +240,6 @@ class PrivateRegressor(OnEngine, PrivateModel):
     def _new_basis(self, kernel: Kernel, n_public: int) -> Basis:
         seed = int(self.random_state)
         return EmpiricalFeatures(kernel, self._wanted(n_public), bool(self.standardize), random_state=seed)
-
-    def _check_parameters(self) -> None:
-        budget(self.epsilon, self.delta)
-        if self.label_bound is not None and not SMALLEST <= positive("label_bound", self.label_bound) <= LARGEST:
-            raise ValueError(
-                f"label_bound must lie between {SMALLEST:g} and {LARGEST:g}, got {shown(self.label_bound)}: "
-                "bring the labels to another unit"
-            )
-        check_size(self.n_features, auto=True)
-        if not (isinstance(self.rounds, str) and self.rounds == "auto"):
-            count("rounds", self.rounds)
-        check_choice("loss", self.loss, LOSSES)
-        check_choice("noise", self.noise, NOISES)
-        count("random_state", self.random_state, 0)
-        check_ledger(self.ledger)
-        check_bounded(self.kernel)
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""

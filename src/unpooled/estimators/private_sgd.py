@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._base.arrays import to_numpy
-from .._base.checks import budget, check_choice, check_size, count, positive
+from .._base.checks import budget, check_choice, positive
+from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
 from .._base.quiet import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
-from ..privacy.ledger import Spending, check_ledger
+from ..privacy.ledger import Spending
 from ..privacy.noise import opendp
 from .facts import ModelFacts, if_fitted
-from .private_model import PrivateModel
+from .private_model import COUNT, DELTA, EPSILON, LEDGER, SEED, SIZE, BoundedKernel, PrivateModel, Promise
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
-from .public_rows import basis_and_rows, check_bounded, public_features, standard_normal
+from .public_rows import basis_and_rows, public_features, standard_normal
+from .stored import SpanFunction
 
 METHODS = ("tight", "paper")
 IN_MEMORY = 1 << 27  # features that are kept for all passes: 1 GiB. Beyond, each batch is mapped anew
@@ -27,6 +31,16 @@ MECHANISM = "discrete Gaussian noise on the outcome of stochastic gradient desce
 PURPOSE = {"tight": "the weights of a regression", "paper": "the weights of a regression (Algorithm 1 of paper 004)"}
 
 
+def check_precondition(name: str, value: Any) -> None:
+    """ "auto" or a positive number."""
+    if isinstance(value, str):
+        check_choice(name, value, ("auto",))
+    else:
+        positive(name, value)
+
+
+@declaration
+@dataclass(eq=False, repr=False)
 class PrivateSGDRegressor(PrivateModel):
     """Differentially private regression: descent from zero, and noise on where it ends (Wang and Guo 2024, mended).
 
@@ -86,50 +100,28 @@ class PrivateSGDRegressor(PrivateModel):
     True
     """
 
-    _plan_class = SGDPlan
+    epsilon: float = parameter(EPSILON)
+    delta: float = parameter(DELTA)
+    label_bound: float = parameter(Checked(positive, "a positive, finite number"))
+    kernel: Any = parameter(BoundedKernel(), None)
+    n_features: int = parameter(Whole(), 500)
+    method: str = parameter(Word(METHODS), "tight")
+    _: KW_ONLY
+    step: float | None = parameter(SIZE, None)
+    n_steps: int | None = parameter(COUNT, None)
+    passes: int | None = parameter(COUNT, None)
+    batch_size: int | None = parameter(COUNT, None)
+    clip: float | None = parameter(SIZE, None)
+    lam: float = parameter(Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0)
+    averaged: bool = parameter(Switch(), False)
+    precondition: Any = parameter(Checked(check_precondition, "'auto', a positive number or None", none=True), "auto")
+    intercept: bool | None = parameter(Switch(none=True), None)
+    shrink: bool = parameter(Switch(), True)
+    standardize: bool = parameter(Switch(), False)
+    ledger: Any = parameter(LEDGER, None)
+    random_state: Any = parameter(SEED, 0)
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        label_bound: float,
-        kernel: Any = None,
-        n_features: int = 500,
-        method: str = "tight",
-        *,
-        step: float | None = None,
-        n_steps: int | None = None,
-        passes: int | None = None,
-        batch_size: int | None = None,
-        clip: float | None = None,
-        lam: float = 0.0,
-        averaged: bool = False,
-        precondition: Any = "auto",
-        intercept: bool | None = None,
-        shrink: bool = True,
-        standardize: bool = False,
-        ledger: Any = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.label_bound = label_bound
-        self.kernel = kernel
-        self.n_features = n_features
-        self.method = method
-        self.step = step
-        self.n_steps = n_steps
-        self.passes = passes
-        self.batch_size = batch_size
-        self.clip = clip
-        self.lam = lam
-        self.averaged = averaged
-        self.precondition = precondition
-        self.intercept = intercept
-        self.shrink = shrink
-        self.standardize = standardize
-        self.ledger = ledger
-        self.random_state = random_state
+    _saved: ClassVar = (SpanFunction(targets=False), Promise(SGDPlan.from_dict, ("sensitivity_", "sigma_")))
 
     def fit(self, X: Any, y: Any, public: Any = None) -> PrivateSGDRegressor:
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
@@ -142,11 +134,12 @@ class PrivateSGDRegressor(PrivateModel):
         X, y : arrays or frames
         public : array or frame of rows, or None
         """
-        self._check_parameters()
-        epsilon, delta = float(self.epsilon), float(self.delta)
-        price: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
-        with Spending(self.ledger, price, PURPOSE[self.method]) as spending:
-            return self._fit(X, y, public, price, spending)
+        with self._fitting():
+            self._check_parameters()
+            epsilon, delta = float(self.epsilon), float(self.delta)
+            price: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
+            with Spending(self.ledger, price, PURPOSE[self.method]) as spending:
+                return self._fit(X, y, public, price, spending)
 
     def _fit(self, X: Any, y: Any, public: Any, price: Event, spending: Spending) -> PrivateSGDRegressor:
         if must_be_read(X):
@@ -234,28 +227,7 @@ class PrivateSGDRegressor(PrivateModel):
             return phi, "made-up rows with the spectrum of the basis"
         return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"
 
-    def _check_parameters(self) -> None:
-        budget(self.epsilon, self.delta)
-        positive("label_bound", self.label_bound)
-        check_choice("method", self.method, METHODS)
-        check_size(self.n_features, auto=False)
-        positive("lam", self.lam, zero=True)
-        for name in ("step", "clip"):
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
-        for name in ("n_steps", "passes", "batch_size"):
-            if getattr(self, name) is not None:
-                count(name, getattr(self, name))
-        count("random_state", self.random_state, 0)
-        if isinstance(self.precondition, str):
-            check_choice("precondition", self.precondition, ("auto",))
-        elif self.precondition is not None:
-            positive("precondition", self.precondition)
-        check_ledger(self.ledger)
-        self._check_what_the_method_has()
-        check_bounded(self.kernel)
-
-    def _check_what_the_method_has(self) -> None:
+    def _check_together(self) -> None:
         if self.method == "tight":
             if self.n_steps is not None:
                 raise ValueError("n_steps is of method='paper': give passes to method='tight'")

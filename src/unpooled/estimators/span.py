@@ -1,4 +1,4 @@
-"""Common parts of estimators: work on an engine, scores on streamed rows, and models in the span of a basis.
+"""Common parts of estimators: work on an engine, predictions, and models in the span of a basis.
 
 An engine is neither cloned nor pickled. Scores take whatever ``fit`` takes: arrays, frames with labels among their
 columns, and rows that are streamed. Models in the span of a basis share their predictions and the way to their
@@ -8,21 +8,27 @@ coefficients.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
-from .._base.arrays import Array, namespace, to_numpy
+from .._base.arrays import Array, eps, namespace, to_numpy
 from .._base.checks import check_fitted, check_X
+from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
-from .._solvers.predictors import BasisPredictor
+from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
 from ..engines import Processes, Threads
+from ..kernels import Precomputed
+from .declared import Declared
 from .facts import ModelFacts, ShowsChoices, describe
+from .stored import LAM_FOUND, Entries, SpanFunction, Validation, settle_span
 
 
 class OnEngine(BaseEstimator):
@@ -45,8 +51,66 @@ class OnEngine(BaseEstimator):
 CHUNK = 1 << 16  # rows that are predicted at once
 
 
-class ScoresRows(RegressorMixin):
-    """scikit-learn's mixin for regressors, for those that learn from files and Dask collections as well."""
+def predict_in_precision(f: Any, X: Array) -> Array:
+    """f(X) of an expansion: single precision in gives single precision out only where the model is single too."""
+    if isinstance(f, KernelExpansion) and eps(f.coef) < eps(X):
+        X = namespace(X).astype(X, namespace(X).float64)
+    values: Array = f.predict(X)
+    return values
+
+
+class ExpansionModel(ShowsChoices, RegressorMixin, Declared):
+    """f = Σ c_i K(·, x_i) + b, learned from rows in memory; ``kernel`` is among the parameters."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or (
+            isinstance(self.kernel, str) and self.kernel == "precomputed"
+        )
+        return tags
+
+    def predict(self, X: Any) -> Array:
+        """f(X), in the array library and on the device of X.
+
+        Parameters
+        ----------
+        X : array, tensor or frame of shape (n, d); for "precomputed" the n×N matrix of the kernel
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) for several targets
+        """
+        check_is_fitted(self, "predictor_")
+        values = predict_in_precision(self.predictor_, check_X(self, X, reset=False))
+        return values[:, 0] if self.one_target_ else values
+
+
+class ReadsRows(ShowsChoices, RegressorMixin, Declared):
+    """A regressor that learns from files and Dask collections as well, and predicts for them."""
+
+    def _values_for(self, X: Any) -> Callable[[Array], Array]:
+        """The function that gives f, of shape (n, T), at the rows of X or of a piece of it."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Array:
+        """f(X), in the order of the rows.
+
+        Parameters
+        ----------
+        X : rows without labels: arrays, tensors, frames, a path to Parquet or CSV, a Dask collection
+
+        Returns
+        -------
+        array of shape (n,), or (n, T) for several targets
+        """
+        check_fitted(self)
+        values_of = self._values_for(X)
+        if is_stream(X):
+            parts = [to_numpy(values_of(rows.X)) for rows in stream_rows(self, X)]
+            values = np.concatenate(parts) if parts else np.empty((0, np.size(self.intercept_)))
+        else:
+            values = values_of(check_X(self, X, reset=False))
+        return values[:, 0] if self.one_target_ else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions for ``X``, as scikit-learn defines it; the mean over targets where there are several.
@@ -64,8 +128,6 @@ class ScoresRows(RegressorMixin):
         if not is_stream(X):
             X, y, sample_weight = named_columns(self, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
-        from .._base.checks import check_fitted  # here and not above: what it checks builds on this class
-
         check_fitted(self)
         source = open_labeled(self, X, y, sample_weight)
         chunks = (rows for piece in source.pieces for rows in Slice(piece).chunks(CHUNK))
@@ -84,34 +146,11 @@ def values_by_name(model: Any, X: np.ndarray) -> np.ndarray:
         return np.asarray(to_numpy(model.predict(X)), dtype=np.float64).reshape(len(X), -1)
 
 
-class SpanModel(ShowsChoices, ScoresRows, BaseEstimator):
+class SpanModel(ReadsRows):
     """f = aᵀφ + b with the features φ of a basis."""
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        return tags
-
-    def predict(self, X: Any) -> Array:
-        """f(X), in the order of the rows.
-
-        Parameters
-        ----------
-        X : rows without labels: arrays, frames, a path to Parquet or CSV, a Dask collection
-
-        Returns
-        -------
-        array of shape (n,), or (n, T) for several targets
-        """
-        check_fitted(self)
-        if is_stream(X):
-            parts = [self.predictor_.predict(np.asarray(rows.X, dtype=float)) for rows in stream_rows(self, X)]
-            values = np.concatenate(parts) if parts else np.empty((0, len(self.predictor_.intercept)))
-        else:
-            X = check_X(self, X, reset=False)
-            values = self.predictor_.predict(namespace(X).astype(X, namespace(X).float64))
-        return values[:, 0] if self.one_target_ else values
+    def _values_for(self, X: Any) -> Callable[[Array], Array]:
+        return lambda rows: self.predictor_.predict(namespace(rows).astype(rows, namespace(rows).float64))
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
         """a (M, T) and b (T,) where the model is of that basis, else None.
@@ -129,13 +168,9 @@ class SpanModel(ShowsChoices, ScoresRows, BaseEstimator):
 
     def _settle(self, basis: Basis, coef: np.ndarray, intercept: np.ndarray, one_target: bool) -> None:
         """Become the function with these coefficients."""
-        self.basis_digest_ = basis.digest
-        self.kernel_ = basis.kernel_
-        self.coef_matrix_ = coef
-        self.coef_ = coef[:, 0] if one_target else coef
-        self.one_target_ = one_target
-        self.intercept_ = float(intercept[0]) if one_target else intercept
-        self.predictor_ = BasisPredictor(basis.map_, basis.coefficients_ @ coef, np.asarray(intercept, dtype=float))
+        self.basis_digest_, self.coef_matrix_ = basis.digest, coef
+        offsets = np.asarray(intercept, dtype=float)
+        settle_span(self, BasisPredictor(basis.map_, basis.coefficients_ @ coef, offsets), coef, one_target)
         self.n_features_in_ = basis.n_features_in_
         if hasattr(basis, "feature_names_in_"):
             self.feature_names_in_ = basis.feature_names_in_
@@ -146,3 +181,33 @@ class SpanModel(ShowsChoices, ScoresRows, BaseEstimator):
         """The facts that are named, and those of every model in the span of a basis."""
         own = {"kernel": self.kernel_, "basis_digest": self.basis_digest_, "n_features": len(self.coef_matrix_)}
         return describe(self, target, kind, **own, **facts)
+
+
+class BasisAverage(SpanModel):
+    """f̄ = Σ_j |D_j| f_j / Σ_j |D_j| of ridge regressions f_j = a_jᵀφ + b_j of one site's rows each (Guo, Lin and Zhou
+    2017, (4)).
+
+    A federated study of the kind "average" makes it; ``settle`` takes the sums that sites have sent.
+
+    Attributes
+    ----------
+    lam_ : float
+    n_sites_ : int
+    coef_, intercept_, predictor_ : the average
+    validation_ : dict, the λ that were tried and their validation errors, where λ was chosen
+    """
+
+    _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), Validation())
+
+    def settle(
+        self, basis: Basis, coef: np.ndarray, intercept: np.ndarray, lam: float, targets: tuple[str, ...], n_sites: int
+    ) -> BasisAverage:
+        """Become the average with coefficients (M, T) and intercepts (T,)."""
+        self._settle(basis, coef, intercept, len(targets) == 1)
+        self.lam_, self.targets_, self.n_sites_ = float(lam), targets, int(n_sites)
+        self.validation_: dict[str, np.ndarray] = {}
+        return self
+
+    def facts(self, target: int = 0) -> ModelFacts:
+        """The facts of the fitted model; ``target`` is the position of the label."""
+        return self._describe(target, "Kernel regression, a BasisAverage", lam=self.lam_, n_sites=self.n_sites_)

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import KFold
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from .._base import threads
-from .._base.arrays import Array, Floats, eps, like, namespace, take_rows
+from .._base.arrays import Floats, eps, like, namespace, take_rows
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
+from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
-from .._solvers.spectral import criteria
+from .._solvers.spectral import criteria, routes
 from .._solvers.spectral.problem import PathSolution, Problem
-from .._solvers.spectral.routes import SOLVERS, Folds, fit_one, fit_path, serves
+from .._solvers.spectral.routes import SOLVERS, fit_one, fit_path, serves
 from ..filters import as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from . import stored
-from .facts import ModelFacts, ShowsChoices, describe, if_fitted, method_name, of_target
+from .declared import FilterKind, KernelKind
+from .facts import ModelFacts, describe, if_fitted, method_name, of_target
 from .length_scales import resolved
 from .paths import Path
+from .span import ExpansionModel
+from .stored import Expansion, ForEachTarget, SpectralPath, settle_expansion
 
 
-class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
+@declaration
+@dataclass(eq=False, repr=False)
+class SpectralRegressor(ExpansionModel):
     """Kernel regression with a spectral filter, λ chosen on the whole path from one decomposition.
 
     With the empirical operator L_D f = (1/N) Σ f(x_i) K_{x_i} the estimator is
@@ -88,37 +91,18 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        filter: Any = "tikhonov",
-        lam: Any = "loo",
-        center: bool = False,
-        *,
-        grid: Any = None,
-        per_target: bool = False,
-        cv: Any = 5,
-        random_state: Any = 0,
-        solver: str = "auto",
-    ) -> None:
-        self.kernel = kernel
-        self.filter = filter
-        self.lam = lam
-        self.center = center
-        self.grid = grid
-        self.per_target = per_target
-        self.cv = cv
-        self.random_state = random_state
-        self.solver = solver
+    kernel: Any = parameter(KernelKind(), None)
+    filter: Any = parameter(FilterKind(), "tikhonov")
+    lam: Any = parameter(Numbers(*criteria.CRITERIA), "loo")
+    center: bool = parameter(Switch(), False)
+    _: KW_ONLY
+    grid: Any = parameter(Numbers(none=True), None)
+    per_target: bool = parameter(Switch(), False)
+    cv: Any = parameter(Folds(), 5)
+    random_state: Any = parameter(Seed(), 0)
+    solver: str = parameter(Word(SOLVERS, f"one of {', '.join(SOLVERS)}", ";"), "auto")
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or (
-            isinstance(self.kernel, str) and self.kernel == "precomputed"
-        )
-        return tags
+    _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), SpectralPath())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SpectralRegressor:
         """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T).
@@ -129,6 +113,12 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         y : (N,) or (N, T)
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         """
+        with self._fitting():
+            self._check_parameters()
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         X = check_X(self, X, reset=True)
         Y, one_target = check_Y(y, X)
         weights = check_weights(sample_weight, X)
@@ -163,51 +153,22 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
                 if criterion is None
                 else self._fit_path(problem, criterion, lams, one_target, folds)
             )
-        self.kernel_, self.filter_, self.solver_ = kernel, filter_, solution.solver
+        self.filter_, self.solver_ = filter_, solution.solver
         if criterion is None:
             self.lam_ = float(lams[0])
-            self.__dict__.pop("path_", None)  # of an earlier fit
-        self.predictor_ = KernelExpansion(kernel, kernel.anchors(X), solution.coef, solution.intercept)
-        self.intercept_ = float(solution.b[0]) if one_target else solution.b
-        self.one_target_ = one_target
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """f(X), in the array library and on the device of X.
-
-        Parameters
-        ----------
-        X : array, tensor or frame of shape (n, d); for "precomputed" the n×N matrix of the kernel
-
-        Returns
-        -------
-        array of shape (n,), or (n, T) for several targets
-        """
-        check_is_fitted(self, "predictor_")
-        X = check_X(self, X, reset=False)
-        # Single precision in gives single precision out only where the model is single too.
-        if eps(self.predictor_.coef) < eps(X):
-            X = namespace(X).astype(X, namespace(X).float64)
-        values = self.predictor_.predict(X)
-        return values[:, 0] if self.one_target_ else values
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_is_fitted(self, "predictor_")
-        return stored.to_parts(self)
+        expansion = KernelExpansion(kernel, kernel.anchors(X), solution.coef, solution.intercept)
+        settle_expansion(self, expansion, kernel, solution.b, one_target)
 
     @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SpectralRegressor:
-        model: SpectralRegressor = stored.from_parts(cls, header, arrays)
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        model = super()._from_parts(header, arrays)
+        model.filter_ = as_filter(model.filter)
         return model
 
     def _criterion_and_grid(self, problem: Problem) -> tuple[str | None, Floats]:
         """("loo", grid) and so on, or (None, [λ]) for a fixed λ."""
         n = problem.X.shape[0]
         if isinstance(self.lam, str):
-            if self.lam not in criteria.CRITERIA:
-                raise ValueError(
-                    f"lam must be a positive number, an array of them, 'loo', 'gcv' or 'cv'; got {shown(self.lam)}"
-                )
             criterion: str | None = self.lam
             given = self.grid
         else:
@@ -225,7 +186,7 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         return criterion, np.atleast_1d(grid)
 
     def _fit_path(
-        self, problem: Problem, criterion: str, lams: Floats, one_target: bool, folds: Folds | None
+        self, problem: Problem, criterion: str, lams: Floats, one_target: bool, folds: routes.Folds | None
     ) -> PathSolution:
         if criterion == "cv" and folds is None:
             shuffled = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
@@ -248,7 +209,7 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         )
         return found
 
-    def _user_folds(self, n: int, kept: np.ndarray | None) -> Folds | None:
+    def _user_folds(self, n: int, kept: np.ndarray | None) -> routes.Folds | None:
         """The folds of a splitter or a list of splits, over all rows given, then without those of weight zero."""
         if not (isinstance(self.lam, str) and self.lam == "cv"):
             return None
@@ -260,8 +221,6 @@ class SpectralRegressor(ShowsChoices, RegressorMixin, BaseEstimator):
         return check_folds(self.cv, n, kept)
 
     def _check_solver(self, problem: Problem, criterion: str | None) -> None:
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {shown(self.solver)}")
         if not serves(self.solver, problem, criterion):
             raise ValueError(
                 f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "

@@ -1,198 +1,505 @@
-"""Fitted models as a file's header and arrays, and back: the part that all of them share, and SpectralRegressor's own.
+"""The parts of a fitted model that a file keeps, each with how it is written, read and checked.
 
-The header of a model in the span of a basis is checked before anything is made of it.
+A class lists its parts once. Each part writes its entries into the header and its arrays of a file, and reads them back
+into a new model. What is read may be forged: a part believes nothing that the parts before it, or its own shapes and
+kinds, do not bear out, and raises a ValueError otherwise.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from .._base.arrays import to_numpy
-from .._base.checks import check_center, check_choice, positive_numbers
+from .._base.kinds import Kind, Real, Whole
 from .._base.text import shown
-from .._solvers.predictors import KernelExpansion
+from .._solvers.averaging.compress import Compression
+from .._solvers.averaging.search import BlockPath
+from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch
-from .._solvers.span.residual_rounds import NUMBERS, STATE, STEPS
+from .._solvers.spectral.criteria import CRITERIA
 from ..bases.maps import finite
-from ..filters import as_filter, from_spec, to_spec
-from ..kernels import as_kernel
-from ..kernels.specs import from_spec as kernel_from_spec
-from ..kernels.specs import to_spec as kernel_spec
-from .paths import Path, SummaryPath
+from ..filters import as_filter
+from ..kernels.specs import to_spec
+from ..summaries.contents import is_digest, loss_of, spec_of
+from .paths import DescentPath, Path, SummaryPath
+
+Header = dict[str, Any]
+Arrays = dict[str, np.ndarray]
+V = TypeVar("V")
 
 
-def shared_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The predictor, and what is known of the columns."""
-    header, arrays = model.predictor_.to_parts()
-    header |= {
-        "n_features_in": int(model.n_features_in_),
-        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
-        "one_target": bool(model.one_target_),
-        "solver": getattr(model, "solver_", ""),
-    }
-    b = model.intercept_ if isinstance(model.intercept_, float) else to_numpy(model.intercept_)
-    arrays["b"] = np.atleast_1d(b)
-    return header, arrays
+class Content(dict[str, V]):
+    """The header or the arrays of a file, which note what of them has been read: surplus entries are refused."""
+
+    def __init__(self, content: dict[str, V]) -> None:
+        super().__init__(content)
+        self.unread = set(content)
+
+    def __getitem__(self, name: str) -> V:
+        self.unread.discard(name)
+        return super().__getitem__(name)
+
+    def __missing__(self, name: str) -> V:
+        raise ValueError(f"it lacks {name!r}")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry, or the default where there is none."""
+        self.unread.discard(name)
+        return super().get(name, default)
 
 
-def common_params(model: Any) -> dict[str, Any]:
-    """The parameters that estimators with one kernel share."""
-    return {
-        "kernel": None if model.kernel is None else kernel_spec(as_kernel(model.kernel)),
-        "center": bool(model.center),
-        "cv": int(model.cv) if isinstance(model.cv, (int, np.integer)) else 5,
-        "random_state": whole_or_none(model.random_state),
-    }
+class Part(Protocol):
+    """Something of a fitted model that a file keeps."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        """Add the part's entries to the header and to the arrays of a file."""
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        """Give a new model what :meth:`write` wrote; a ValueError where it does not fit together."""
 
 
-def whole_or_none(value: Any) -> int | None:
-    """A seed that a file can hold; a generator is not one."""
-    return int(value) if isinstance(value, (int, np.integer)) else None
+# --- The function ----------------------------------------------------------------------------------------------------
 
 
-def restored_params(written: dict[str, Any]) -> dict[str, Any]:
-    """The parameters in a header, the kernel made of its description."""
-    params = dict(written)
-    params["kernel"] = None if params["kernel"] is None else kernel_from_spec(params["kernel"])
-    return params
+def settle_expansion(model: Any, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
+    """Give a model its function f = Σ c_i K(·, x_i) + b, and the attributes that follow from it."""
+    model.predictor_, model.kernel_, model.one_target_ = predictor, kernel, one_target
+    model.intercept_ = float(b[0]) if one_target else b
 
 
-def restore_shared(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Give a new model what :func:`shared_parts` wrote."""
-    model.predictor_ = KernelExpansion.from_parts(header, arrays)
-    model.kernel_ = model.predictor_.kernel
-    model.n_features_in_ = int(header["n_features_in"])
-    if header["feature_names"]:
-        model.feature_names_in_ = np.asarray(header["feature_names"], dtype=object)
-    model.one_target_, model.solver_ = bool(header["one_target"]), str(header["solver"])
-    b = arrays["b"]
-    model.intercept_ = float(b[0]) if model.one_target_ else b
+def settle_span(model: Any, predictor: BasisPredictor, coef: np.ndarray, one_target: bool) -> None:
+    """Give a model its function f = aᵀφ + b in the span of a basis, and the attributes that follow from it."""
+    model.predictor_, model.kernel_, model.one_target_ = predictor, predictor.map.kernel, one_target
+    model.coef_ = coef[:, 0] if one_target else coef
+    model.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
 
 
-def params_of(model: Any) -> dict[str, Any]:
-    """The constructor's arguments, as a header holds them."""
-    return common_params(model) | {
-        "solver": model.solver,
-        "per_target": bool(model.per_target),
-        "filter": to_spec(as_filter(model.filter)),
-        "lam": numbers(model.lam),
-        "grid": numbers(model.grid),
-    }
+class Expansion:
+    """A function Σ c_i K(x, x_i) + b, the names of its inputs, and the route by which it was found."""
 
+    def __init__(self, *solvers: str) -> None:
+        self.solvers = solvers  #: none where every block may have had another
 
-def numbers(value: Any) -> Any:
-    """A number or an array as JSON has them; a name or None as it is."""
-    return value if value is None or isinstance(value, str) else np.asarray(value, dtype=float).tolist()
-
-
-def with_params(cls: Any, written: dict[str, Any]) -> Any:
-    """The estimator that was given these, not fitted."""
-    params = restored_params(written)
-    return cls(**params | {"filter": from_spec(params["filter"])})
-
-
-def to_parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays; only scalars, lists and strings in the header."""
-    header, arrays = shared_parts(model)
-    header["params"] = params_of(model)
-    header["one_lam"] = isinstance(model.lam_, float)
-    arrays["lam"] = np.atleast_1d(model.lam_)
-    path: Path | None = getattr(model, "path_", None)
-    if path is not None:
-        header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
-        arrays |= {
-            "path.lam": path.lam,
-            "path.criterion": path.scored,
-            "path.df": path.freedom,
-            "path.index": path.index,
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        own_header, own_arrays = model.predictor_.to_parts()
+        header |= own_header | {
+            "n_features_in": int(model.n_features_in_),
+            "feature_names": feature_names(model),
+            "one_target": bool(model.one_target_),
+            "solver": model.solver_ if self.solvers else "",
         }
+        b = model.intercept_ if isinstance(model.intercept_, float) else to_numpy(model.intercept_)
+        arrays |= own_arrays | {"b": np.atleast_1d(b)}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        predictor = KernelExpansion.from_parts(header, arrays)
+        check_kernel(predictor.kernel, header["kernel"])
+        n_points, width = predictor.points.shape
+        T, n_features, b = predictor.coef.shape[1], header["n_features_in"], arrays["b"]
+        # The points of a precomputed kernel have no coordinates, and its inputs are the rows of the matrix.
+        if type(n_features) is not int or (n_features != width if width else n_features < max(n_points, 1)):
+            raise ValueError(f"its points do not have the {shown(n_features)} features that it claims")
+        if b.shape != (T,) or not (np.issubdtype(b.dtype, np.floating) and np.all(np.isfinite(b))):
+            raise ValueError("its intercept does not go with its targets")
+        if header["solver"] not in (self.solvers or ("",)):
+            raise ValueError("it does not say how it was found")
+        settle_expansion(model, predictor, predictor.kernel, b, one_target(header["one_target"], T))
+        model.n_features_in_ = n_features
+        read_feature_names(model, header, n_features)
+        if self.solvers:
+            model.solver_ = header["solver"]
+
+
+class SpanFunction:
+    """A function aᵀφ + b in the span of a basis, with the names of its inputs and of its labels.
+
+    ``basis`` says whether the digest of the basis and the coefficients of its features are kept beside the function of
+    its map; ``targets`` whether names of labels are; ``flag`` whether the file says that labels came as a vector.
+    """
+
+    def __init__(self, *, basis: bool = True, targets: bool = True, flag: bool = True) -> None:
+        self.basis, self.targets, self.flag = basis, targets, flag
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        own_header, own_arrays = model.predictor_.to_parts()
+        header |= own_header | {"feature_names": feature_names(model)}
+        arrays |= own_arrays
+        if self.flag:
+            header["one_target"] = bool(model.one_target_)
+        if self.targets:
+            header["targets"] = list(model.targets_)
+        if self.basis:
+            header["basis"] = model.basis_digest_
+            arrays["coef"] = model.coef_matrix_
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        predictor = BasisPredictor.from_parts(header, arrays)
+        check_kernel(predictor.map.kernel, header["kernel"])
+        T, coef = len(predictor.intercept), predictor.coef
+        if self.basis:
+            coef = finite("coef", arrays, ndim=2)
+            fitting = coef.shape[1] == T and 0 < coef.shape[0] <= predictor.map.size
+            if not fitting or not is_digest(header["basis"]):
+                raise ValueError("its coefficients do not go with its basis")
+            model.basis_digest_, model.coef_matrix_ = header["basis"], coef
+        one = one_target(header["one_target"], T) if self.flag else T == 1
+        if self.targets:
+            model.targets_ = tuple(texts("labels", header["targets"], (0, T) if self.flag else (T,)))
+        settle_span(model, predictor, coef, one)
+        model.n_features_in_ = predictor.map.n_features_in
+        read_feature_names(model, header, model.n_features_in_)
+
+
+# --- Numbers and words -----------------------------------------------------------------------------------------------
+
+
+class Entries:
+    """Fitted attributes that are entries of the header, each with what it may be: ``Entries(n_rounds_=Whole(0))``.
+
+    An entry has the name of its attribute without the underscore.
+    """
+
+    def __init__(self, **kinds: Kind) -> None:
+        self.kinds = kinds
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        header |= {name.removesuffix("_"): kind.to_plain(getattr(model, name)) for name, kind in self.kinds.items()}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        for name, kind in self.kinds.items():
+            entry = name.removesuffix("_")
+            value = kind.from_plain(header[entry])
+            kind.check(f"its {entry}", value)
+            setattr(model, name, value)
+
+
+#: a λ that was chosen or given
+LAM_FOUND = Real("a positive number", lambda value: 0 < value < math.inf, double=True)
+
+
+class ForEachTarget:
+    """A positive number, or an array of one a target, kept as an array and a flag that tells the two apart.
+
+    ``optional`` is for those that not every model of the class has; ``whole`` is for counts; ``infinite`` for scales.
+    """
+
+    def __init__(
+        self, name: str, array: str, flag: str, *, optional: bool = False, whole: bool = False, infinite: bool = False
+    ) -> None:
+        self.name, self.array, self.flag = name, array, flag
+        self.optional, self.whole, self.infinite = optional, whole, infinite
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if self.optional and self.name not in vars(model):
+            return
+        value = getattr(model, self.name)
+        header[self.flag], arrays[self.array] = np.ndim(value) == 0, np.atleast_1d(value)
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if self.optional and self.array not in arrays:
+            return
+        value, one = arrays[self.array], header[self.flag]
+        T = 1 if model.one_target_ else model.predictor_.coef.shape[1]
+        usable = value.dtype.kind == ("i" if self.whole else "f") and value.shape == ((1,) if one is True else (T,))
+        if type(one) is not bool or not usable or not np.all(value > 0):
+            raise ValueError(f"its {self.name.removesuffix('_')} is not a positive number, or one a target")
+        if not self.infinite and not np.all(np.isfinite(value)):
+            raise ValueError(f"its {self.name.removesuffix('_')} is not finite")
+        setattr(model, self.name, value[0].item() if one else value)
+
+
+class Tables(Kind):
+    """A list of small tables, each with these columns, no count negative: ``Tables(name=str, rows=int)``."""
+
+    def __init__(self, **columns: type) -> None:
+        self.columns = columns
+        self.words = f"a list of tables of {', '.join(columns)}"
+
+    def holds(self, value: Any) -> bool:
+        if not (isinstance(value, list) and all(is_table(entry, **self.columns) for entry in value)):
+            return False
+        return all(entry[name] >= 0 for entry in value for name, column in self.columns.items() if column is int)
+
+
+SITES = Tables(name=str, rows=int)
+
+
+def is_table(entry: Any, **columns: type) -> bool:
+    """Whether a value is a dictionary with these entries, of these types, its numbers finite."""
+    if not isinstance(entry, dict) or entry.keys() != columns.keys():
+        return False
+    same = all(type(entry[name]) is column for name, column in columns.items())
+    return same and all(math.isfinite(entry[name]) for name, column in columns.items() if column in (int, float))
+
+
+class LossSpec(Kind):
+    """A loss with its scale, in a few characters."""
+
+    words = "the name of a loss, with its scale"
+
+    def check(self, name: str, value: Any) -> None:
+        if spec_of(loss_of(value)) != value:
+            super().check(name, value)
+
+    def holds(self, value: Any) -> bool:
+        return False
+
+
+class Floor:
+    """How much the public sample costs; None where ``optional`` says that there may be no floor."""
+
+    def __init__(self, *, optional: bool = False) -> None:
+        self.optional = optional
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        header["floor"] = None if model.floor_ is None else vars(model.floor_)
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        about = header["floor"]
+        if about is None and self.optional:
+            model.floor_ = None
+            return
+        columns = {one.name: int if one.name == "n_public" else float for one in fields(Mismatch)}
+        hidden = ("mean", "operator")  # by noise for privacy, or where nothing is known of them
+        filled = about | {k: 0.0 for k in hidden if about.get(k, 0.0) is None} if isinstance(about, dict) else about
+        if not is_table(filled, **columns) or min(filled.values()) < 0:
+            raise ValueError("the numbers of its floor are not those of one")
+        model.floor_ = Mismatch(**about)
+
+
+# --- What was tried --------------------------------------------------------------------------------------------------
+
+
+class SpectralPath:
+    """The path of a spectral regression, where λ was chosen, without what its predictions need."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if "path_" not in vars(model):
+            return
+        path: Path = model.path_
+        header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
+        arrays["path.lam"], arrays["path.criterion"] = path.lam, path.scored
+        arrays["path.df"], arrays["path.index"] = path.freedom, path.index
         if path.iterations is not None:
             arrays["path.iterations"] = path.iterations
-    return header, arrays
 
-
-def from_parts(cls: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """The model; a ValueError, KeyError or TypeError where the parts are not one."""
-    model = with_params(cls, header["params"])
-    restore_shared(model, header, arrays)
-    model.filter_ = model.filter
-    lam = arrays["lam"]
-    model.lam_ = float(lam[0]) if header["one_lam"] else lam
-    if "path" in header:
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if "path" not in header:
+            return
+        about, T = header["path"], model.predictor_.coef.shape[1]
+        if not is_table(about, criterion=str, exact=bool) or about["criterion"] not in CRITERIA:
+            raise ValueError("its path of λ does not say how it was judged")
+        lam, df, scored, index = path_arrays(arrays, T, model.one_target_)
+        iterations = arrays.get("path.iterations")
+        iterates = as_filter(model.filter).iterations(1.0) is not None
+        if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
+            raise ValueError("its path of λ does not fit together")
         model.path_ = Path(
-            lam=arrays["path.lam"],
-            scored=arrays["path.criterion"],
-            freedom=arrays["path.df"],
-            criterion_name=str(header["path"]["criterion"]),
-            exact=bool(header["path"]["exact"]),
-            iterations=arrays.get("path.iterations"),
-            index=arrays["path.index"],
+            lam=lam,
+            scored=scored,
+            freedom=df,
+            criterion_name=about["criterion"],
+            exact=about["exact"],
+            iterations=iterations,
+            index=index,
         )
-    return model
 
 
-def texts(what: str, value: Any, counts: tuple[int, ...]) -> list[str]:
-    """A list of names, as many as there may be."""
+class SpanPath:
+    """The path of λ in the span of a basis, where λ was chosen; ``criterion`` names it where the file does not."""
+
+    def __init__(self, criterion: str = "") -> None:
+        self.criterion = criterion
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if "path_" not in vars(model):
+            return
+        path: SummaryPath = model.path_
+        if not self.criterion:
+            header["path"] = path.criterion_name
+        arrays["path.lam"], arrays["path.criterion"] = path.lam, path.criterion
+        arrays["path.df"], arrays["path.index"] = path.df, path.index
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if "path.lam" not in arrays and (self.criterion or "path" not in header):
+            return
+        name = self.criterion or header["path"]
+        if name not in ("gcv", "risk", "loo"):
+            raise ValueError("its path of λ does not say how it was judged")
+        lam, df, criterion, index = path_arrays(arrays, len(model.predictor_.intercept), model.one_target_)
+        if not np.all(np.isfinite(df) & (df >= 0)) or np.any(np.isnan(criterion)):
+            raise ValueError("its path of λ has scores that are no numbers")
+        model.path_ = SummaryPath(lam, criterion, df, name, index)
+
+
+def path_arrays(arrays: Arrays, T: int, one: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """λ, degrees of freedom, criterion and choices of a path; the two in the middle may be unknown or infinite."""
+    lam, df, criterion, index = (arrays[f"path.{name}"] for name in ("lam", "df", "criterion", "index"))
+    L = len(lam) if lam.ndim == 1 else 0
+    good = L > 0 and lam.dtype.kind == df.dtype.kind == criterion.dtype.kind == "f" and df.shape == (L,)
+    good = good and bool(np.all(np.isfinite(lam) & (lam > 0))) and criterion.shape == ((L,) if one else (L, T))
+    if not (good and positions(index, T, L)):
+        raise ValueError("its path of λ does not fit together")
+    return lam, df, criterion, index
+
+
+def positions(index: np.ndarray, T: int, count: int) -> bool:
+    """Whether an array holds a position among so many for each target."""
+    return index.dtype.kind == "i" and index.shape == (T,) and bool(np.all((index >= 0) & (index < count)))
+
+
+class Descent:
+    """The path of a descent, without its functions."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        path: DescentPath = model.path_
+        arrays["path.n_iter"] = path.n_iter
+        if path.score is not None and path.scales is not None and path.tried is not None:
+            arrays |= {"path.scales": path.scales, "path.tried": path.tried, "path.score": path.score}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        T, one = model.predictor_.coef.shape[1], model.one_target_
+        n_iter = arrays["path.n_iter"]
+        scales, tried, score = (arrays.get(f"path.{name}") for name in ("scales", "tried", "score"))
+        good = are_counts(n_iter) and bool(np.all(np.diff(n_iter) > 0))
+        known = [part is not None for part in (scales, tried, score)]
+        if scales is not None and tried is not None and score is not None:
+            S, tries = (*scales.shape, 0)[0], tried.size
+            good = good and scales.shape == (S, T) and scales.dtype.kind == score.dtype.kind == "f"
+            good = good and bool(np.all(scales > 0)) and are_counts(tried)
+            good = good and score.shape == ((S, tries) if one else (S, tries, T))
+        if not good or len(set(known)) > 1:
+            raise ValueError("its path of iterations does not fit together")
+        model.path_ = DescentPath(n_iter=n_iter, one_target=one, scales=scales, tried=tried, score=score)
+
+
+BLOCKS = Tables(name=str, rows=int, unlabeled=int, weight=float)
+COUNTS = ("n_points", "n_points_before")
+
+
+class BlocksUsed:
+    """The blocks of an average, the path of their numbers where one was chosen, and what a compression changed."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        header |= {"n_blocks": model.n_blocks_, "blocks": model.blocks_}
+        if "compression_" in vars(model):
+            header["compression"] = asdict(model.compression_)
+        if "path_" in vars(model):
+            path: BlockPath = model.path_
+            header["path"] = {"chosen": path.chosen, "candidates": list(path.candidates)}
+            arrays |= {"path.n_blocks": path.n_blocks, "path.criterion": path.criterion, "path.index": path.index}
+            arrays |= {f"path.{name}": values for name, values in path.candidates.items()}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        n_blocks, blocks = header["n_blocks"], header["blocks"]
+        if type(n_blocks) is not int or not BLOCKS.holds(blocks) or not len(blocks) == n_blocks > 0:
+            raise ValueError("its blocks are not as many as it says")
+        model.n_blocks_, model.blocks_ = n_blocks, blocks
+        if "compression" in header:
+            about = header["compression"]
+            if not is_table(about, **{one.name: int if one.name in COUNTS else float for one in fields(Compression)}):
+                raise ValueError("the numbers of its compression are not those of one")
+            if min(about.values()) < 0 or about["n_points"] != len(model.predictor_.points):
+                raise ValueError("its compression does not go with its points")
+            model.compression_ = Compression(**about)
+        if "path" in header:
+            model.path_ = self._path(header["path"], arrays, model)
+
+    def _path(self, about: Any, arrays: Arrays, model: Any) -> BlockPath:
+        if not isinstance(about, dict) or about.keys() != {"chosen", "candidates"}:
+            raise ValueError("its path of blocks does not say which was taken")
+        tried, scores, index = (arrays[f"path.{name}"] for name in ("n_blocks", "criterion", "index"))
+        names = texts("candidates", about["candidates"], range(5))
+        candidates = {name: arrays[f"path.{name}"] for name in names}
+        chosen, (M, C) = about["chosen"], (*scores.shape, 0, 0)[:2]
+        good = type(chosen) is int and 0 <= chosen < M and scores.ndim in (2, 3) and scores.dtype.kind == "f"
+        good = good and tried.shape == (M,) and tried.dtype.kind == "i" and bool(np.all(tried > 0))
+        for values in candidates.values():
+            good = good and len(values.shape) > 0 and len(values) == C and values.dtype.kind in "if"
+            good = good and bool(np.all(values > 0))
+        # Learners without candidates of their own are judged all targets together.
+        T = len(index) if index.ndim == 1 else 0
+        good = good and T in (1, model.predictor_.coef.shape[1]) and positions(index, T, C)
+        if not good:
+            raise ValueError("its path of blocks does not fit together")
+        return BlockPath(tried, candidates, scores, chosen, index)
+
+
+class Validation:
+    """The λ that were tried on validation rows and their errors, or nothing."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        arrays |= {f"validation.{name}": values for name, values in model.validation_.items()}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        model.validation_ = {}
+        if "validation.lam" in arrays:
+            tried, errors = finite("validation.lam", arrays, ndim=1), finite("validation.error", arrays, ndim=2)
+            if (
+                errors.shape != (len(tried), len(model.predictor_.intercept))
+                or np.any(tried <= 0)
+                or np.any(errors < 0)
+            ):
+                raise ValueError("the λ that were tried and their errors do not go together")
+            model.validation_ = {"error": errors, "lam": tried}
+
+
+#: the function of a model that was learned from sums of labels and features, its λ and the path to it
+LEARNED_FROM_SUMS: tuple[Part, ...] = (
+    SpanFunction(),
+    Entries(lam_=LAM_FOUND, loss_=LossSpec(), n_rounds_=Whole(1), n_features_rule_=Whole(0)),
+    SpanPath(),
+)
+
+
+# --- Checks that parts share -----------------------------------------------------------------------------------------
+
+
+def check_kernel(kernel: Any, written: Any) -> None:
+    """Raise a ValueError unless a header describes the kernel of a function in full, its length scales filled in."""
+    if not is_same(to_spec(kernel), written):
+        raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model")
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two contents of JSON are equal; True is not 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def are_counts(values: np.ndarray) -> bool:
+    """Whether an array is a list of positive whole numbers, at least one."""
+    return values.ndim == 1 and values.size > 0 and values.dtype.kind == "i" and bool(np.all(values > 0))
+
+
+def texts(what: str, value: Any, counts: Sequence[int]) -> list[str]:
+    """The list of names, as many as there may be; a ValueError where it is none."""
     if not isinstance(value, list) or len(value) not in counts or not all(isinstance(name, str) for name in value):
         raise ValueError(f"the names of its {what} do not go with their number")
     return value
 
 
-def check_params(params: Any) -> None:
-    """The arguments that both models have, of the kinds they may be."""
-    check_center(params["center"])
-    check_choice("steps", params["steps"], STEPS)
-    if not (isinstance(params["lam"], str) and params["lam"] == "auto"):
-        positive_numbers("lam", params["lam"])
-    if params["grid"] is not None:
-        positive_numbers("grid", params["grid"])
-    if type(params["ridge"]) not in (bool, int):
-        raise ValueError(f"ridge must be true or false, got {shown(params['ridge'])}")
-    n_features = params["n_features"]
-    if not (n_features in ("all", "rule", "auto") if isinstance(n_features, str) else _whole(n_features)):
-        raise ValueError(f"n_features must be a word or a positive whole number, got {shown(n_features)}")
+def one_target(value: Any, n_outputs: int) -> bool:
+    """Whether labels came as a vector."""
+    if type(value) is not bool or (value and n_outputs != 1):
+        raise ValueError("it does not say how many labels it predicts")
+    return value
 
 
-def floor_of(value: Any) -> Mismatch | None:
-    """What the public sample costs, where the file says it."""
-    if value is None:
-        return None
-    found = Mismatch(**value)
-    sizes = [found.error, found.expected, found.n, *(x for x in (found.mean, found.operator) if x is not None)]
-    if not (all(type(size) is float and 0 <= size < math.inf for size in sizes) and _whole(found.n_public)):
-        raise ValueError("what it says of its floor are no numbers")
-    return found
+def feature_names(model: Any) -> list[str]:
+    """The names of the inputs that a model has learned; none where its rows had no names."""
+    return [str(name) for name in vars(model).get("feature_names_in_", ())]
 
 
-def path_of(name: Any, arrays: dict[str, np.ndarray], n_outputs: int, one_target: bool) -> SummaryPath:
-    """The path of λ, without its predictions."""
-    lam, df, index = finite("path.lam", arrays, ndim=1), finite("path.df", arrays, ndim=1), arrays["path.index"]
-    L, criterion = len(lam), arrays["path.criterion"]
-    shape = (L,) if one_target else (L, n_outputs)
-    good = criterion.dtype == np.float64 and criterion.shape == shape  # and may be infinite
-    chosen = index.dtype.kind == "i" and index.shape == (n_outputs,) and L and np.all((index >= 0) & (index < L))
-    if not (good and chosen and df.shape == (L,) and np.all(lam > 0) and isinstance(name, str)):
-        raise ValueError("its path of λ does not fit together")
-    return SummaryPath(lam, criterion, df, name, index)
-
-
-def rounds_of(arrays: dict[str, np.ndarray], size: tuple[int, int], quadratic: bool) -> dict[str, np.ndarray]:
-    """The state of rounds: every part there is, of the shape it has; J other than for squares."""
-    shapes = {f"rounds.{name}": (size[1],) if name in NUMBERS else size for name in STATE if name != "J"}
-    shapes |= {} if quadratic else {"rounds.J": (size[1],)}
-    found = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
-    known = [name for name in ("rounds.S", "rounds.CS", "rounds.E") if name in arrays]
-    found |= {name: finite(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
-    spans = {(size[0], found[name].shape[-1]) if name == "rounds.E" else found[name].shape for name in known}
-    together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
-    surplus = [name for name in arrays if name.startswith("rounds.") and name not in found]
-    if surplus or not together or any(found[name].shape != shape for name, shape in shapes.items()):
-        raise ValueError("the state of its rounds does not fit together")
-    return found
-
-
-def _whole(value: Any) -> bool:
-    return type(value) is int and value >= 1
+def read_feature_names(model: Any, header: Header, n_features: int) -> None:
+    """Give a new model the names of its inputs, if the file has any."""
+    if names := texts("columns", header["feature_names"], (0, n_features)):
+        model.feature_names_in_ = np.asarray(names, dtype=object)

@@ -7,17 +7,20 @@ LESS cannot be better than the likeness of its public sample to the rows allows.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, check_choice, check_fitted, positive_numbers
+from .._base.checks import check_fitted
+from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.savable import digest_of
 from .._base.text import shown
-from .._solvers.span.moments import Solutions, System, gcv, limited, mismatch, risk, solve, system
-from .._solvers.span.noisy_moments import noisy_gcv
+from .._solvers.span.moments import Solutions, System
 from .._solvers.span.residual_rounds import (
+    NUMBERS,
+    STATE,
     STEPS,
     Rounds,
     centred_message,
@@ -27,21 +30,85 @@ from .._solvers.span.residual_rounds import (
     public_system,
     ridge_term,
 )
-from .._solvers.spectral import criteria
 from ..bases.base import Basis
-from ..filters import Tikhonov, as_filter
+from ..bases.maps import finite
+from ..filters import as_filter
 from ..privacy.guarantee import Guarantee
-from ..summaries.candidates import Candidates, Scores
+from ..summaries.candidates import CENTERINGS, Candidates, Scores
+from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
 from ..summaries.summary import Summary
-from . import summary_storage
+from .declared import FilterKind
 from .facts import ModelFacts, if_fitted, method_name
+from .from_sums import FromSums, check_round, check_usable, guarantee_of, means_of, take_from_sums
 from .paths import SummaryPath
 from .span import SpanModel
-from .summary_private import check_round, check_usable, guarantee_of, means_of, widened
-
-FLOOR_WORTH_A_WARNING = 0.1  # of the spread of y
+from .stored import LEARNED_FROM_SUMS, Arrays, Floor, Header, is_table
 
 
+class SumOfSites:
+    """The sum that a model has learned from, and the rounds since: what another round, or another summary, needs."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        summary: Summary = model.summary_
+        header |= {"centering": model.centering_, "summary": {"order": summary.order, "n_rows": summary.n_rows}}
+        if summary.privacy is not None:
+            header["summary"]["privacy"] = summary.privacy.to_dict()
+            header["privacy"] = model.privacy_.to_dict()
+        arrays |= {"feature_mean": model.shift_} | vars(model).get("rounds_", {})
+        arrays |= {f"summary.{name}": array for name, array in to_arrays(summary.sums).items()}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        M, T = model.coef_matrix_.shape
+        model.shift_, model.centering_ = finite("feature_mean", arrays, ndim=1), header["centering"]
+        if model.centering_ not in CENTERINGS or model.shift_.shape != (M,):
+            raise ValueError("it does not say where its features are centred")
+        about = header["summary"]
+        noised = about.get("privacy") if isinstance(about, dict) else None
+        if not is_table(about, order=int, n_rows=int, **({} if noised is None else {"privacy": dict})):
+            raise ValueError("its summary does not say its order, and how many rows it is of")
+        if about["n_rows"] < 1 or about["order"] not in (1, 2):
+            raise ValueError("its summary does not say how many rows it is of")
+        contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
+        own = {name.removeprefix("summary."): arrays[name] for name in arrays if name.startswith("summary.")}
+        privacy = noised_of(noised, contents)
+        sums = from_arrays(own, shapes(contents, privacy))
+        check_sums(sums, about["n_rows"], privacy)
+        model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_, privacy=privacy)
+        promised = header.get("privacy")
+        if (privacy is None) != (promised is None):
+            raise ValueError("it claims privacy of the model and not of its sums, or of its sums and not of the model")
+        model.privacy_ = None if privacy is None else _guarantee(promised, privacy)
+        if about["order"] == 1:
+            with_intercept = model.centering_ != "none"
+            model.rounds_ = rounds_of(arrays, (M + with_intercept, T), privacy is not None or model.loss_ == "squared")
+            model._asked = from_point(model.rounds_["rounds.point"], model.shift_, with_intercept)
+
+
+def _guarantee(content: Any, privacy: Any) -> Guarantee:
+    """The promise of the model: all that its sum has cost, and the rounds since."""
+    found, own = Guarantee.from_dict(content), privacy.guarantee
+    if found.spent_on[: len(own.spent_on)] != own.spent_on or found.delta < own.delta or found.epsilon < own.epsilon:
+        raise ValueError("it promises more privacy than the sums that it was learned from")
+    return found
+
+
+def rounds_of(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict[str, np.ndarray]:
+    """The state of rounds: every part there is, of the shape it has; J other than for squares."""
+    shapes = {f"rounds.{name}": (size[1],) if name in NUMBERS else size for name in STATE if name != "J"}
+    shapes |= {} if quadratic else {"rounds.J": (size[1],)}
+    found = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
+    known = [name for name in ("rounds.S", "rounds.CS", "rounds.E") if name in arrays]
+    found |= {name: finite(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
+    spans = {(size[0], found[name].shape[-1]) if name == "rounds.E" else found[name].shape for name in known}
+    together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
+    surplus = [name for name in arrays if name.startswith("rounds.") and name not in found]
+    if surplus or not together or any(found[name].shape != shape for name, shape in shapes.items()):
+        raise ValueError("the state of its rounds does not fit together")
+    return found
+
+
+@declaration
+@dataclass(eq=False, repr=False)
 class SummaryRegressor(SpanModel):
     """Kernel regression from a sum of summaries, without any row.
 
@@ -100,26 +167,16 @@ class SummaryRegressor(SpanModel):
     True
     """
 
-    privacy_: Guarantee | None
+    filter: Any = parameter(FilterKind(), "tikhonov")
+    lam: Any = parameter(Numbers("auto"), "auto")
+    center: Any = parameter(Switch("public"), False)
+    _: KW_ONLY
+    n_features: Any = parameter(Whole(1, "all", "rule", words="'all', 'rule' or a positive whole number"), "all")
+    ridge: bool = parameter(Switch(), False)
+    steps: str = parameter(Word(STEPS), "plain")
+    grid: Any = parameter(Numbers(none=True), None)
 
-    def __init__(
-        self,
-        filter: Any = "tikhonov",
-        lam: Any = "auto",
-        center: Any = False,
-        *,
-        n_features: Any = "all",
-        ridge: bool = False,
-        steps: str = "plain",
-        grid: Any = None,
-    ) -> None:
-        self.filter = filter
-        self.lam = lam
-        self.center = center
-        self.n_features = n_features
-        self.ridge = ridge
-        self.steps = steps
-        self.grid = grid
+    _saved: ClassVar = (*LEARNED_FROM_SUMS, Floor(), SumOfSites())
 
     def fit_summary(
         self, summary: Summary, *, scores: Scores | None = None, basis: Basis | None = None
@@ -139,13 +196,26 @@ class SummaryRegressor(SpanModel):
         -------
         self
         """
-        if not isinstance(summary, Summary):
-            raise ValueError(f"summary must be a Summary, got {shown(summary)}")
-        if summary.contents.model is not None:
-            raise ValueError("this is a summary of residuals: give it to update() of the model they are of")
-        check_usable(summary, scores)
-        self._fit(summary, summary.basis(basis), scores, own=False)
+        with self._fitting():
+            self._check_parameters()
+            if not isinstance(summary, Summary):
+                raise ValueError(f"summary must be a Summary, got {shown(summary)}")
+            if summary.contents.model is not None:
+                raise ValueError("this is a summary of residuals: give it to update() of the model they are of")
+            check_usable(summary, scores)
+            self._fit(summary, summary.basis(basis), scores)
         return self
+
+    def _fit(self, summary: Summary, basis: Basis, scores: Scores | None) -> None:
+        learned = self._rules().learn(summary, basis, scores, own=False)
+        take_from_sums(self, learned, summary, basis)
+        self.privacy_: Guarantee | None = guarantee_of(summary)
+        self.shift_: Floats = learned.equations.shift
+        self.centering_: str = learned.equations.centering
+        if summary.order == 1:
+            self._begin_rounds(summary, basis)
+        if learned.warning:
+            warnings.warn(learned.warning, UserWarning, stacklevel=3)
 
     def partial_fit(self, summary: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
         """Add a summary to those seen so far, and learn from them all.
@@ -159,7 +229,9 @@ class SummaryRegressor(SpanModel):
         -------
         self
         """
-        so_far = getattr(self, "summary_", None)
+        if not isinstance(summary, Summary):
+            raise ValueError(f"summary must be a Summary, got {shown(summary)}")
+        so_far: Summary | None = vars(self).get("summary_")
         return self.fit_summary(summary if so_far is None else so_far + summary, basis=basis)
 
     def candidates(self, *, basis: Basis | None = None) -> Candidates:
@@ -174,13 +246,8 @@ class SummaryRegressor(SpanModel):
         Candidates
         """
         check_fitted(self)
-        found = self.summary_.basis(basis)
-        equations, solutions = self._solutions(self.summary_, found, own=False)
-        return self._candidates(self.summary_, found, equations, solutions)
-
-    def _candidates(self, summary: Summary, basis: Basis, equations: System, found: Solutions) -> Candidates:
-        how = f"{as_filter(self.filter)!r}, n_features {self.n_features!r}"
-        return Candidates.of(basis.digest, equations, found, summary.targets, how)
+        rules, found = self._rules(), self.summary_.basis(basis)
+        return rules.candidates(self.summary_, found, *rules.solutions(self.summary_, found, own=False))
 
     def update(self, residuals: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
         """One more round: learn from the summary of this model's residuals.
@@ -212,118 +279,23 @@ class SummaryRegressor(SpanModel):
             names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
             raise ValueError(f"the residuals are of the label {names}")
         check_round(residuals, self.privacy_ is not None)
-        found = residuals.basis(basis)
-        rounds = self._rounds(found)
-        rounds.receive(*self._message(residuals))
-        coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
-        self._settle(found, coef, intercept, self.one_target_)
-        self.privacy_ = guarantee_of(residuals, self.privacy_)
-        self._keep_rounds(rounds)
+        with self._fitting(anew=False):
+            self._check_parameters()
+            found = residuals.basis(basis)
+            rounds = self._rounds(found)
+            rounds.receive(*self._message(residuals))
+            coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
+            self._settle(found, coef, intercept, self.one_target_)
+            self.privacy_ = guarantee_of(residuals, self.privacy_)
+            self._keep_rounds(rounds)
         return self
 
-    def _fit(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> None:
-        center = check_center(self.center)
-        check_choice("steps", self.steps, STEPS)
-        as_filter(self.filter)
-        equations, found = self._solutions(summary, basis, own)
-        chosen, path = 0, None
-        if len(found.lam) > 1 or not _is_number(self.lam):
-            chosen, path = self._choose(summary, basis, equations, found, scores)
-        for name in ("path_", "rounds_", "_asked"):
-            self.__dict__.pop(name, None)
-        self.lam_ = float(found.lam[chosen])
-        self.summary_, self.n_rounds_ = summary, 1
-        self.privacy_ = guarantee_of(summary)
-        self.loss_, self.targets_ = summary.contents.loss, summary.targets
-        self.shift_, self.centering_ = equations.shift, equations.centering
-        self._settle(basis, found.coef[chosen], found.intercept[chosen], summary.one_target)
-        if path is not None:
-            self.path_ = path
-        fitted = (self.coef_matrix_, self.predictor_.intercept)
-        self.floor_ = mismatch(means_of(summary), basis, self.lam_, as_filter(self.filter), center, fitted)
-        self.n_features_rule_ = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * self.lam_))
-        if summary.order == 1:
-            self._begin_rounds(summary, basis)
-            if not own:
-                self._warn_of_floor(equations, found, chosen)
+    def _rules(self) -> FromSums:
+        center = self.center if isinstance(self.center, str) else bool(self.center)
+        return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
 
     def _solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
-        equations = system(means_of(summary), basis, check_center(self.center), own)
-        equations = self._limited(equations)
-        by_rule = isinstance(self.n_features, str) and self.n_features == "rule" and summary.order == 1
-        return equations, solve(equations, as_filter(self.filter), self._grid(basis, summary), by_rule)
-
-    def _limited(self, equations: System) -> System:
-        """Only so many features, where a number of them is given."""
-        if isinstance(self.n_features, str) and self.n_features in ("all", "rule"):
-            return equations
-        if (
-            isinstance(self.n_features, bool)
-            or not isinstance(self.n_features, (int, np.integer))
-            or self.n_features < 1
-        ):
-            raise ValueError(
-                f"n_features must be 'all', 'rule' or a positive whole number, got {shown(self.n_features)}"
-            )
-        return limited(equations, int(self.n_features))
-
-    def _grid(self, basis: Basis, summary: Summary) -> Floats:
-        if isinstance(self.lam, str):
-            if self.lam != "auto":
-                raise ValueError(f"lam must be a positive number, an array of them or 'auto', got {shown(self.lam)}")
-            if self.grid is not None:
-                return np.atleast_1d(positive_numbers("grid", self.grid))
-            grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
-            return widened(grid, basis.kappa_sq_, as_filter(self.filter), summary)
-        return np.atleast_1d(positive_numbers("lam", self.lam))
-
-    def _choose(
-        self, summary: Summary, basis: Basis, equations: System, found: Solutions, scores: Scores | None
-    ) -> tuple[int, SummaryPath]:
-        if scores is not None:
-            # By what they were made from: the models of another machine, or on more threads, differ in the last digit.
-            asked = self._candidates(summary, basis, equations, found)
-            if scores.question != asked.question:
-                raise ValueError(
-                    f"the scores are of the candidates {scores.candidates[:12]}, which were not made from this summary "
-                    "with these choices: score the candidates of this very summary"
-                )
-            name, criterion = "loo", scores.mean
-        elif equations.own and equations.noise is not None:
-            name, criterion = "gcv", noisy_gcv(equations, found, isinstance(as_filter(self.filter), Tikhonov))
-        elif equations.own:
-            name, criterion = "gcv", gcv(equations, found)
-        else:
-            name, criterion = "risk", risk(equations, found, rounds_follow=bool(self.ridge))
-        # Beyond half as many degrees of freedom as rows the estimates from sums are small differences of large numbers.
-        trusted = (found.df <= 0.5 * equations.n) if scores is None else np.ones(len(found.lam), dtype=bool)
-        judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
-        index = criteria.best_index(judged, found.lam, per_target=False)
-        path = SummaryPath(
-            found.lam,
-            criterion[:, 0] if summary.one_target else criterion,
-            found.df,
-            name,
-            index,
-            basis.map_,
-            np.stack([basis.coefficients_ @ coef for coef in found.coef]),
-            found.intercept,
-            np.linalg.norm(found.coef, axis=1),
-        )
-        return int(index[0]), path
-
-    def _warn_of_floor(self, equations: System, found: Solutions, chosen: int) -> None:
-        spread = float(np.sqrt(np.max(equations.y_square)))
-        noise = float(np.max(np.sqrt(equations.y_square * found.df[chosen] / equations.n)))
-        rounding = 1e-8 * float(np.max(np.abs(equations.y_mean)))
-        added = np.sqrt(np.sum((equations.spread * found.g[chosen] ** 2)[:, None] * equations.d_variance))
-        if self.floor_.error > max(FLOOR_WORTH_A_WARNING * spread, noise, rounding, float(added)):
-            warnings.warn(
-                f"{self.floor_.n_public} public rows stand for {equations.n:.0f}: predictions will be off by about "
-                f"{self.floor_.error:.2g} for that reason alone; use more public rows, order=2, or rounds of residuals",
-                UserWarning,
-                stacklevel=4,
-            )
+        return self._rules().solutions(summary, basis, own)
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
         rounds = self._rounds(basis, begun=False)
@@ -340,7 +312,7 @@ class SummaryRegressor(SpanModel):
         with_intercept = self.centering_ != "none"
         M, T = basis.n_features_, self.summary_.contents.n_outputs
         lams = np.full(T, self.lam_)
-        public = public_system(basis, check_center(self.center), self.n_features)
+        public = public_system(basis, self._rules().center, self.n_features)
         plain, careful = preconditioners(public, as_filter(self.filter), lams, self.n_features, with_intercept)
         rounds = Rounds(
             plain,
@@ -384,15 +356,6 @@ class SummaryRegressor(SpanModel):
         known = super().coefficients_in(basis)
         return known if known is None or self.summary_order_ != 1 else self._asked
 
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_fitted(self)
-        return summary_storage.to_parts(self)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SummaryRegressor:
-        model: SummaryRegressor = summary_storage.from_parts(cls, header, arrays)
-        return model
-
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
         path: SummaryPath | None = if_fitted(self, "path_")
@@ -404,7 +367,7 @@ class SummaryRegressor(SpanModel):
             path=path,
             tune=None if path is None else lambda: path.tuning(target, squared=self.loss_ == "squared"),
             rounds=self.n_rounds_,
-            center=check_center(self.center),
+            center=self.center if isinstance(self.center, str) else bool(self.center),
             filter=method,
             loss=self.loss_,
             n_rows=self.summary_.n_rows,
@@ -415,7 +378,3 @@ class SummaryRegressor(SpanModel):
             privacy=self.privacy_,
             floor=if_fitted(self, "floor_"),
         )
-
-
-def _is_number(value: Any) -> bool:
-    return not isinstance(value, str) and np.ndim(value) == 0

@@ -18,7 +18,7 @@ from .._base.html import Section, pair
 from .._base.text import number
 from ..bases import Basis
 from ..estimators import SummaryRegressor
-from ..estimators.summary_private import means_of
+from ..estimators.from_sums import means_of
 from ..summaries.summary import Summary
 from .sites import MOST_SITES, Sent, or_unknown, total_of
 from .svg import Axis, figure, row_chart

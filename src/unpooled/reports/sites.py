@@ -16,7 +16,7 @@ from .._base.errors import NotAddable
 from .._base.html import Section, folded, literal, pair, table
 from .._base.text import number, shown, size, with_noun
 from ..bases import Basis
-from ..estimators.summary_private import means_of
+from ..estimators.from_sums import means_of
 from ..summaries.contents import numbers, to_arrays
 from ..summaries.summary import Summary
 from .svg import Axis, figure, row_chart

@@ -28,7 +28,7 @@ from ..._base.text import one_line
 from ..._base.version import __version__
 from ..._solvers.spectral import criteria
 from ...estimators import SummaryRegressor
-from ...estimators.basis_average import BasisAverage
+from ...estimators.span import BasisAverage
 from ...summaries import Summary
 from ...summaries.passes import Functions
 from ..site.questions import Errors, Fits

@@ -1,0 +1,284 @@
+"""Kinds of parameters: what a value may be, how a file writes it, and the one sentence that refuses anything else.
+
+An estimator declares each of its parameters once, as a field of a dataclass with a kind (:func:`parameter`). ``fit``
+checks the values by their kinds, files write and read them by their kinds, and the table of parameters is made of them.
+A kind knows nothing of the other parameters: what must hold of several together is for the estimator to say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .arrays import is_foreign, to_numpy
+from .checks import positive_numbers
+from .text import shown
+
+T = TypeVar("T")
+
+
+class Kind:
+    """A kind of value. ``words`` follow "must be" in the sentence that refuses a value of another kind."""
+
+    words: str = "something else"
+    separator: str = ","  #: before "got": a semicolon where the words have commas of their own
+    in_files: bool = True  #: whether a file keeps the value; a ledger is a place on one machine
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is of this kind."""
+        raise NotImplementedError
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise a ValueError of one sentence unless the value is of this kind."""
+        if not self.holds(value):
+            raise ValueError(f"{name} must be {self.words}{self.separator} got {shown(value)}")
+
+    def to_plain(self, value: Any) -> Any:
+        """The value as JSON has it."""
+        return value.item() if isinstance(value, np.generic) else value
+
+    def from_plain(self, written: Any) -> Any:
+        """The value that :meth:`to_plain` wrote; whether it is of this kind is checked afterwards."""
+        return written
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a class, as it was declared."""
+
+    name: str
+    kind: Kind
+    default: Any  #: ``dataclasses.MISSING`` where the user has to say it
+
+
+def parameter(kind: Kind, default: Any = dataclasses.MISSING) -> Any:
+    """Declare a field of an estimator: ``lam: Any = parameter(Numbers("loo"), "loo")``."""
+    return dataclasses.field(default=default, metadata={"kind": kind})
+
+
+def declaration(cls: type[T]) -> type[T]:
+    """Leave the defaults of a dataclass to its constructor: the class of an estimator has no attribute ``lam``."""
+    for one in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if one.name in vars(cls):
+            delattr(cls, one.name)
+    return cls
+
+
+def parameters_of(cls: Any) -> tuple[Parameter, ...]:
+    """The parameters that a class declares, in their order; none where it declares none."""
+    if not dataclasses.is_dataclass(cls):
+        return ()
+    return tuple(Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
+
+
+class Checked(Kind):
+    """A value that a function checks, which raises a ValueError of one sentence with the name that it is given."""
+
+    def __init__(self, check: Callable[[str, Any], Any], words: str, *, none: bool = False, in_files: bool = True):
+        self.checked_by, self.words, self.none, self.in_files = check, words, none, in_files
+
+    def check(self, name: str, value: Any) -> None:
+        if not (self.none and value is None):
+            self.checked_by(name, value)
+
+
+class Switch(Kind):
+    """True or False, or one of a few words; None too, where ``none`` says so."""
+
+    def __init__(self, *others: str, none: bool = False) -> None:
+        self.others, self.none = others, none
+        self.words = f"False, True or {' or '.join(map(repr, others))}" if others else "True or False"
+        self.words += " or None" if none else ""
+
+    def holds(self, value: Any) -> bool:
+        if value is None:
+            return self.none
+        return isinstance(value, (bool, np.bool_)) or (isinstance(value, str) and value in self.others)
+
+
+class Word(Kind):
+    """One of a few words."""
+
+    def __init__(self, choices: Sequence[str], words: str = "", separator: str = ",") -> None:
+        self.choices, self.separator = tuple(choices), separator
+        self.words = words or " or ".join(map(repr, choices))
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.choices
+
+
+class Whole(Kind):
+    """A whole number from ``least`` on, or one of a few words."""
+
+    def __init__(self, least: int = 1, *others: str, words: str = "", most: float = math.inf) -> None:
+        self.least, self.most, self.others = least, most, others
+        size = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
+        self.words = words or " or ".join([size, *map(repr, others)])
+
+    def holds(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value in self.others
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+            return False
+        return bool(self.least <= int(value) <= self.most)
+
+    def to_plain(self, value: Any) -> Any:
+        return value if isinstance(value, str) else int(value)
+
+
+class Real(Kind):
+    """A real number of which something holds: ``Real("at least 0 and below 1", lambda v: 0 <= v < 1)``.
+
+    ``none`` allows None too, and ``truths`` True and False. ``double`` is for numbers that only a file has: they are
+    never whole there.
+    """
+
+    def __init__(
+        self,
+        words: str,
+        condition: Callable[[Any], Any],
+        *,
+        none: bool = False,
+        truths: bool = False,
+        double: bool = False,
+    ) -> None:
+        self.words, self.condition = words, condition
+        self.none, self.truths, self.double = none, truths, double
+
+    def holds(self, value: Any) -> bool:
+        if value is None:
+            return self.none
+        if isinstance(value, (bool, np.bool_)):
+            return self.truths
+        return isinstance(value, float if self.double else numbers.Real) and bool(self.condition(value))
+
+    def to_plain(self, value: Any) -> Any:
+        """A number that is not finite becomes None: no limit."""
+        plain = super().to_plain(value)
+        return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+class Numbers(Kind):
+    """A positive number, an array of them, or one of a few words; None too, where ``none`` says so."""
+
+    def __init__(self, *others: str, none: bool = False, words: str = "") -> None:
+        self.others, self.none = others, none
+        *first, last = ["a positive number", "an array of them", *map(repr, others)]
+        self.words, self.separator = words or f"{', '.join(first)} or {last}", ";" if len(first) > 1 or words else ","
+
+    def check(self, name: str, value: Any) -> None:
+        if isinstance(value, str) or value is None:
+            super().check(name, value)
+        else:
+            positive_numbers(name, value)
+
+    def holds(self, value: Any) -> bool:
+        return value in self.others or (value is None and self.none)
+
+    def to_plain(self, value: Any) -> Any:
+        return value if value is None or isinstance(value, str) else np.asarray(value, dtype=float).tolist()
+
+
+class PerTarget(Kind):
+    """A positive number, or a list of one a target, or "auto"; infinity is a number where ``infinite`` says so."""
+
+    separator = ";"
+
+    def __init__(self, words: str, *, whole: bool = False, infinite: bool = False) -> None:
+        self.words, self.whole, self.infinite = f"{words}, or a list of one a target", whole, infinite
+
+    def holds(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value == "auto"
+        try:
+            found = np.asarray(to_numpy(value) if is_foreign(value) else value)
+        except (TypeError, ValueError):
+            return False
+        listed = value if isinstance(value, (list, tuple)) else [value]
+        truths = any(isinstance(one, (bool, np.bool_)) for one in listed)
+        if truths or found.dtype.kind not in "iuf" or found.ndim > 1 or not found.size or not np.all(found > 0):
+            return False
+        whole = bool(np.all((found == np.floor(found)) & (found < 2**53)))
+        return (whole or not self.whole) and (self.infinite or bool(np.all(np.isfinite(found))))
+
+    def to_plain(self, value: Any) -> Any:
+        """JSON has no infinity: -1 stands for it."""
+        if isinstance(value, str):
+            return value
+        found = np.asarray(to_numpy(value) if is_foreign(value) else value)
+        return (np.where(np.isfinite(found), found, -1.0) if self.infinite else found).tolist()
+
+    def from_plain(self, written: Any) -> Any:
+        listed = written if isinstance(written, list) else [written]
+        if not self.infinite or not all(type(one) in (int, float) for one in listed):
+            return written
+        found = np.asarray(written, dtype=float)
+        found = np.where(found == -1.0, math.inf, found)
+        return found if found.ndim else float(found)
+
+
+class Blocks(Kind):
+    """ "auto", a number of blocks, or a list of numbers to try."""
+
+    words, separator = "'auto', a positive number or a list", ";"
+
+    def check(self, name: str, value: Any) -> None:
+        if isinstance(value, str):
+            super().check(name, value)
+            return
+        listed = np.asarray(value, dtype=object).reshape(-1).tolist()
+        if not listed:
+            raise ValueError(f"{name} is an empty list: give the numbers of blocks to try")
+        for one in listed:
+            Whole(1).check(name, one)
+
+    def holds(self, value: Any) -> bool:
+        return bool(value == "auto")
+
+    def to_plain(self, value: Any) -> Any:
+        return value if isinstance(value, str) else np.asarray(value).tolist()
+
+
+class Seed(Kind):
+    """None, a whole number or a random generator; a file keeps numbers only, a generator becomes None."""
+
+    words = "None, a whole number or a random generator"
+
+    def holds(self, value: Any) -> bool:
+        if value is None or isinstance(value, (np.random.RandomState, np.random.Generator)):
+            return True
+        return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0
+
+    def to_plain(self, value: Any) -> int | None:
+        return int(value) if isinstance(value, (int, np.integer)) else None
+
+
+class Folds(Kind):
+    """A number of folds, a splitter or a list of splits; a file keeps numbers only, a splitter becomes 5."""
+
+    words, separator = "a number of at least 2, a splitter or a list of splits", ";"
+
+    def holds(self, value: Any) -> bool:
+        if isinstance(value, (bool, np.bool_, str, bytes, dict)):
+            return False
+        if isinstance(value, (int, np.integer)):
+            return bool(value >= 2)
+        return value is None or isinstance(value, Iterable) or callable(getattr(value, "split", None))
+
+    def to_plain(self, value: Any) -> int:
+        return int(value) if isinstance(value, (int, np.integer)) else 5
+
+    def from_plain(self, written: Any) -> Any:
+        if type(written) is not int:
+            raise ValueError(f"its cv must be a number of folds, got {shown(written)}")
+        return written
+
+
+POSITIVE = Real("a positive, finite number", lambda value: 0 < value < math.inf)
+VERBOSITY = Real("a number", math.isfinite, truths=True)
