@@ -16,7 +16,7 @@ from tests.cases.study_folder import change, made, pooled, twin
 from tests.federation.grid import LOST, InProcessGrid
 from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, StudyError, StudyRecord, status_of
 from unpooled.federation.study.study import read_study
-from unpooled.federation.wire import flower
+from unpooled.federation.wire import flower, network
 from unpooled.federation.wire.flower import GridTransport, client_app, server_app
 from unpooled.federation.wire.transport import Relay, relayed
 
@@ -154,7 +154,7 @@ def test_an_estimator_in_this_process_gets_its_sums_through_a_run_of_the_app(tmp
         running[0].start()
         return "1"
 
-    monkeypatch.setattr(flower, "submitted", submitted)
+    monkeypatch.setattr(network, "submitted", submitted)
     options = {"rounds": 3, "lam": 1e-3, "ridge": True}
     with FlowerEngine(folder) as engine:
         basis = engine.study.basis

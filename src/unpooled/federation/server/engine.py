@@ -24,7 +24,7 @@ from ...data.sources import columns_of
 from ..site.statistics import ASKED, Statistic, Sums
 from ..study.folder import StudyError, StudyFolder, StudyRecord
 from ..study.study import RESULTS, Study, read_study
-from ..wire.network import submitted
+from ..wire import network
 from ..wire.transport import Relay, Transport
 from .running import Run
 from .server import Progress
@@ -176,7 +176,7 @@ class FlowerEngine(FederatedEngine):
         self._relay = Relay()
         try:
             super().__init__(read_study(place), self._relay, place / RESULTS, progress)
-            self.run_id = submitted(place / "app", superlink, {"relay": self._relay.address})
+            self.run_id = network.submitted(place / "app", superlink, {"relay": self._relay.address})
             self._relay.connect()
         except BaseException:
             self._relay.close()
