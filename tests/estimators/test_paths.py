@@ -67,12 +67,11 @@ def test_the_columns_of_a_path_make_a_data_frame(name):
 
 
 @every_path
-def test_a_path_predicts_with_every_candidate_or_says_that_it_cannot(name):
+def test_a_path_predicts_with_every_candidate_whose_function_it_keeps(name):
     model = MODELS[name]
     path = model.path_
     if isinstance(path, BlockPath):
-        with pytest.raises(ValueError, match="keeps the scores of its candidates and not their functions"):
-            path.predict(X.to_numpy())
+        assert "predict" not in dir(path)  # it keeps the scores of its candidates and not their functions
         return
     if name == "of private sums":
         return
@@ -108,7 +107,9 @@ def test_a_path_from_a_file_shows_the_same_and_predicts_nothing(name, tmp_path):
     assert repr(read) == repr(path)
     for key, column in path.as_dict().items():
         np.testing.assert_array_equal(read.as_dict()[key], column)
-    with pytest.raises(ValueError, match="fit again to have|predict with the model") as error:
+    if isinstance(path, BlockPath):
+        return
+    with pytest.raises(ValueError, match="fit again to have") as error:
         read.predict(X.to_numpy())
     assert "\n" not in str(error.value)
 

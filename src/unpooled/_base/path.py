@@ -1,8 +1,9 @@
 """The protocol that every ``path_`` of a fitted model answers, and what all paths of λ share.
 
 A path knows the candidates of a search, their scores, and which of them was taken for every target. It shows that as a
-line of text, as a table in notebooks, as columns for a data frame and as a plot, and it predicts with every candidate
-whose function it keeps. ``Tuning`` is the part of a path that reports read: scores along one parameter, for one target.
+line of text, as a table in notebooks, as columns for a data frame and as a plot. A path that keeps the functions of its
+candidates predicts with all of them. ``Tuning`` is the part that reports read: scores along one parameter, for one
+target.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class SearchPath(ABC):
     """The candidates of a search, their scores, and which were taken.
 
     Put before the fields of a dataclass that makes no ``repr`` of its own. A class adds its columns, its picture and
-    its ``tuning``; a model's file keeps no functions, so that ``predict`` is an error there.
+    its ``tuning``. One that keeps functions has ``predict``, which is an error where it comes from a file.
 
     Attributes
     ----------
@@ -146,19 +147,6 @@ class SearchPath(ABC):
         -------
         dict of arrays
         """
-
-    def predict(self, X: Any) -> Array:
-        """Predictions of every candidate, in the order of ``values``.
-
-        Parameters
-        ----------
-        X : (n, d)
-
-        Returns
-        -------
-        array of shape (L, n), or (L, n, T) for several targets
-        """
-        raise ValueError("this path keeps the scores of its candidates and not their functions: predict with the model")
 
     def family(self, target: int, own_norms: bool = True) -> Any:
         """The functions of all candidates for one target as the outputs of one predictor; None where not kept."""
