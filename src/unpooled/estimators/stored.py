@@ -17,9 +17,8 @@ import numpy as np
 from .._base.arrays import to_numpy
 from .._base.kinds import Kind, Real, Whole
 from .._base.text import shown
-from .._solvers.averaging.compress import Compression
 from .._solvers.averaging.search import BlockPath
-from .._solvers.predictors import BasisPredictor, KernelExpansion
+from .._solvers.predictors import BasisPredictor, Compression, KernelExpansion
 from .._solvers.span.moments import Mismatch
 from .._solvers.spectral.criteria import CRITERIA
 from ..bases.maps import finite
