@@ -20,6 +20,7 @@ from .._solvers.nystrom.machine import Machine
 from .._solvers.nystrom.routes import (
     GRAM,
     PRECISIONS,
+    PROBES,
     SOLVERS,
     Job,
     Work,
@@ -45,7 +46,6 @@ from .length_scales import resolved
 from .paths import SummaryPath
 from .span import ScoresRows
 
-PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 
