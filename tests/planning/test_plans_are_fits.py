@@ -143,7 +143,7 @@ def test_a_route_that_has_another_opinion_in_a_fit_is_caught():
     X, Y = rows(20, 2, 1, np.float64, 0)
 
     def careless(self, work):
-        work.problem.require(2.0 * self.memory(work.job).matrices)
+        work.problem.require(work.job, 2.0 * self.memory(work.job).matrices)
         return routes.EIGEN.solve(work)
 
     with mock.patch.object(routes.Cholesky, "solve", careless):

@@ -23,10 +23,8 @@ from unpooled._linalg import cholesky
 from unpooled._solvers import route as rates
 from unpooled._solvers.nystrom import routes as nystrom_choosing
 from unpooled._solvers.route import Cost, Rates
-from unpooled._solvers.spectral import criteria as selection
 from unpooled._solvers.spectral.routes import routes_for
 from unpooled.data.parquet import RowGroup
-from unpooled.estimators import nystrom
 from unpooled.planning import plan as choosing
 from unpooled.planning.table import Table
 
@@ -87,11 +85,11 @@ def test_memory_of_a_basis_does_not_grow_with_rows_and_that_of_an_exact_fit_is_a
 
 
 def test_it_counts_what_the_estimators_do():
-    for single, dtype in ((False, np.float64), (True, np.float32)):
-        assert choosing.GRID[single] == len(selection.default_grid(1.0, float(np.finfo(dtype).eps)))
-    shortest, longest = (len(nystrom_choosing.default_grid(1.0, least)) for least in (6e-8, 0.0))
-    assert shortest < longest == choosing.BASIS_GRID  # it depends on the rows
-    assert choosing.PROBES == nystrom.PROBES
+    cost = Cost(RATES, 3)
+    for single, n_lams in ((False, 28), (True, 16)):
+        assert choosing.exact_job(Table(100, 3, 1, single), cost, False).n_lams == n_lams
+    shortest = len(nystrom_choosing.default_grid(1.0, 6e-8))
+    assert shortest < choosing.basis_job(Table(100, 3), cost, 50, None).n_lams == 27  # it depends on the rows
     assert up.AveragedRegressor().max_validation == choosing.VALIDATION
 
 

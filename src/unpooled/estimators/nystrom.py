@@ -21,6 +21,7 @@ from .._solvers.nystrom.machine import Machine
 from .._solvers.nystrom.routes import (
     GRAM,
     PRECISIONS,
+    PROBES,
     SOLVERS,
     Job,
     Work,
@@ -46,7 +47,6 @@ from .paths import SummaryPath
 from .span import ReadsRows
 from .stored import LAM_FOUND, Entries, SpanFunction, SpanPath, settle_span
 
-PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .._base import threads
 from .._base.checks import check_size, positive
 from .._base.memory import free_memory, free_on
@@ -20,11 +22,13 @@ from .._linalg.banded import BLOCK
 from .._solvers.averaging.search import powers_of_two
 from .._solvers.nystrom.machine import GRAM_ROWS, held_by_threads, rounding
 from .._solvers.nystrom.on_torch import OnTorch
+from .._solvers.nystrom.routes import PROBES, device_of
 from .._solvers.nystrom.routes import ROUTES as BASIS_ROUTES
 from .._solvers.nystrom.routes import Job as BasisJob
-from .._solvers.nystrom.routes import device_of
+from .._solvers.nystrom.routes import default_grid as basis_grid
 from .._solvers.nystrom.solving import smallest
 from .._solvers.route import OF_A_THREAD, Cost, Memory, Rates, measured
+from .._solvers.spectral.criteria import default_grid
 from .._solvers.spectral.problem import LARGE, Job
 from .._solvers.spectral.routes import CALL, REDUCTION, routes_for
 from ..kernels import Gaussian, as_kernel
@@ -34,8 +38,6 @@ HEADS = ("", "memory", "time", "")
 TIME = 300.0  # seconds that a fit may take if nothing is said
 POINTS = (500, 1000, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000)
 OTHER_KERNELS = 2.0  # what a value costs beside a Gaussian one
-GRID = {False: 28, True: 16}  # λ of SpectralRegressor's grid, in double and in single precision
-BASIS_GRID, PROBES = 27, 2  # λ of NystromRegressor's grid at the most, and columns beside the labels
 VALIDATION = 20_000  # rows on which averages are scored
 SIDE_BY_SIDE = 1.5  # times as long as alone: blocks in work together share memory and caches
 
@@ -207,7 +209,7 @@ def exact_job(table: Table, cost: Cost, given: bool) -> Job:
         table.itemsize,
         "torch" if cost.device else "numpy",
         None if given else "loo",
-        1 if given else GRID[table.single],
+        1 if given else len(default_grid(1.0, float(np.finfo(table.dtype).eps))),
         table.targets,
         cores=cost.rates.cores,
     )
@@ -239,7 +241,7 @@ def _exact_route(
 def _averaged(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
     """As few blocks as fit."""
     lam = common["lam"]
-    n_lams = GRID[table.single] if lam is None else 1
+    n_lams = len(default_grid(1.0, float(np.finfo(table.dtype).eps))) if lam is None else 1
     sizes = powers_of_two(table.n)[1:]
     if not sizes:
         return []
@@ -282,7 +284,7 @@ def blocks_at_once(rates: Rates, n_blocks: int) -> int:
 
 def basis_job(table: Table, cost: Cost, n_points: int, lam: float | None) -> BasisJob:
     """Regression in the span of so many points; the smallest λ of one pass is that of the worst of rows."""
-    n_lams, cores = BASIS_GRID if lam is None else 1, cost.rates.cores
+    n_lams, cores = len(basis_grid(1.0, 0.0)) if lam is None else 1, cost.rates.cores
     return BasisJob(
         table.n,
         table.d,

@@ -28,6 +28,11 @@ class Table:
     stretch: int = 0
 
     @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """The precision of X."""
+        return np.float32 if self.single else np.float64
+
+    @property
     def itemsize(self) -> int:
         """Bytes of a number of X."""
         return 4 if self.single else 8

@@ -103,6 +103,7 @@ def lams_for(machine: Machine, precision: str, kappa_sq: float, n: int, asked: F
 
 
 FACTORS = {False: 2 << 30, True: 40 << 30}  # bytes of preconditioners that rounds keep, without and with a GPU
+PROBES = 2  # labels of random signs, from whose fits the degrees of freedom of rounds are told
 TRIDIAGONAL = 0.15  # the speed of a reduction to tridiagonal form beside a matrix product
 STRETCH = 1 << 21  # rows of arrays that are summed over together
 

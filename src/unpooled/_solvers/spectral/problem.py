@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..._base import memory, threads
-from ..._base.arrays import Array, Floats, is_numpy, is_torch, namespace
+from ..._base.arrays import Array, Floats, eps, is_numpy, is_torch, namespace
 from ..._base.text import size
 from ..._linalg import banded, cholesky
 from ..._linalg.low_rank import decompose
@@ -106,7 +106,7 @@ class Problem:
         return Job(
             self.n,
             int(self.X.shape[1]),
-            int(namespace(self.X).finfo(self.X.dtype).bits) // 8,
+            8 if eps(self.X) < 1e-10 else 4,
             "numpy" if is_numpy(self.X) else "torch" if is_torch(self.X) else "other",
             criterion,
             1 if lams is None else len(lams),
@@ -118,15 +118,14 @@ class Problem:
             threads.allowed_threads(),
         )
 
-    def dense(self, needed: float) -> tuple[Array, Coordinates]:
+    def dense(self, job: Job, needed: float) -> tuple[Array, Coordinates]:
         """M and its coordinates, where there is room for so many bytes, which the route needs."""
-        self.require(needed)
+        self.require(job, needed)
         return dense(self.kernel(self.X), self.weights, self.center)
 
-    def require(self, needed: float) -> None:
+    def require(self, job: Job, needed: float) -> None:
         """Refuse now, and in a sentence, what would run out of memory later."""
-        one = self.job().matrix
-        less = f"one given lam with filter='tikhonov' needs {size(one)}, " if needed > one else ""
+        less = f"one given lam with filter='tikhonov' needs {size(job.matrix)}, " if needed > job.matrix else ""
         memory.require(
             needed,
             self.X,
@@ -231,14 +230,13 @@ def thin_decomposition(
 
     With a ``max_rank`` it is looked for however few rows there are.
     """
-    job = problem.job()
-    if not (job.library == "numpy" and job.by_columns and job.positive_definite):
+    if not (is_numpy(problem.X) and problem.kernel.by_columns and problem.kernel.positive_definite):
         return None
     if max_rank is None:
-        if job.n < LARGE:
+        if problem.n < LARGE:
             return None
-        max_rank = job.n // 8
-    max_rank = memory.affordable(max_rank, low_rank_column(job), problem.X)
+        max_rank = problem.n // 8
+    max_rank = memory.affordable(max_rank, low_rank_column(problem.job()), problem.X)
     return decompose(problem.kernel, problem.X, problem.weights, problem.center, lam, max_rank)
 
 
@@ -249,7 +247,8 @@ def low_rank_column(job: Job) -> int:
 
 def full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:
     """The eigendecomposition of the kernel matrix."""
-    M, coordinates = problem.dense(problem.job().decomposition)
+    job = problem.job()
+    M, coordinates = problem.dense(job, job.decomposition)
     return eigh(M, problem.n, problem.kappa_sq), coordinates
 
 
@@ -303,7 +302,8 @@ def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = F
     able = problem.ridge_times > 0 and is_numpy(problem.X) and problem.kernel.positive_definite
     thin = thin_decomposition(problem, float(lams.min()))
     if thin is None and able and problem.n >= REDUCED_FROM:
-        M, coordinates = problem.dense(problem.job().decomposition)
+        job = problem.job()
+        M, coordinates = problem.dense(job, job.decomposition)
         return _by_reduction(problem, M.astype(np.float32) if single else M, coordinates, lams)
     found = list(coefficients_along(problem, lams, thin))
     return xp.stack([c for c, _ in found]), xp.stack([b for _, b in found])

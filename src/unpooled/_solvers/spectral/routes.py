@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -69,10 +70,10 @@ class Work:
     def matrix(self, needed: float) -> tuple[Array, Coordinates]:
         """M and its coordinates where there is room for so many bytes; made once, for the routes tried in turn."""
         if self._matrix is None:
-            self._matrix = self.problem.dense(needed)
+            self._matrix = self.problem.dense(self.job, needed)
         return self._matrix
 
-    @property
+    @cached_property
     def job(self) -> Job:
         """What the routes are asked about."""
         return self.problem.job(self.criterion, self.lams)
@@ -309,7 +310,7 @@ class Eigen(Route):
     def solve(self, work: Work) -> Solution:
         problem, needed, table = work.problem, self.memory(work.job).matrices, None
         if work.criterion == "cv":
-            problem.require(needed)
+            problem.require(work.job, needed)
             K = problem.kernel(problem.X)
             table = criteria.fold_scores(
                 K, problem.Y, problem.weights, problem.center, problem.filter, work.lams, problem.kappa_sq, work.folds
