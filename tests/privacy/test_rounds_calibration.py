@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.cases.private_rounds import basis_of, exact, frame_of, source_of
 from unpooled.privacy.rounds import learner as calibrating
-from unpooled.privacy.rounds.answers import held
 from unpooled.privacy.rounds.belief import ResidualLaw
+from unpooled.privacy.rounds.questions import held
 
 FRAME = frame_of(basis_of(n_features=15))
 X = np.random.default_rng(4).uniform(-1, 1, size=(800, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,9 +89,9 @@ def summarize(
     question = None
     if privacy is not None:
         question = check_question(out, gate.policy, shared, y, order, model, chosen, privacy)
-    with Spending() if question is None else question.spending() as spending:
+    with nullcontext() if question is None else question.spending() as spending:
         share = None
-        if question is not None:
+        if question is not None and spending is not None:
             summary = _with_noise(out, question, spending, rows, y)
         else:
             with out.working(f"reading {data}"):
@@ -105,7 +106,8 @@ def summarize(
             )
 
         left = leave(out, gate, rules, summary.describe(), output, write)
-        spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
+        if spending is not None:
+            spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
     return {
         **left,
         "n_rows": summary.n_rows,

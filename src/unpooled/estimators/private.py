@@ -14,13 +14,12 @@ from .._base.text import shown
 from ..bases import Basis, EmpiricalFeatures
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
-from ..privacy import Guarantee, Spent, events, mu_for
+from ..privacy import Guarantee, Spent, gaussian, mu_for
 from ..privacy.ledger import Spending, check_ledger
-from ..privacy.rounds.answers import Custodian, held
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
-from ..privacy.rounds.questions import check_can_be_drawn
+from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
 from ..summaries.passes import mapped_once
 from .private_model import PrivateModel
 from .private_plan import PrivatePlan, decided, is_rich, usual_features
@@ -145,9 +144,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         sites : a label a row
         """
         self._check_parameters()
-        price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))  # of all that will be asked: μ² adds up
-        with Spending(self.ledger, price, PURPOSE) as spending:
-            return self._fit(X, y, public, sites, price.mu, spending)
+        mu = mu_for(float(self.epsilon), float(self.delta))  # of all that will be asked: μ² adds up
+        with Spending(self.ledger, gaussian.Gaussian(mu), PURPOSE) as spending:
+            return self._fit(X, y, public, sites, mu, spending)
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, mu: float, spending: Spending) -> PrivateRegressor:
         if must_be_read(X):

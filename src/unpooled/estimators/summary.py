@@ -30,7 +30,7 @@ from .._solvers.span.residual_rounds import (
 from .._solvers.spectral import criteria
 from ..bases.base import Basis
 from ..filters import Tikhonov, as_filter
-from ..privacy.guarantee import Guarantee
+from ..privacy.composition import Guarantee
 from ..summaries.candidates import Candidates, Scores
 from ..summaries.summary import Summary
 from . import summary_storage

@@ -10,7 +10,7 @@ from .._base.arrays import Floats
 from .._solvers.span.moments import Means
 from .._solvers.span.noisy_moments import Noise
 from ..filters import Filter, IteratedTikhonov, Tikhonov
-from ..privacy.guarantee import Guarantee
+from ..privacy.composition import Guarantee
 from ..privacy.noised import composed
 from ..summaries.summary import Summary
 

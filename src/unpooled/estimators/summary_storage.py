@@ -10,7 +10,7 @@ from .._solvers.predictors import BasisPredictor
 from .._solvers.span.residual_rounds import from_point
 from ..bases.maps import finite
 from ..filters import as_filter, from_spec, to_spec
-from ..privacy.guarantee import Guarantee
+from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS
 from ..summaries.contents import (
     Contents,
