@@ -22,6 +22,8 @@ from .._base.text import shown
 from . import gaussian
 from .gaussian import Approximate, Event, Gaussian, compose, delta_of, least, log_deltas_of
 
+__all__ = ["delta", "epsilon", "mu_left", "split"]  # Guarantee and Spent are names of unpooled.privacy
+
 MOST_ATOMS = 2**14  # different sums of ±ε_i that are kept apart
 
 
@@ -238,7 +240,13 @@ class Guarantee:
 
 
 def fits(spent: Iterable[Event], epsilon: float, delta: float) -> bool:
-    """Whether events together are (ε, δ)-private; to nine digits of δ, which sums in floating point need."""
+    """Whether events together are (ε, δ)-private; to nine digits of δ, which sums in floating point need.
+
+    Parameters
+    ----------
+    spent : what was released
+    epsilon, delta : the budget
+    """
     return _Total.of(spent).delta(epsilon) <= delta * (1 + 1e-9)
 
 

@@ -19,6 +19,8 @@ from scipy.special import erfcx, ndtr
 from .._base.checks import positive, probability
 from .._base.text import shown
 
+__all__ = ["compose", "delta_of", "epsilon_of", "log_delta_of", "log_deltas_of", "mu_for", "rho_of", "sigma_for"]
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -209,14 +211,24 @@ Event = Gaussian | Approximate
 
 
 def to_dict(event: Event) -> dict[str, Any]:
-    """For JSON."""
+    """An event for JSON.
+
+    Parameters
+    ----------
+    event : what was released
+    """
     if isinstance(event, Gaussian):
         return {"kind": "gaussian", "mu": event.mu}
     return {"kind": "approximate", "epsilon": event.epsilon, "delta": event.delta}
 
 
 def from_dict(content: Any) -> Event:
-    """The inverse; a ValueError where it is no event."""
+    """The inverse of :func:`to_dict`; a ValueError where the content is no event.
+
+    Parameters
+    ----------
+    content : what was read from JSON
+    """
     kinds: dict[str, tuple[type[Event], set[str]]] = {
         "gaussian": (Gaussian, {"mu"}),
         "approximate": (Approximate, {"epsilon", "delta"}),
