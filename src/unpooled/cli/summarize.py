@@ -116,7 +116,7 @@ def summarize(
         "basis": summary.digest,
         "residuals_of": summary.contents.model,
         "loss": summary.contents.loss,
-        "privacy": left["release"]["private"],
+        "privacy": None if summary.privacy is None else facts.of_guarantee(summary.privacy.guarantee),
     }
 
 

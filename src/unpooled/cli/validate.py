@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,14 +10,14 @@ import typer
 
 from ..data import sources
 from ..data.sources import open_labeled
-from ..gate import facts
+from ..gate import Entry, facts
 from ..gate.gate import content_of
 from ..summaries import Candidates
 from ..summaries.candidates import scores_of_source
 from .app import app, command
 from .codes import FILE, USAGE, Problem
 from .inspect import of_scores
-from .leaving import gate_for, leave
+from .leaving import Show, gate_for, leave
 from .nearby import basis_for, check_output
 from .options import BasisFile, Data, LogFile, Output, PolicyFile, Target, Weight, Yes, names
 from .out import Out
@@ -58,7 +59,12 @@ def validate(
     scores = scores_of_source(asked, shared, source, verbose=1)
     with out.working("looking for large errors"):
         share = facts.error_share_of(asked, shared, source)
-    release = facts.of_scores(scores, asked, tuple(targets), share)
     content = content_of(scores.save)
-    left = leave(out, gate, rules, of_scores(scores), output, lambda show: gate.write(output, content, release, show))
+    release = replace(facts.of_scores(scores, asked, tuple(targets), share), bytes=len(content))
+
+    def write(show: Show) -> Entry:
+        show(release)
+        return gate.write(output, content, release)
+
+    left = leave(out, gate, rules, of_scores(scores), output, write)
     return {**left, "n_rows": scores.n_rows, "targets": targets, "candidates": scores.candidates}
