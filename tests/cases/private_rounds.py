@@ -8,9 +8,8 @@ import unpooled as up
 from tests.made_up import CUBE, points
 from unpooled._base.rows import ArraySource, Rows
 from unpooled.engines import as_engine
-from unpooled.privacy.rounds.answers import answer
 from unpooled.privacy.rounds.frame import public_frame
-from unpooled.privacy.rounds.questions import noise_for
+from unpooled.privacy.rounds.questions import answer, noise_for
 
 ENGINE = as_engine(None)
 

@@ -42,6 +42,8 @@ class Diary:
 
     def note(self, event: str) -> None:
         self.events.append(event)
+        if len(self.events) > 500:  # an audit goes on until a ledger refuses, which one that is never charged does not
+            raise RuntimeError("there is no end to it")
         if event in self.fails:
             raise self.fails.pop(event)
 

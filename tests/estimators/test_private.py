@@ -26,9 +26,8 @@ from unpooled.data.sources import UnreadRows
 from unpooled.estimators.private_plan import telling_features
 from unpooled.estimators.public_rows import widened
 from unpooled.kernels import Gaussian, Matern, Polynomial
-from unpooled.privacy.rounds.answers import Custodian, answer, held
 from unpooled.privacy.rounds.learner import Budget, learn
-from unpooled.privacy.rounds.questions import Counts, Residuals
+from unpooled.privacy.rounds.questions import Counts, Custodian, Residuals, answer, held
 
 MUCH = 1e10  # an ε at which noise is nothing
 PUBLIC = 150

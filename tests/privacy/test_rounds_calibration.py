@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.cases.private_rounds import basis_of, exact, frame_of, source_of
 from tests.made_up import CUBE, points
 from unpooled.privacy.rounds import learner as calibrating
-from unpooled.privacy.rounds.answers import held
 from unpooled.privacy.rounds.belief import ResidualLaw
+from unpooled.privacy.rounds.questions import held
 
 FRAME = frame_of(basis_of(n_features=15))
 X = points(4, 800, between=CUBE)

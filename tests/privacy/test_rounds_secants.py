@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from unpooled._base.quiet import quietly
-from unpooled.privacy.rounds import secants
-from unpooled.privacy.rounds.secants import solved
+from unpooled.privacy.rounds import frame as secants
+from unpooled.privacy.rounds.frame import solved
 
 
 def rounds(seed, T=4, M=5, size=0.3):

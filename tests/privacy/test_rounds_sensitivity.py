@@ -17,8 +17,7 @@ from numpy.testing import assert_array_equal
 from tests.cases.private_rounds import answered, basis_of, frame_of
 from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Correntropy, Huber
-from unpooled.privacy.rounds.answers import part
-from unpooled.privacy.rounds.questions import Calibration, Counts, Losses, Marginals, Residuals, noise_for
+from unpooled.privacy.rounds.questions import Calibration, Counts, Losses, Marginals, Residuals, noise_for, part
 from unpooled.privacy.sensitivity import ROUNDING
 from unpooled.summaries.passes import Mapped
 

@@ -6,6 +6,8 @@ Where noise is asked for, ``unpooled summarize`` does its steps in this order: c
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,8 +105,8 @@ def summarize(
     question = None
     if privacy is not None:
         question = check_question(out, gate.policy, shared, y, order, model, chosen, privacy)
-    with Spending() if question is None else question.spending() as spending:
-        if question is not None:
+    with nullcontext() if question is None else question.spending() as spending:
+        if question is not None and spending is not None:
             summary = _with_noise(out, question, spending, rows, y)
         else:
             with out.working(f"reading {data}"):
@@ -115,7 +117,8 @@ def summarize(
             return release(summary, output, policy=gate.policy, log=gate.log, approve=gate.approve, show=show)
 
         left = leave(out, gate, rules, summary.describe(), output, write)
-        spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
+        if spending is not None:
+            spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
     return {
         **left,
         "n_rows": summary.n_rows,
@@ -124,7 +127,7 @@ def summarize(
         "basis": summary.digest,
         "residuals_of": summary.contents.model,
         "loss": summary.contents.loss,
-        "privacy": left["release"]["private"],
+        "privacy": None if summary.privacy is None else facts.of_guarantee(summary.privacy.guarantee),
     }
 
 
@@ -319,7 +322,12 @@ def validate(
     scores = scores_of_source(asked, shared, source, verbose=1)
     with out.working("looking for large errors"):
         share = facts.error_share_of(asked, shared, source)
-    judged = facts.of_scores(scores, asked, tuple(targets), share)
     content = content_of(scores.save)
-    left = leave(out, gate, rules, of_scores(scores), output, lambda show: gate.write(output, content, judged, show))
+    judged = replace(facts.of_scores(scores, asked, tuple(targets), share), bytes=len(content))
+
+    def write(show: Show) -> Entry:
+        show(judged)
+        return gate.write(output, content, judged)
+
+    left = leave(out, gate, rules, of_scores(scores), output, write)
     return {**left, "n_rows": scores.n_rows, "targets": targets, "candidates": scores.candidates}

@@ -23,7 +23,7 @@ from ..bases.base import Basis
 from ..bases.maps import KernelMap, Scaling
 from ..filters import Filter, Tikhonov
 from ..kernels.base import Kernel
-from ..privacy.guarantee import Guarantee
+from ..privacy.composition import Guarantee
 from ..summaries.summary import Summary
 
 

@@ -19,7 +19,7 @@ from .._solvers.span.noisy_moments import Noise, noisy_gcv
 from .._solvers.spectral import criteria
 from ..bases.base import Basis
 from ..filters import Filter, IteratedTikhonov, Tikhonov
-from ..privacy.guarantee import Guarantee
+from ..privacy.composition import Guarantee
 from ..privacy.noised import composed
 from ..summaries.candidates import Candidates, Scores
 from ..summaries.summary import Summary

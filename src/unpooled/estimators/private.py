@@ -17,13 +17,12 @@ from ..bases import Basis, EmpiricalFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
-from ..privacy import Guarantee, Spent, events, mu_for
+from ..privacy import Guarantee, Spent, gaussian, mu_for
 from ..privacy.ledger import Spending
-from ..privacy.rounds.answers import Custodian, held
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
-from ..privacy.rounds.questions import check_can_be_drawn
+from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
 from ..summaries.passes import mapped_once
 from .declared import EngineKind
 from .facts import ModelFacts, if_fitted
@@ -154,10 +153,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         """
         with self._fitting():
             self._check_parameters()
-            # The price of all that will be asked: μ² adds up.
-            price = events.Gaussian(mu_for(float(self.epsilon), float(self.delta)))
-            with Spending(self.ledger, price, PURPOSE) as spending:
-                return self._fit(X, y, public, sites, price.mu, spending)
+            mu = mu_for(float(self.epsilon), float(self.delta))  # of all that will be asked: μ² adds up
+            with Spending(self.ledger, gaussian.Gaussian(mu), PURPOSE) as spending:
+                return self._fit(X, y, public, sites, mu, spending)
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, mu: float, spending: Spending) -> PrivateRegressor:
         if must_be_read(X):

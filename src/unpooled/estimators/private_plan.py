@@ -11,7 +11,7 @@ import numpy as np
 from .._base.checks import count, positive
 from .._base.text import shown
 from ..privacy import mu_for
-from ..privacy.events import Gaussian
+from ..privacy.gaussian import Gaussian
 from ..privacy.rounds import learner
 from ..privacy.rounds.labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
 from ..privacy.rounds.learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget

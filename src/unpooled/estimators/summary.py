@@ -33,7 +33,7 @@ from .._solvers.span.residual_rounds import (
 from ..bases.base import Basis
 from ..bases.maps import finite
 from ..filters import as_filter
-from ..privacy.guarantee import Guarantee
+from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
 from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
 from ..summaries.summary import Summary

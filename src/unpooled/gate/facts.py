@@ -16,7 +16,7 @@ from .._base.rows import Block, Source
 from .._base.text import shown
 from ..data.parquet import RowGroup
 from ..engines import as_engine
-from ..privacy.guarantee import Guarantee
+from ..privacy.composition import Guarantee
 from ..summaries import Candidates, Scores, Summary
 from ..summaries.contents import numbers
 from ..summaries.passes import LabelShare, mapped, stretches

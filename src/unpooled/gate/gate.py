@@ -123,17 +123,13 @@ class Gate:
     log: Log
     approve: Callable[[Release], bool] | None = None
 
-    def write(
-        self, path: files.PathLike, content: bytes, release: Release, show: Callable[[Release], None] | None = None
-    ) -> Entry:
+    def write(self, path: files.PathLike, content: bytes, release: Release) -> Entry:
         """Let a file leave: it gets to its place, whole, after the log has an entry for it.
 
         The place may be one that others see, or that is sent on by itself: if the file is refused, or anything fails,
-        no part of it was ever there. ``show`` is called with the facts before they are judged.
+        no part of it was ever there.
         """
         self._check_place(path)
-        if show is not None:
-            show(replace(release, bytes=len(content)))
         with files.atomic(path) as place:  # a place that cannot be written to is found before the log says anything
             entry = self.let_leave(content, release, os.fspath(path))
             place.write(content)
@@ -224,7 +220,10 @@ def release(
         )
     gate = Gate(policy, log if isinstance(log, Log) else Log(log), approve)
     share = summary.label_share if label_share is None else label_share
-    return gate.write(path, content, of_summary(judged, share), show)
+    facts = replace(of_summary(judged, share), bytes=len(content))
+    if show is not None:
+        show(facts)
+    return gate.write(path, content, facts)
 
 
 def check_policy(policy: Policy, question: Asked) -> None:

@@ -16,9 +16,9 @@ from ..bases import Basis, EmpiricalFeatures
 from ..estimators.private_plan import decided, is_rich, usual_features
 from ..estimators.public_rows import check_bounded, n_public_rows, public_features, standard_normal, widened
 from ..privacy import mu_for
-from ..privacy.rounds.answers import held
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.learner import learn
+from ..privacy.rounds.questions import held
 from ..privacy.rounds.simulation import MadeUp
 from .plan import planned
 from .table import Table, is_rows

@@ -7,9 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import composition, gaussian, sgd
-from .events import Approximate, Event, Gaussian
-from .gaussian import delta_of, epsilon_of, mu_for, rho_of, sigma_for
-from .guarantee import NEIGHBOURS, Guarantee, Spent
+from .composition import NEIGHBOURS, Guarantee, Spent
+from .gaussian import Approximate, Event, Gaussian, delta_of, epsilon_of, mu_for, rho_of, sigma_for
 from .ledger import Charge, Ledger, LedgerError, Overspend, Reservation
 from .noise import GridGaussian, draw, plan
 from .noised import Noised

@@ -3,19 +3,26 @@
 Gaussian events compose to one Gaussian event exactly. Any other event is (ε_i, δ_i)-private, and no such event can be
 worse than one bit that tells the truth with odds e^{ε_i}, or with probability δ_i the record itself. Together with the
 Gaussian event the hockey-stick divergence is then a finite sum of the Gaussian's own.
+
+A :class:`Guarantee` says what was released and at which price, to be read, compared and put into a file's header.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from .._base.checks import budget, positive
-from .events import Approximate, Event, Gaussian
-from .gaussian import compose, delta_of, least, log_deltas_of
+from .._base.text import shown
+from . import gaussian
+from .gaussian import Approximate, Event, Gaussian, compose, delta_of, least, log_deltas_of
+
+__all__ = ["delta", "epsilon", "mu_left", "split"]  # Guarantee and Spent are names of unpooled.privacy
 
 MOST_ATOMS = 2**14  # different sums of ±ε_i that are kept apart
 
@@ -120,3 +127,141 @@ def _sums_of_losses(epsilons: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
             points, place = np.unique(steps, return_inverse=True)
             losses, weights = losses[0] + (points + 1e-9) * width, np.bincount(place, weights)
     return losses, weights
+
+
+NEIGHBOURS = "replace one record, n public"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One release: what it was for, and what it cost.
+
+    Attributes
+    ----------
+    purpose : what it was for
+    event : what it cost
+    """
+
+    purpose: str
+    event: Event
+
+    def __str__(self) -> str:
+        return f"{self.purpose} ({self.event})"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """(ε, δ)-differential privacy of all that was released, said in full.
+
+    Attributes
+    ----------
+    epsilon, delta : the promise: for neighbouring data S and S' and any event E, P(E | S) ≤ e^ε P(E | S') + δ
+    mechanism : how the noise was made
+    spent_on : what was released, and what each release cost; together no more than (ε, δ), which is checked
+    neighbours : which data sets are hard to tell apart
+    public : what the guarantee takes as known to all
+    conditions : what else it rests on; empty where it holds whatever others do
+    """
+
+    epsilon: float
+    delta: float
+    mechanism: str
+    spent_on: tuple[Spent, ...] = ()
+    neighbours: str = NEIGHBOURS
+    public: tuple[str, ...] = ("the number of records",)
+    conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value in zip(("epsilon", "delta"), budget(self.epsilon, self.delta)):
+            object.__setattr__(self, name, value)
+        for name in ("spent_on", "public", "conditions"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("mechanism", "neighbours"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise ValueError(f"{name} must say something, got {shown(getattr(self, name))}")
+        for name in ("public", "conditions"):
+            if not all(isinstance(item, str) for item in getattr(self, name)):
+                raise ValueError(f"{name} must be made of text, got {shown(getattr(self, name))}")
+        if not all(isinstance(item, Spent) for item in self.spent_on):
+            raise ValueError(f"spent_on must be made of Spent objects, got {shown(self.spent_on)}")
+        events = [item.event for item in self.spent_on]
+        if not fits(events, self.epsilon, self.delta):
+            raise ValueError(
+                f"what was spent costs more than ε = {self.epsilon:g} at δ = {self.delta:g}: "
+                f"ε = {epsilon(events, self.delta):g}"
+            )
+
+    @classmethod
+    def of(cls, spent_on: Iterable[Spent], delta: float, mechanism: str, **others: Any) -> Guarantee:
+        """The guarantee that these releases add up to, at this δ."""
+        spent_on = tuple(spent_on)
+        return cls(epsilon([item.event for item in spent_on], delta), delta, mechanism, spent_on, **others)
+
+    def __str__(self) -> str:
+        said = (
+            f"Differentially private with ε = {self.epsilon:.4g} and δ = {self.delta:.3g} "
+            f"(neighbours: {self.neighbours}) by {self.mechanism}"
+        )
+        if self.public:
+            said += f"; public: {_listed(self.public)}"
+        if self.spent_on:
+            said += f"; spent on: {_listed(_counted(self.spent_on))}"
+        if self.conditions:
+            said += f"; provided that {_listed(self.conditions)}"
+        return said + "."
+
+    def __repr__(self) -> str:
+        said = f"epsilon={self.epsilon:.6g}, delta={self.delta:.6g}, mechanism={self.mechanism!r}"
+        return f"Guarantee({said}, releases={len(self.spent_on)}, conditions={len(self.conditions)})"
+
+    def _repr_html_(self) -> str:
+        from .._base import html
+
+        rows = [[item.purpose, str(item.event)] for item in self.spent_on]
+        spent = html.folded("What it was spent on", [html.table(["release", "price"], rows)]) if rows else ""
+        return html.paragraph(str(replace(self, spent_on=()))) + spent
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the JSON header of a file."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        spent_on = [{"purpose": item.purpose, **gaussian.to_dict(item.event)} for item in self.spent_on]
+        return content | {"spent_on": spent_on, "public": list(self.public), "conditions": list(self.conditions)}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Guarantee:
+        """The inverse; a ValueError where something is missing, unknown, or does not add up."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(content, dict) or set(content) != names:
+            raise ValueError(f"a guarantee must have the facts {', '.join(sorted(names))}, got {shown(content)}")
+        for name in ("spent_on", "public", "conditions"):
+            if not isinstance(content[name], list):
+                raise ValueError(f"{name} of a guarantee must be a list, got {shown(content[name])}")
+        return cls(**content | {"spent_on": tuple(_spent(item) for item in content["spent_on"])})
+
+
+def fits(spent: Iterable[Event], epsilon: float, delta: float) -> bool:
+    """Whether events together are (ε, δ)-private; to nine digits of δ, which sums in floating point need.
+
+    Parameters
+    ----------
+    spent : what was released
+    epsilon, delta : the budget
+    """
+    return _Total.of(spent).delta(epsilon) <= delta * (1 + 1e-9)
+
+
+def _spent(content: Any) -> Spent:
+    if not isinstance(content, dict) or not isinstance(content.get("purpose"), str):
+        raise ValueError(f"what was spent must say what for, got {shown(content)}")
+    return Spent(content["purpose"], gaussian.from_dict({k: v for k, v in content.items() if k != "purpose"}))
+
+
+def _counted(spent_on: Iterable[Spent]) -> list[str]:
+    """One text for equal releases in a row."""
+    runs = [(item, len(list(equal))) for item, equal in groupby(spent_on)]
+    return [str(item) if n == 1 else f"{item.purpose} ({n} times {item.event})" for item, n in runs]
+
+
+def _listed(items: Iterable[str]) -> str:
+    *rest, last = items
+    return f"{', '.join(rest)} and {last}" if rest else last

@@ -1,18 +1,23 @@
 """The Gaussian mechanism, exactly: the cost of noise of standard deviation σ where one record moves the answer by Δ.
 
 Only the ratio μ = Δ/σ matters. Proofs are in docs/privacy/gaussian.md; the formulas are those of Balle and Wang (2018).
+
+The events that accountants price stand here too: a small vocabulary that never changes once it is written.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import bisect
 from scipy.special import erfcx, ndtr
 
 from .._base.checks import positive, probability
+from .._base.text import shown
 
 __all__ = ["compose", "delta_of", "epsilon_of", "log_delta_of", "log_deltas_of", "mu_for", "rho_of", "sigma_for"]
 
@@ -157,3 +162,79 @@ def _mills_slope(x: np.ndarray) -> np.ndarray:
     far = x > 30
     y = 1.0 / np.where(far, x, 30.0) ** 2
     return np.where(far, y * (1 - y * (3 - y * (15 - y * 105))), 1 - x * _mills(np.where(far, 0.0, x)))
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise on an answer that one record moves by at most μ standard deviations; ρ = μ²/2 in zCDP.
+
+    Parameters
+    ----------
+    mu : μ = Δ/σ, positive
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", positive("mu", self.mu))
+
+    @classmethod
+    def of(cls, sensitivity: float, sigma: float) -> Gaussian:
+        """Noise of standard deviation σ on an answer of sensitivity Δ."""
+        return cls((2 * rho_of(sensitivity, sigma)) ** 0.5)
+
+    def __str__(self) -> str:
+        return f"Gaussian noise, μ = {self.mu:.4g}"
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """Any mechanism that is (ε, δ)-private; δ = 0 where it is pure.
+
+    Parameters
+    ----------
+    epsilon, delta : ε ≥ 0 and δ in [0, 1)
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon, zero=True))
+        object.__setattr__(self, "delta", probability("delta", self.delta, zero=True))
+
+    def __str__(self) -> str:
+        return f"ε = {self.epsilon:.4g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
+
+
+Event = Gaussian | Approximate
+
+
+def to_dict(event: Event) -> dict[str, Any]:
+    """An event for JSON.
+
+    Parameters
+    ----------
+    event : what was released
+    """
+    if isinstance(event, Gaussian):
+        return {"kind": "gaussian", "mu": event.mu}
+    return {"kind": "approximate", "epsilon": event.epsilon, "delta": event.delta}
+
+
+def from_dict(content: Any) -> Event:
+    """The inverse of :func:`to_dict`; a ValueError where the content is no event.
+
+    Parameters
+    ----------
+    content : what was read from JSON
+    """
+    kinds: dict[str, tuple[type[Event], set[str]]] = {
+        "gaussian": (Gaussian, {"mu"}),
+        "approximate": (Approximate, {"epsilon", "delta"}),
+    }
+    values = dict(content) if isinstance(content, dict) else {}
+    cls, names = kinds.get(str(values.pop("kind", None)), (None, set()))
+    if cls is None or set(values) != names:
+        raise ValueError(f"{shown(content)} is not an event that this version of unpooled can price")
+    return cls(**values)

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
 from .._base.checks import budget
 from .._base.text import shown
-from . import composition, events
-from .events import Event
-from .guarantee import NEIGHBOURS, Guarantee, Spent, fits
+from . import composition, gaussian
+from .composition import NEIGHBOURS, Guarantee, Spent, fits
+from .gaussian import Event
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class Ledger:
             raise ValueError(f"a charge must be one event or several, got {shown(spending)}")
         if not isinstance(purpose, str) or not purpose:
             raise ValueError(f"purpose must say what is released, got {shown(purpose)}")
-        event = {"what": "charged", "purpose": purpose, "events": [events.to_dict(item) for item in new]}
+        event = {"what": "charged", "purpose": purpose, "events": [gaussian.to_dict(item) for item in new]}
         while True:
             entries = self._entries()
             before = [item for charge in _charges(entries, self.path) for item in charge.events]
@@ -299,7 +299,7 @@ def _charges(entries: list[Entry], path: Path) -> list[Charge]:
         what = entry.event.get("what")
         try:
             if what == "charged":
-                spent = tuple(events.from_dict(item) for item in entry.event["events"])
+                spent = tuple(gaussian.from_dict(item) for item in entry.event["events"])
                 purpose = str(entry.event["purpose"])
                 found.append(Charge(entry.sequence, entry.time, purpose, spent, entry.sequence in released))
             elif what != "released":

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._base.checks import count, positive
-from .events import Gaussian
+from .gaussian import Gaussian
 
 
 def opendp() -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .._base.checks import count, positive
 from .._base.text import shown
-from .guarantee import NEIGHBOURS, Guarantee, Spent
+from .composition import NEIGHBOURS, Guarantee, Spent
 from .sensitivity import Released
 
 MECHANISM = "discrete Gaussian noise on a grid"

@@ -28,9 +28,8 @@ from ..data.sources import UnreadRows
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
 from ..summaries.passes import Target, _target
 from ..summaries.summary import Summary, check_order, of_target
-from .events import Gaussian
-from .gaussian import mu_for
-from .guarantee import Guarantee, Spent
+from .composition import Guarantee, Spent
+from .gaussian import Gaussian, mu_for
 from .ledger import Spending, check_ledger
 from .noise import GridGaussian
 from .noised import MECHANISM, Noised, condition

@@ -265,6 +265,10 @@ class Summary:
     def save(self, path: files.PathLike) -> None:
         """Write it to one file: a JSON header and raw numbers, as docs/format.md says.
 
+        It asks nobody: no policy judges the file, and no log has an entry for it. Use it for a summary that was loaded,
+        or that was made of rows without a policy beside them. A site lets its summary leave with
+        ``up.site.release(summary, path, policy=...)``.
+
         Parameters
         ----------
         path : the file to write

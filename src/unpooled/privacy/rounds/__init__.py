@@ -5,6 +5,6 @@ It holds no reference to any row, so everything it decides is public knowledge o
 
 So a round may ask anything that depends on what the learner knows, and the proof is five short theorems on questions
 together with adaptive composition. A new idea in the learner needs no new proof. Only a new kind of question does. It
-is a class with ``size``, ``sensitivity`` and ``largest`` (:mod:`.questions`), a branch in :mod:`.answers`, and a
+is a class with ``size``, ``sensitivity`` and ``largest`` (:mod:`.questions`), a branch in its ``ASKED``, and a
 theorem in docs/privacy/rounds.md.
 """

@@ -16,7 +16,7 @@ public and noised facts:
   shrink over the rounds, and noise with them. What a record adds is cut off as a whole: the residual of a long row
   earlier, that of a short one later.
 - *What is believed.* All rounds are averaged by their precisions and shrunk (:class:`Belief`), with what they have told
-  together of the records' second moments (:mod:`.secants`).
+  together of the records' second moments (:mod:`.frame`).
 
 **The last question** (:func:`calibrated`) is whether the function as a whole lies too high, and whether it reaches far
 enough. Rounds cut residuals off so that little noise is needed, and what they learn of skewed labels is nearer to a
@@ -38,10 +38,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .belief import ALIKE, EDGES, LOSSES, USABLE, Belief, ResidualLaw, Style, chosen, seen
-from .frame import Frame
+from .frame import Frame, solved
 from .labels import LabelLaw, labels_asked
 from .questions import SLACK, Calibration, Losses, Question, Residuals
-from .secants import solved
 
 SHARE, FROM = 0.03, 200.0  # of μ², and the n·μ from which on it is spent
 MULTIPLES = {"huber": (2.0, 4.0, 8.0, 16.0, 32.0), "correntropy": (2.0, 4.0)}  # of the scale; outliers stay outliers

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from .answers import counted
 from .belief import slopes
 from .frame import Frame
-from .questions import Calibration, Counts, Losses, Question, Residuals
+from .questions import Calibration, Counts, Losses, Question, Residuals, counted
 
 _NORMAL = norm.ppf((np.arange(256) + 0.5) / 256)  # the standard normal law, at equal probabilities
 
