@@ -18,8 +18,7 @@ from ..data import sources
 from ..data.sources import open_unlabeled
 from .app import app, command
 from .codes import DATA, USAGE, Problem
-from .nearby import check_output
-from .options import Data, Output, choice, count_or, names, number_or
+from .options import Data, Output, check_output, choice, count_or, names, number_or
 from .out import Out
 
 KERNELS = {"gaussian": kernels.Gaussian, "laplacian": kernels.Laplacian, "matern": kernels.Matern}

@@ -14,8 +14,7 @@ from ..data import tables
 from ..datasets import BUNDLED, Dataset, SiteDataset
 from .app import app, command
 from .codes import USAGE, Problem
-from .nearby import check_new, check_output, check_table
-from .options import Overwrite, choice
+from .options import Overwrite, check_new, check_output, check_table, choice
 from .out import Out
 
 

@@ -18,8 +18,7 @@ from .app import app, command
 from .codes import FILE, USAGE, Problem
 from .inspect import of_floor
 from .merge import added
-from .nearby import basis_for, check_output, model_for
-from .options import BasisFile, Output, choice, number_or
+from .options import BasisFile, Output, basis_for, check_output, choice, model_for, number_or
 from .out import Out
 
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")

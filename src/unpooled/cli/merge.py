@@ -19,8 +19,7 @@ from ..summaries import Scores, Summary
 from .app import app, command
 from .codes import FILE, Problem
 from .inspect import of_scores
-from .nearby import check_output
-from .options import Output
+from .options import Output, check_output
 from .out import Out
 
 KINDS: dict[str, Any] = {"summary": Summary, "scores": Scores}

@@ -16,8 +16,7 @@ from ..engines.progress import Progress
 from ..estimators.span import values_by_name
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem
-from .nearby import check_output, check_table
-from .options import Data, Output, names
+from .options import Data, Output, check_output, check_table, names
 from .out import Out
 
 

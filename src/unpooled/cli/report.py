@@ -14,8 +14,7 @@ from .._base.text import size
 from ..data import sources, tables
 from .app import app, command
 from .codes import DATA, FILE, USAGE, Problem
-from .nearby import check_output
-from .options import BasisFile, Output
+from .options import BasisFile, Output, check_output
 from .out import Out
 
 

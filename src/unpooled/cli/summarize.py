@@ -22,7 +22,6 @@ from ..summaries.summary import of_source
 from .app import app, command
 from .codes import FILE, USAGE, Problem
 from .leaving import Show, asked_for, check_question, gate_for, leave
-from .nearby import check_output
 from .options import (
     Data,
     Delta,
@@ -37,6 +36,7 @@ from .options import (
     Target,
     Weight,
     Yes,
+    check_output,
     choice,
     names,
 )

@@ -18,8 +18,7 @@ from .app import app, command
 from .codes import FILE, USAGE, Problem
 from .inspect import of_scores
 from .leaving import Show, gate_for, leave
-from .nearby import basis_for, check_output
-from .options import BasisFile, Data, LogFile, Output, PolicyFile, Target, Weight, Yes, names
+from .options import BasisFile, Data, LogFile, Output, PolicyFile, Target, Weight, Yes, basis_for, check_output, names
 from .out import Out
 
 
