@@ -39,7 +39,8 @@ MAY_BE = {
     "n_features": "W", "rounds": "W", "passes": "NW", "batch_size": "NW", "n_steps": "NW", "clip": "NWRH",
     "precondition": "NWRH", "label_bound": "NWRH", "local": "N", "scale": "WRH", "n_iter": "W", "order": "",
     # facts of a fit
-    "one_target": "", "one_lam": "", "n_features_in": "", "n_blocks": "", "exact": "T", "jitter": "RH", "n_rounds": "W", "n_features_rule": "W",
+    "one_target": "", "one_lam": "", "n_features_in": "", "n_blocks": "", "exact": "T", "jitter": "RH",
+    "n_rounds": "W", "n_features_rule": "W",
     "n_sites": "W", "rows": "W", "unlabeled": "W", "weight": "RH", "round": "W", "feature_names": "", "targets": "",
     "privacy": "", "floor": "N", "mean": "NRH", "operator": "NRH", "constant": "WRH", "mu": "WRH", "epsilon": "WRH",
     "kappa": "WRH", "r2": "NRH",
