@@ -7,7 +7,7 @@ that ``import unpooled`` costs next to nothing and a fit never waits for drawing
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._base.version import __version__
+from ._base.files import __version__
 
 if TYPE_CHECKING:
     from . import auditing, bases, datasets, engines, federation, filters, kernels, losses, privacy, theory

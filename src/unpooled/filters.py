@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._base.arrays import Floats
+from ._base.kinds import Kind, described
 from ._base.text import shown
 
 __all__ = ["CutOff", "Filter", "IteratedTikhonov", "Landweber", "NuMethod", "Tikhonov", "as_filter"]
@@ -277,3 +278,18 @@ def from_spec(spec: Any) -> Filter:
         return _BY_NAME[name](**{key: value for key, value in spec.items() if key != "filter"})
     except TypeError as error:
         raise ValueError(f"{shown(spec)} does not describe a filter: {error}") from None
+
+
+class FilterKind(Kind):
+    """A filter or its name."""
+
+    words = "the name of a filter, or a Filter object"
+
+    def check(self, name: str, value: Any) -> None:
+        as_filter(value).g(np.ones(1), 0.5, 1.0)  # which looks at the filter's own numbers
+
+    def to_plain(self, value: Any) -> Any:
+        return to_spec(as_filter(value))
+
+    def from_plain(self, written: Any) -> Any:
+        return described(written, from_spec, to_spec)

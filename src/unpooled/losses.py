@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._base.arrays import Array, is_foreign, namespace
+from ._base.kinds import Kind, described
 from ._base.text import shown
 
 __all__ = ["Correntropy", "Huber", "Loss", "Squared", "as_loss"]
@@ -182,3 +183,19 @@ def from_spec(spec: Any) -> Loss:
     scale = np.asarray(spec.get("scale"), dtype=float)
     scale = np.where(scale < 0, math.inf, scale)
     return loss.at(scale if scale.ndim else float(scale))
+
+
+class LossKind(Kind):
+    """A loss or its name."""
+
+    words = "the name of a loss, or a Loss object"
+
+    def check(self, name: str, value: Any) -> None:
+        if not as_loss(value).bound > 0:  # the bound looks at the scale, and refuses what is none
+            raise ValueError(f"{name} must let labels push: {shown(value)} does not")
+
+    def to_plain(self, value: Any) -> Any:
+        return to_spec(value) if isinstance(value, Loss) else value
+
+    def from_plain(self, written: Any) -> Any:
+        return described(written, from_spec, to_spec) if isinstance(written, dict) else written

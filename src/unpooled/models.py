@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._base import files
-from ._base.savable import Savable, digest_of, parts_of
+from ._base.declared import Savable, digest_of, parts_of
 from ._base.text import shown
 from .estimators import (
     AveragedRegressor,

@@ -12,7 +12,7 @@ import pytest
 
 import unpooled as up
 from tests.estimators.fitted import CASES, KERNEL, U, X, basis, y
-from unpooled._base.savable import digest_of
+from unpooled._base.declared import digest_of
 from unpooled.kernels import Gaussian
 
 pytestmark = pytest.mark.filterwarnings("ignore")

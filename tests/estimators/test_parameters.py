@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 import unpooled as up
 from tests.estimators.fitted import CASES, Case, U
+from unpooled._base.declared import parameter_table
 from unpooled._base.kinds import parameters_of
-from unpooled.estimators.declared import parameter_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ONE_EACH = [case for case in CASES if "," not in case.name and case.name != "less in rounds"]

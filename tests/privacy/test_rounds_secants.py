@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from unpooled._base.quiet import quietly
+from unpooled._base.threads import quietly
 from unpooled.privacy.rounds import frame as secants
 from unpooled.privacy.rounds.frame import solved
 

@@ -8,7 +8,7 @@ import pytest
 import unpooled as up
 from tests.cases.private_summaries import Unread, basis, rows
 from unpooled._base import threads
-from unpooled._base.quiet import quietly
+from unpooled._base.threads import quietly
 from unpooled.losses import Huber
 from unpooled.privacy import Ledger, Private
 

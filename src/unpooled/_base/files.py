@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,7 +22,11 @@ from safetensors import SafetensorError, safe_open
 
 from .plain_json import canonical_header
 from .text import one_line, shown
-from .version import __version__
+
+try:
+    __version__ = version("unpooled")  # written into every file
+except PackageNotFoundError:  # run from a source tree that was not installed
+    __version__ = "0+unknown"
 
 FORMAT = 1
 DEEPEST = 64  # lists and dictionaries in one another

@@ -39,6 +39,9 @@ class Kind:
         if not self.holds(value):
             raise ValueError(f"{name} must be {self.words}{self.separator} got {shown(value)}")
 
+    def check_values(self, value: Any, n_features: int) -> None:
+        """Raise a ValueError where a value cannot serve rows of so many features, as a kernel from a file may not."""
+
     def to_plain(self, value: Any) -> Any:
         """The value as JSON has it."""
         return value.item() if isinstance(value, np.generic) else value
@@ -278,6 +281,23 @@ class Folds(Kind):
         if type(written) is not int:
             raise ValueError(f"its cv must be a number of folds, got {shown(written)}")
         return written
+
+
+def described(written: Any, from_spec: Callable[[Any], Any], to_spec: Callable[[Any], Any]) -> Any:
+    """The object that a header describes, of which it must say everything and nothing else."""
+    found = from_spec(written)
+    if not is_same(to_spec(found), written):
+        raise ValueError(f"{shown(written)} is not how unpooled describes a {type(found).__name__}")
+    return found
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two contents of JSON are equal; True is not 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 POSITIVE = Real("a positive, finite number", lambda value: 0 < value < math.inf)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -133,3 +134,26 @@ def for_each(work: Callable[[slice], None], blocks: list[slice]) -> None:
     with one_blas_thread, ThreadPoolExecutor(n_threads) as pool:
         for done in [pool.submit(alike, block) for block in blocks]:
             done.result()
+
+
+# --- Silence over private rows: a warning about one record would tell of that record --------------------------------
+
+
+def _ignore_runtime_warnings() -> warnings.catch_warnings[None]:
+    before = warnings.catch_warnings()
+    before.__enter__()
+    warnings.simplefilter("ignore", RuntimeWarning)
+    return before
+
+
+_no_runtime_warnings = SharedSetting(_ignore_runtime_warnings, lambda before: before.__exit__(None, None, None))
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Nothing that overflows, underflows or is not a number is warned of or raised, whatever ``np.seterr`` says.
+
+    NumPy's part of it holds for one thread: every thread and process that looks at rows has to enter it.
+    """
+    with _no_runtime_warnings, np.errstate(all="ignore"):
+        yield

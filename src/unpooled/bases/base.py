@@ -24,6 +24,7 @@ from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from .._base.checks import check_X
 from .._base.html import InNotebooks
+from ..kernels.specs import KernelKind
 from .maps import RowMap, finite, from_parts
 
 # Rows are mapped in blocks of one shape, the last one filled up: matrix products then round each row alike, whatever
@@ -272,3 +273,19 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 # Fitted bases that somebody in this process still holds, by what they are: a summary that was read from a file finds
 # its basis again without being told. Equal digests are equal functions, so it does not matter which one is found.
 _alive: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDictionary()
+
+
+class KernelOrBasis(KernelKind):
+    """Whatever a user calls a kernel, or a fitted basis, of which a file keeps the kernel: enough to predict."""
+
+    words = f"{KernelKind.words}, or a fitted basis"
+
+    def check(self, name: str, value: Any) -> None:
+        if not isinstance(value, Basis):
+            super().check(name, value)
+
+    def check_values(self, value: Any, n_features: int) -> None:
+        super().check_values(value.kernel_ if isinstance(value, Basis) else value, n_features)
+
+    def to_plain(self, value: Any) -> Any:
+        return super().to_plain(value.kernel_ if isinstance(value, Basis) else value)

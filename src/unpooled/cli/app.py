@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from .._base.version import __version__
+from .._base.files import __version__
 from .console import STOPPED, UNEXPECTED, WORDS, Out, Problem
 
 app = typer.Typer(

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from .. import models
-from .._base import savable
+from .._base import declared
 from .._base.text import size
 from ..bases import Basis
 from ..estimators import SummaryRegressor
@@ -116,7 +116,7 @@ def _report(out: Out, model: Any, total: Summary, output: Path, candidates: Path
     first = model.n_rounds_ == 1
     result: dict[str, Any] = {
         "model": output,
-        "digest": savable.digest_of(model),
+        "digest": declared.digest_of(model),
         "basis": model.basis_digest_,
         "targets": list(model.targets_),
         "n_rows": total.n_rows,

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import bases, models
-from .._base import files, savable
+from .._base import declared, files
 from .._base.text import size
 from .._solvers.span.moments import Mismatch
 from ..estimators.facts import FittedModel
@@ -110,7 +110,7 @@ def _basis(path: Path) -> Found:
 
 def _model(path: Path) -> Found:
     found = models.load(path)
-    return of_model(found), savable.digest_of(found)
+    return of_model(found), declared.digest_of(found)
 
 
 def _candidates(path: Path) -> Found:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import bases, models
-from .._base import files, savable
+from .._base import declared, files
 from .._base.errors import NotAddable
 from .._base.files import FileError
 from .._base.progress import Progress
@@ -105,7 +105,7 @@ def model_for(digest: str, given: Path | None, folders: Iterable[Path], what: st
     """The model of a digest, and its file."""
     if given is not None:
         model = models.load(given)
-        if (own := savable.digest_of(model)) != digest:
+        if (own := declared.digest_of(model)) != digest:
             raise Problem(f"{what} is of the residuals of model {digest[:12]}, and {given} is model {own[:12]}", FILE)
         return model, given
     places = unique(folders)
@@ -114,7 +114,7 @@ def model_for(digest: str, given: Path | None, folders: Iterable[Path], what: st
             model = models.load(path)
         except (FileError, OSError):
             continue
-        if savable.digest_of(model) == digest:
+        if declared.digest_of(model) == digest:
             return model, path
     raise Problem(
         f"the model {digest[:12]} whose residuals {what} is of was not found among the .model files in "

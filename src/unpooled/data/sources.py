@@ -25,7 +25,6 @@ from .._base.arrays import is_dask, to_numpy
 from .._base.checks import check_columns as check_columns_unread
 from .._base.checks import check_weights, check_X, check_Y
 from .._base.files import PathLike
-from .._base.quiet import quietly
 from .._base.rows import (
     ArraySource,
     InMemory,
@@ -37,6 +36,7 @@ from .._base.rows import (
     label_names,
     site_labels,
 )
+from .._base.threads import quietly
 from . import csv, parquet
 from .csv import Csv, find_delimiter, read_csv
 from .dask import open_dask

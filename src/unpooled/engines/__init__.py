@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._base.engine import BlockError, Engine
+from .._base.kinds import Kind
 from .._base.text import shown
 from .dask import Dask
 from .local import Processes, Threads
@@ -41,3 +42,27 @@ def is_engine(value: Any) -> bool:
     if isinstance(value, str):
         return value in NAMES or "://" in value
     return isinstance(value, Engine) or type(value).__module__.split(".")[0] in ("distributed", "dask")
+
+
+class EngineKind(Kind):
+    """Where blocks are worked on. A file keeps the names of engines, and never the address of a cluster.
+
+    A model from a file would otherwise send the rows of its next fit to wherever the file says.
+    """
+
+    words = "'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine"
+    separator = ";"
+
+    def __init__(self, *, in_files: bool = True) -> None:
+        self.in_files = in_files
+
+    def holds(self, value: Any) -> bool:
+        return value is None or is_engine(value)
+
+    def to_plain(self, value: Any) -> Any:
+        return value if isinstance(value, str) and value in NAMES else None
+
+    def from_plain(self, written: Any) -> Any:
+        if not (written is None or (isinstance(written, str) and is_engine(written))):
+            raise ValueError(f"its engine must be the name of one, got {shown(written)}")
+        return self.to_plain(written)

@@ -14,6 +14,7 @@ import numpy as np
 from .. import theory
 from .._base.arrays import Array, to_numpy
 from .._base.checks import check_count, check_fitted
+from .._base.declared import Declared
 from .._base.engine import Engine
 from .._base.kinds import VERBOSITY, Blocks, Kind, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.memory import free_memory
@@ -25,15 +26,14 @@ from .._solvers.averaging.local import Fitted, Local
 from .._solvers.averaging.search import BlockPath, Search, plan
 from .._solvers.predictors import KernelExpansion, average, compress
 from ..data.sources import Opened, open_all
-from ..engines import as_engine
+from ..engines import EngineKind, as_engine
 from ..filters import as_filter
 from .correntropy import CorrentropyRegressor
-from .declared import Declared, EngineKind
 from .facts import ModelFacts, describe, if_fitted, of_target
 from .locals import Facts, prepare
 from .span import OnEngine, ReadsRows, predict_in_precision
 from .spectral import SpectralRegressor
-from .stored import BlocksUsed, Expansion, ForEachTarget, settle_expansion
+from .stored import BlocksUsed, Expansion, ForEachTarget
 
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
@@ -319,8 +319,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
         masses = np.asarray([f.mass for f in fitted])
         weights = masses / masses.sum()
         b = np.einsum("j,jt->t", weights, np.stack([to_numpy(f.b).astype(float) for f in fitted]))
-        settle_expansion(
-            self, average([f.predictor for f in fitted], weights, local.kernel), local.kernel, b, one_target
+        self._settle_expansion(
+            average([f.predictor for f in fitted], weights, local.kernel), local.kernel, b, one_target
         )
         self.n_blocks_ = len(fitted)
         self.blocks_ = [

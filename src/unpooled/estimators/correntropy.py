@@ -18,13 +18,13 @@ from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
 from .._solvers.predictors import KernelExpansion
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from ..losses import Loss, as_loss
-from .declared import KernelKind, LossKind
+from ..kernels.specs import KernelKind
+from ..losses import Loss, LossKind, as_loss
 from .facts import ModelFacts, describe, of_target
 from .length_scales import resolved
 from .paths import DescentPath
 from .span import ExpansionModel
-from .stored import Descent, Expansion, ForEachTarget, settle_expansion
+from .stored import Descent, Expansion, ForEachTarget
 
 
 @declaration
@@ -193,7 +193,7 @@ class CorrentropyRegressor(ExpansionModel):
         b = xp.stack([reached[i].b[0, t] for t, i in enumerate(last)])
         kernel, points = task.kernel, task.kernel.anchors(task.points())
         self.solver_ = operator.name
-        settle_expansion(self, KernelExpansion(kernel, points, coef, intercept), kernel, b, one_target)
+        self._settle_expansion(KernelExpansion(kernel, points, coef, intercept), kernel, b, one_target)
         each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.scaled
         each_n_iter = not one_target and (isinstance(self.n_iter, str) or np.ndim(self.n_iter) > 0)
         self.scale_ = scale.copy() if each_scale else float(scale[0])

@@ -17,16 +17,16 @@ from .._base.text import shown
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
 from ..bases import Basis, EmpiricalFeatures
+from ..bases.base import KernelOrBasis
 from ..data.sources import is_stream, open_labeled
-from ..engines import as_engine
-from ..filters import as_filter
-from ..losses import as_loss
+from ..engines import EngineKind, as_engine
+from ..filters import FilterKind, as_filter
+from ..losses import LossKind, as_loss
 from ..summaries.candidates import scores_of_source
 from ..summaries.contents import spec_of
 from ..summaries.passes import mapped_once
 from ..summaries.summary import Summary, of_source
 from . import less_rounds
-from .declared import EngineKind, FilterKind, KernelKind, LossKind
 from .facts import ModelFacts, if_fitted, method_name
 from .from_sums import FromSums, Learned, path_in_span, take_from_sums
 from .paths import SummaryPath
@@ -112,7 +112,7 @@ class LESSRegressor(OnEngine, SpanModel):
     True
     """
 
-    kernel: Any = parameter(KernelKind(basis=True), None)
+    kernel: Any = parameter(KernelOrBasis(), None)
     n_features: Any = parameter(Whole(1, "auto"), "auto")
     lam: Any = parameter(Numbers("auto"), "auto")
     rounds: int = parameter(Whole(), 1)

@@ -22,8 +22,7 @@ from .._solvers.spectral.criteria import trace_by_signs
 from ..bases.base import Basis
 from ..filters import Filter
 from ..losses import Loss, as_loss
-from ..summaries.counting import median
-from ..summaries.passes import Functions
+from ..summaries.passes import Functions, median
 from ..summaries.summary import of_source
 from .from_sums import means_of
 

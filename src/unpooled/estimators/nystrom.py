@@ -40,12 +40,12 @@ from ..data.sources import is_stream, named_columns, open_all, open_labeled, rea
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
-from .declared import KernelKind
+from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted
 from .length_scales import resolved
 from .paths import SummaryPath
 from .span import ReadsRows
-from .stored import LAM_FOUND, Entries, SpanFunction, SpanPath, settle_span
+from .stored import LAM_FOUND, Entries, SpanFunction, SpanPath
 
 FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
@@ -354,7 +354,7 @@ class NystromRegressor(ReadsRows):
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
         self.lam_, self.n_rounds_, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
         coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
-        settle_span(self, BasisPredictor(map_, coef, intercept), coef, self.one_target_)
+        self._settle_span(BasisPredictor(map_, coef, intercept), coef, self.one_target_)
 
     def _check_together(self) -> None:
         if self.precision == "fixed" and self.solver == "rounds":

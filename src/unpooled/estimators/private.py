@@ -10,12 +10,12 @@ import numpy as np
 
 from .._base.checks import budget, positive
 from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
-from .._base.quiet import quietly
 from .._base.rows import ArraySource
 from .._base.text import shown
+from .._base.threads import quietly
 from ..bases import Basis, EmpiricalFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
-from ..engines import as_engine
+from ..engines import EngineKind, as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
 from ..privacy import Guarantee, Spent, gaussian, mu_for
 from ..privacy.ledger import Spending
@@ -24,11 +24,11 @@ from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
 from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
 from ..summaries.passes import mapped_once
-from .declared import EngineKind
 from .facts import ModelFacts, if_fitted
-from .private_model import DELTA, EPSILON, LEDGER, SEED, BoundedKernel, PrivateModel, Promise
+from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise
 from .private_plan import PrivatePlan, decided, is_rich, usual_features
 from .public_rows import (
+    BoundedKernel,
     basis_and_rows,
     n_public_rows,
     private_rows,

@@ -15,14 +15,12 @@ from sklearn.utils import Tags
 
 from .._base.arrays import Array, namespace
 from .._base.checks import count, positive, probability
+from .._base.declared import Arrays, Header
 from .._base.kinds import Checked, Kind, Whole
-from ..bases import Basis
 from ..privacy import Guarantee
 from ..privacy.ledger import check_ledger
-from .declared import KernelKind
-from .public_rows import check_bounded
 from .span import SpanModel
-from .stored import Arrays, Header, is_table
+from .stored import is_table
 
 EPSILON = Checked(positive, "a positive, finite number")
 DELTA = Checked(probability, "a number between 0 and 1")
@@ -30,24 +28,6 @@ SIZE = Checked(positive, "a positive, finite number or None", none=True)
 COUNT = Checked(count, "a whole number, at least 1, or None", none=True)
 LEDGER = Checked(lambda _, value: check_ledger(value), "a Ledger, the path of one, or None", in_files=False)
 SEED = Whole(0)
-
-
-class BoundedKernel(KernelKind):
-    """A kernel through which one record reaches no further than a bound, or a fitted basis, or None."""
-
-    def __init__(self) -> None:
-        super().__init__(basis=True)
-        self.words = f"bounded: {self.words}"
-
-    def check(self, name: str, value: Any) -> None:
-        super().check(name, value)
-        check_bounded(value)
-
-    def to_plain(self, value: Any) -> Any:
-        """Of the kernel of a basis only what may be asked for without the basis."""
-        return super().to_plain(
-            None if isinstance(value, Basis) and not math.isfinite(value.kernel_.kappa()) else value
-        )
 
 
 class Promise:

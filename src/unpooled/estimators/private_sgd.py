@@ -11,7 +11,7 @@ import numpy as np
 from .._base.arrays import to_numpy
 from .._base.checks import budget, check_choice, positive
 from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
-from .._base.quiet import quietly
+from .._base.threads import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
@@ -20,9 +20,9 @@ from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.noise import opendp
 from .facts import ModelFacts, if_fitted
-from .private_model import COUNT, DELTA, EPSILON, LEDGER, SEED, SIZE, BoundedKernel, PrivateModel, Promise
+from .private_model import COUNT, DELTA, EPSILON, LEDGER, SEED, SIZE, PrivateModel, Promise
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
-from .public_rows import basis_and_rows, public_features, standard_normal
+from .public_rows import BoundedKernel, basis_and_rows, public_features, standard_normal
 from .stored import SpanFunction
 
 METHODS = ("tight", "paper")

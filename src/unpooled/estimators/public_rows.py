@@ -20,6 +20,7 @@ from .._base.arrays import to_numpy
 from .._base.checks import check_weights, check_X
 from .._base.rows import Source, concatenate, site_labels
 from ..bases import Basis
+from ..bases.base import KernelOrBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.parts import free_parts
@@ -158,6 +159,22 @@ def check_bounded(kernel: Any) -> None:
             f"the kernel {type(kernel).__name__} has no bound, so one record could move the weights by any "
             "amount: use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public "
             "rows, for which no more than a bounded part of a record counts"
+        )
+
+
+class BoundedKernel(KernelOrBasis):
+    """A kernel through which one record reaches no further than a bound, or a fitted basis, or None."""
+
+    words = f"bounded: {KernelOrBasis.words}"
+
+    def check(self, name: str, value: Any) -> None:
+        super().check(name, value)
+        check_bounded(value)
+
+    def to_plain(self, value: Any) -> Any:
+        """Of the kernel of a basis only what may be asked for without the basis."""
+        return super().to_plain(
+            None if isinstance(value, Basis) and not math.isfinite(value.kernel_.kappa()) else value
         )
 
 

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Array, eps, namespace, to_numpy
 from .._base.checks import check_fitted, check_X
+from .._base.declared import Declared
 from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
@@ -26,9 +27,8 @@ from ..bases import Basis
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
 from ..engines import Processes, Threads
 from ..kernels import Precomputed
-from .declared import Declared
 from .facts import ModelFacts, ShowsChoices, describe
-from .stored import LAM_FOUND, Entries, SpanFunction, Validation, settle_span
+from .stored import LAM_FOUND, Entries, SpanFunction, Validation
 
 
 class OnEngine(BaseEstimator):
@@ -59,7 +59,23 @@ def predict_in_precision(f: Any, X: Array) -> Array:
     return values
 
 
-class ExpansionModel(ShowsChoices, RegressorMixin, Declared):
+class FittedFunction(ShowsChoices, RegressorMixin, Declared):
+    """A regressor that becomes a function, by a fit or from a file."""
+
+    def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
+        """Become f = Σ c_i K(·, x_i) + b, with the attributes that follow from it."""
+        self.predictor_, self.kernel_, self.one_target_ = predictor, kernel, one_target
+        self.intercept_ = float(b[0]) if one_target else b
+
+    def _settle_span(self, predictor: BasisPredictor, coef: np.ndarray, one_target: bool) -> None:
+        """Become f = aᵀφ + b in the span of a basis, with the attributes that follow from it."""
+
+        self.predictor_, self.kernel_, self.one_target_ = predictor, predictor.map.kernel, one_target
+        self.coef_ = coef[:, 0] if one_target else coef
+        self.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
+
+
+class ExpansionModel(FittedFunction):
     """f = Σ c_i K(·, x_i) + b, learned from rows in memory; ``kernel`` is among the parameters."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -85,7 +101,7 @@ class ExpansionModel(ShowsChoices, RegressorMixin, Declared):
         return values[:, 0] if self.one_target_ else values
 
 
-class ReadsRows(ShowsChoices, RegressorMixin, Declared):
+class ReadsRows(FittedFunction):
     """A regressor that learns from files and Dask collections as well, and predicts for them."""
 
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
@@ -170,7 +186,7 @@ class SpanModel(ReadsRows):
         """Become the function with these coefficients."""
         self.basis_digest_, self.coef_matrix_ = basis.digest, coef
         offsets = np.asarray(intercept, dtype=float)
-        settle_span(self, BasisPredictor(basis.map_, basis.coefficients_ @ coef, offsets), coef, one_target)
+        self._settle_span(BasisPredictor(basis.map_, basis.coefficients_ @ coef, offsets), coef, one_target)
         self.n_features_in_ = basis.n_features_in_
         if hasattr(basis, "feature_names_in_"):
             self.feature_names_in_ = basis.feature_names_in_

@@ -17,15 +17,16 @@ from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
 from .._solvers.spectral.problem import PathSolution, Problem
 from .._solvers.spectral.routes import SOLVERS, fit_one, fit_path, serves
-from ..filters import as_filter
+from ..filters import FilterKind, as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from .declared import FilterKind, KernelKind
+from ..kernels.parts import free_parts
+from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted, method_name, of_target
 from .length_scales import resolved
 from .paths import Path
 from .span import ExpansionModel
-from .stored import Expansion, ForEachTarget, SpectralPath, settle_expansion
+from .stored import Expansion, ForEachTarget, SpectralPath
 
 
 @declaration
@@ -132,7 +133,7 @@ class SpectralRegressor(ExpansionModel):
         if weights is not None and kept is not None:
             X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
-        kernel = resolved(kernel, X, Y, weights)
+        kernel = resolved(kernel, X, Y, weights) if free_parts(kernel) else kernel.resolve(X, weights)
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
         filter_ = as_filter(self.filter)
@@ -157,7 +158,7 @@ class SpectralRegressor(ExpansionModel):
         if criterion is None:
             self.lam_ = float(lams[0])
         expansion = KernelExpansion(kernel, kernel.anchors(X), solution.coef, solution.intercept)
-        settle_expansion(self, expansion, kernel, solution.b, one_target)
+        self._settle_expansion(expansion, kernel, solution.b, one_target)
 
     @classmethod
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from .._base.arrays import to_numpy
-from .._base.kinds import Kind, Real, Whole
+from .._base.declared import Arrays, Header, Part
+from .._base.kinds import Kind, Real, Whole, is_same
 from .._base.text import shown
 from .._solvers.averaging.search import BlockPath
 from .._solvers.predictors import BasisPredictor, Compression, KernelExpansion
@@ -27,55 +28,7 @@ from ..kernels.specs import to_spec
 from ..summaries.contents import is_digest, loss_of, spec_of
 from .paths import DescentPath, Path, SummaryPath
 
-Header = dict[str, Any]
-Arrays = dict[str, np.ndarray]
-V = TypeVar("V")
-
-
-class Content(dict[str, V]):
-    """The header or the arrays of a file, which note what of them has been read: surplus entries are refused."""
-
-    def __init__(self, content: dict[str, V]) -> None:
-        super().__init__(content)
-        self.unread = set(content)
-
-    def __getitem__(self, name: str) -> V:
-        self.unread.discard(name)
-        return super().__getitem__(name)
-
-    def __missing__(self, name: str) -> V:
-        raise ValueError(f"it lacks {name!r}")
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The entry, or the default where there is none."""
-        self.unread.discard(name)
-        return super().get(name, default)
-
-
-class Part(Protocol):
-    """Something of a fitted model that a file keeps."""
-
-    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
-        """Add the part's entries to the header and to the arrays of a file."""
-
-    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
-        """Give a new model what :meth:`write` wrote; a ValueError where it does not fit together."""
-
-
 # --- The function ----------------------------------------------------------------------------------------------------
-
-
-def settle_expansion(model: Any, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
-    """Give a model its function f = Σ c_i K(·, x_i) + b, and the attributes that follow from it."""
-    model.predictor_, model.kernel_, model.one_target_ = predictor, kernel, one_target
-    model.intercept_ = float(b[0]) if one_target else b
-
-
-def settle_span(model: Any, predictor: BasisPredictor, coef: np.ndarray, one_target: bool) -> None:
-    """Give a model its function f = aᵀφ + b in the span of a basis, and the attributes that follow from it."""
-    model.predictor_, model.kernel_, model.one_target_ = predictor, predictor.map.kernel, one_target
-    model.coef_ = coef[:, 0] if one_target else coef
-    model.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
 
 
 class Expansion:
@@ -107,7 +60,7 @@ class Expansion:
             raise ValueError("its intercept does not go with its targets")
         if header["solver"] not in (self.solvers or ("",)):
             raise ValueError("it does not say how it was found")
-        settle_expansion(model, predictor, predictor.kernel, b, one_target(header["one_target"], T))
+        model._settle_expansion(predictor, predictor.kernel, b, one_target(header["one_target"], T))
         model.n_features_in_ = n_features
         read_feature_names(model, header, n_features)
         if self.solvers:
@@ -149,7 +102,7 @@ class SpanFunction:
         one = one_target(header["one_target"], T) if self.flag else T == 1
         if self.targets:
             model.targets_ = tuple(texts("labels", header["targets"], (0, T) if self.flag else (T,)))
-        settle_span(model, predictor, coef, one)
+        model._settle_span(predictor, coef, one)
         model.n_features_in_ = predictor.map.n_features_in
         read_feature_names(model, header, model.n_features_in_)
 
@@ -463,15 +416,6 @@ def check_kernel(kernel: Any, written: Any) -> None:
     """Raise a ValueError unless a header describes the kernel of a function in full, its length scales filled in."""
     if not is_same(to_spec(kernel), written):
         raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model")
-
-
-def is_same(one: Any, other: Any) -> bool:
-    """Whether two contents of JSON are equal; True is not 1."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(is_same(value, other[name]) for name, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def are_counts(values: np.ndarray) -> bool:

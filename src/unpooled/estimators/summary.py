@@ -14,8 +14,8 @@ import numpy as np
 
 from .._base.arrays import Floats
 from .._base.checks import check_fitted
+from .._base.declared import Arrays, Header, digest_of
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
-from .._base.savable import digest_of
 from .._base.text import shown
 from .._solvers.span.moments import Solutions, System
 from .._solvers.span.residual_rounds import (
@@ -32,17 +32,16 @@ from .._solvers.span.residual_rounds import (
 )
 from ..bases.base import Basis
 from ..bases.maps import finite
-from ..filters import as_filter
+from ..filters import FilterKind, as_filter
 from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
 from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
 from ..summaries.summary import Summary
-from .declared import FilterKind
 from .facts import ModelFacts, if_fitted, method_name
 from .from_sums import FromSums, check_round, check_usable, guarantee_of, means_of, take_from_sums
 from .paths import SummaryPath
 from .span import SpanModel
-from .stored import LEARNED_FROM_SUMS, Arrays, Floor, Header, is_table
+from .stored import LEARNED_FROM_SUMS, Floor, is_table
 
 
 class SumOfSites:

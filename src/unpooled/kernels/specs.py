@@ -1,4 +1,4 @@
-"""Kernels as plain dictionaries, for the headers of files, and back."""
+"""Kernels as plain dictionaries, for the headers of files, and back; and the kind of parameter that is a kernel."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 
 from .._base.arrays import to_numpy
+from .._base.kinds import Kind, described
 from .._base.text import shown
 from . import adapters, base, centered, pointwise, stationary
+from .adapters import Precomputed, as_kernel
 from .base import Kernel
+from .parts import free_parts, with_length_scales
 
 _KNOWN: dict[str, type[Kernel]] = {
     cls.__name__: cls
@@ -90,3 +93,28 @@ def _rich(value: Any) -> Any:
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{shown(value)} are not the numbers of a kernel")
     return numbers
+
+
+class KernelKind(Kind):
+    """Whatever a user calls a kernel."""
+
+    words = "a Kernel, a scikit-learn kernel or its name, a function, or None"
+
+    def check(self, name: str, value: Any) -> None:
+        as_kernel(value)
+
+    def check_values(self, value: Any, n_features: int) -> None:
+        """Raise a ValueError where a kernel has no values at rows of so many features."""
+        if value is None or isinstance(kernel := as_kernel(value), Precomputed):
+            return
+        free = free_parts(kernel)
+        kernel = with_length_scales(kernel, free, [1.0] * len(free))
+        rows = np.random.default_rng(0).uniform(size=(3, n_features))
+        with np.errstate(all="ignore"):
+            kernel.resolve(rows).block(rows, rows)
+
+    def to_plain(self, value: Any) -> Any:
+        return None if value is None else to_spec(as_kernel(value))
+
+    def from_plain(self, written: Any) -> Any:
+        return None if written is None else described(written, from_spec, to_spec)

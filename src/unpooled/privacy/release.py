@@ -21,9 +21,9 @@ import numpy as np
 
 from .._base.checks import budget, count, positive
 from .._base.compensated import Sum
-from .._base.quiet import quietly
 from .._base.rows import Source
 from .._base.text import shown
+from .._base.threads import quietly
 from ..data.sources import UnreadRows
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
 from ..summaries.passes import Target, _target

@@ -7,10 +7,10 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
-from .._base import savable
+from .._base import declared
+from .._base.files import __version__
 from .._base.html import Section, cards, copyable, warning
 from .._base.text import number, size, with_noun
-from .._base.version import __version__
 from .._solvers.predictors import KernelExpansion
 from ..estimators.facts import ModelFacts
 
@@ -122,7 +122,7 @@ def predicting(known: Gathered) -> Section:
 def foot(known: Gathered) -> str:
     """What made the page, and of which model."""
     try:
-        digest = f"Model {savable.digest_of(known.model)[:12]}. "
+        digest = f"Model {declared.digest_of(known.model)[:12]}. "
     except ValueError:  # an average of foreign learners has no file, and so no name
         digest = ""
     said = f"{digest}Written by unpooled {__version__}; nothing on this page is fetched from elsewhere."

@@ -21,9 +21,9 @@ from .._base.files import PathLike, atomic
 from .._base.html import page_of_sections
 from .._base.path import Tuning
 from .._base.text import shown, size
+from ..bases import find
+from ..bases import load as load_basis
 from ..bases.base import Basis
-from ..bases.files import find
-from ..bases.files import load as load_basis
 from ..data.sources import is_stream
 from ..estimators import SummaryRegressor
 from ..estimators.facts import FittedModel, ModelFacts

@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 
 from .._base import files
+from .._base.files import __version__
 from .._base.progress import Progress
 from .._base.text import shown
 from .._base.threads import blas_limit
-from .._base.version import __version__
 from ..privacy.noise import opendp
 from .outcome import Outcome
 

@@ -21,15 +21,17 @@ from .._base.engine import NamedStatistic
 from .._base.errors import AdvisedError, NotAddable
 from .._base.rows import Block, Source
 from .._base.text import shown
+from ..bases import find
 from ..bases.base import Basis
-from ..bases.files import find
 from ..data.sources import open_labeled
 from ..engines import as_engine
 from ..privacy.noised import Noised
 from .contents import (
     Contents,
     NoiseRequest,
+    as_html,
     check_sums,
+    describe,
     from_arrays,
     is_digest,
     loss_of,
@@ -247,8 +249,6 @@ class Summary:
         -------
         str
         """
-        from .words import describe
-
         return describe(self)
 
     def __repr__(self) -> str:
@@ -258,8 +258,6 @@ class Summary:
         return f"Summary({size}, basis={c.basis[:12]!r}{of}{private})"
 
     def _repr_html_(self) -> str:
-        from .words import as_html
-
         return as_html(self)
 
     def save(self, path: files.PathLike) -> None:

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 
 from ... import models
-from ..._base import savable
-from ..._base.files import PathLike
+from ..._base import declared
+from ..._base.files import PathLike, __version__
 from ..._base.text import one_line
-from ..._base.version import __version__
 from ..._solvers.spectral import criteria
 from ...estimators import SummaryRegressor
 from ...estimators.span import BasisAverage
@@ -61,7 +60,7 @@ def _from_sums(study: Study, ask: Ask) -> SummaryRegressor:
         assert known is not None
         residuals: Summary = ask(Sums(study, number, Functions(*known), study.loss, study.order))
         # Sites know the function by its own digest; to the model it is the digest of all of it that counts.
-        contents = replace(residuals.contents, model=savable.digest_of(model))
+        contents = replace(residuals.contents, model=declared.digest_of(model))
         model.update(replace(residuals, contents=contents), basis=basis)
     return model
 
@@ -145,7 +144,7 @@ class Run:
         path = self.folder.model
         models.save(model, path)
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        about = {"file": path.name, "sha256": sha256, "digest": savable.digest_of(model)}
+        about = {"file": path.name, "sha256": sha256, "digest": declared.digest_of(model)}
         missing = missing_in(self.study, self.folder.exchanges())
         if self.study.secure and any(0 not in numbers for numbers in missing.values()):
             notes = [*notes, _DIFFERENCE]

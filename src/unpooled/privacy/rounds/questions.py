@@ -19,8 +19,8 @@ import numpy as np
 from ..._base import threads
 from ..._base.arrays import to_numpy
 from ..._base.compensated import Sum
-from ..._base.quiet import quietly
 from ..._base.rows import Block, Rows, Source
+from ..._base.threads import quietly
 from ...losses import Loss
 from ...summaries.passes import mapped, stretches
 from ..composition import Spent

@@ -1,0 +1,190 @@
+"""Declared: an estimator whose parameters, and what a file keeps of it, are written down once, in its class.
+
+A class is a dataclass of its parameters, each with its kind (:mod:`.kinds`), and lists in ``_saved`` the parts of a
+fitted model that a file keeps. Checks, files and the table of parameters all read these two declarations. What must
+hold of several parameters together is said in ``_check_together``.
+
+A summary of residuals carries the digest of the model that left these residuals, and ``update`` refuses the summary if
+the digest is that of another model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+
+from . import files
+from .checks import check_fitted
+from .kinds import parameters_of
+from .text import shown
+
+Header = dict[str, Any]
+Arrays = dict[str, np.ndarray]
+V = TypeVar("V")
+
+ENVELOPE = {"format", "kind", "unpooled", "class"}  # entries of a header that belong to the file and not to the model
+
+#: the classes whose fitted models can be saved and named, by the names that files know them by
+MODELS = (
+    "AveragedRegressor",
+    "BasisAverage",
+    "CorrentropyRegressor",
+    "LESSRegressor",
+    "NystromRegressor",
+    "PrivateRegressor",
+    "PrivateSGDRegressor",
+    "SpectralRegressor",
+    "SummaryRegressor",
+)
+
+
+class Content(dict[str, V]):
+    """The header or the arrays of a file, which note what of them has been read: surplus entries are refused."""
+
+    def __init__(self, content: dict[str, V]) -> None:
+        super().__init__(content)
+        self.unread = set(content)
+
+    def __getitem__(self, name: str) -> V:
+        self.unread.discard(name)
+        return super().__getitem__(name)
+
+    def __missing__(self, name: str) -> V:
+        raise ValueError(f"it lacks {name!r}")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry, or the default where there is none."""
+        self.unread.discard(name)
+        return super().get(name, default)
+
+
+class Part(Protocol):
+    """Something of a fitted model that a file keeps."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        """Add the part's entries to the header and to the arrays of a file."""
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        """Give a new model what :meth:`write` wrote; a ValueError where it does not fit together."""
+
+
+class Declared(BaseEstimator):
+    """An estimator that is a dataclass of its parameters."""
+
+    _saved: ClassVar[tuple[Part, ...]] = ()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        """Raise a ValueError of one sentence where a parameter is not what it may be."""
+        for one in parameters_of(type(self)):
+            one.kind.check(one.name, getattr(self, one.name))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise a ValueError of one sentence where parameters contradict each other."""
+
+    @contextmanager
+    def _fitting(self, *, anew: bool = True) -> Iterator[None]:
+        """Make a fit that succeeds as a whole or changes nothing, also where it is interrupted.
+
+        A fit ``anew`` forgets what an earlier one has learned before it begins, so nothing of that is left beside the
+        new; one that goes on from there keeps it. Fits replace what the model holds and never change it in place.
+        """
+        before = self.__dict__
+        self.__dict__ = {name: value for name, value in before.items() if not (anew and is_fitted_name(name))}
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _params_to_plain(self) -> dict[str, Any]:
+        """The parameters as a file's header holds them."""
+        kept = [one for one in parameters_of(type(self)) if one.kind.in_files]
+        return {one.name: one.kind.to_plain(getattr(self, one.name)) for one in kept}
+
+    @classmethod
+    def _from_plain(cls, written: Any) -> Self:
+        """The estimator with the parameters in a header, not fitted; a ValueError where one is not what it may be."""
+        kinds = {one.name: one.kind for one in parameters_of(cls) if one.kind.in_files}
+        if not isinstance(written, dict) or written.keys() != kinds.keys():
+            raise ValueError(f"its parameters are not those of a {cls.__name__}: {', '.join(kinds)}")
+        model = cls(**{name: kinds[name].from_plain(value) for name, value in written.items()})
+        model._check_parameters()
+        return model
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The header and the arrays of a file: only scalars, lists and strings are in the header."""
+        check_fitted(self)
+        header: dict[str, Any] = {}
+        arrays: dict[str, np.ndarray] = {}
+        if parameters_of(type(self)):
+            header["params"] = self._params_to_plain()
+        for part in self._saved:
+            part.write(self, header, arrays)
+        return header, arrays
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """The model; a ValueError or TypeError where the parts are not one."""
+        entries, numbers = Content(header), Content(arrays)
+        model = cls._from_plain(entries["params"]) if parameters_of(cls) else cls()
+        for part in cls._saved:
+            part.read(model, entries, numbers)
+        if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
+            raise ValueError(f"it has {shown(surplus[0])}, which no {cls.__name__} has")
+        model._check_kernels(model.n_features_in_)
+        return model
+
+    def _check_kernels(self, n_features: int) -> None:
+        """Raise a ValueError where a kernel among the parameters does not go with the inputs of the model."""
+        for one in parameters_of(type(self)):
+            value = getattr(self, one.name)
+            one.kind.check_values(value, n_features)
+            if isinstance(value, Declared):
+                value._check_kernels(n_features)
+
+
+def is_fitted_name(name: str) -> bool:
+    """Whether an attribute is one that a fit sets, by scikit-learn's convention."""
+    return name.endswith("_") and not name.endswith("__")
+
+
+def parameter_table(cls: type[Declared]) -> str:
+    """The parameters of an estimator as a table in Markdown: name, what it may be, default, whether a file keeps it."""
+    lines = ["| parameter | must be | default | in a file |", "|---|---|---|---|"]
+    for one in parameters_of(cls):
+        default = "" if one.default is dataclasses.MISSING else f"`{one.default!r}`"
+        lines.append(f"| `{one.name}` | {one.kind.words} | {default} | {'yes' if one.kind.in_files else 'no'} |")
+    return "\n".join(lines)
+
+
+class Savable(Protocol):
+    """A fitted model that knows its header and arrays."""
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
+
+
+def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a model that is to be ``done``: saved, or named."""
+    name = type(model).__name__
+    if name not in MODELS or type(model).__module__.split(".")[0] != __name__.split(".")[0]:
+        raise ValueError(f"{name} is not a model that can be {done}: use one of {', '.join(MODELS)}")
+    header, arrays = model._to_parts()
+    return {"class": name, **header}, arrays
+
+
+def digest_of(model: Savable) -> str:
+    """SHA-256 over a fitted model: what a summary of its residuals names it by. A file keeps it."""
+    return files.digest(*parts_of(model, "named"))
