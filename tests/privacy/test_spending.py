@@ -188,5 +188,5 @@ def test_a_release_is_paid_for_once_however_often_it_reads(ledger):
     with Spending(ledger, spent, "nothing was read"):
         pass
     assert len(ledger.charges()) == 1
-    with Spending() as spending:
+    with Spending(None, spent, "a release") as spending:
         assert spending.read(lambda: "without a ledger") == "without a ledger"

@@ -233,15 +233,12 @@ class Spending:
     Parameters
     ----------
     ledger : a Ledger or the path of one, which is opened when it is charged; None keeps no books
-    price : what all of the release costs; nothing where there is no ledger
+    price : what all of the release costs
     purpose : what the release is for
     """
 
     def __init__(
-        self,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-        price: Event | Iterable[Event] = (),
-        purpose: str = "",
+        self, ledger: Ledger | str | os.PathLike[str] | None, price: Event | Iterable[Event], purpose: str
     ) -> None:
         self._ledger, self._price, self._purpose = ledger, price, purpose
         self._reservation: Reservation | None = None

@@ -12,6 +12,7 @@ site's own log.
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -191,9 +192,10 @@ class Site:
             answer = Message("answer", header, {"file": as_array(content_of(made.part.save))})
         name = f"{study.name} {study.digest}/{statistic.digest}"
         try:
-            with made.spending as spending:
+            with made.spending or nullcontext() as spending:
                 entry = gate.let_leave(answer.to_bytes(), made.release, name)
-                spending.note(n_rows=made.part.n_rows, sha256=entry.event["sha256"])
+                if spending is not None:
+                    spending.note(n_rows=made.part.n_rows, sha256=entry.event["sha256"])
         except Refused:
             public = gate.policy.refusals(planned(study))
             raise Declined("; ".join(public) or _RECORDS) from None

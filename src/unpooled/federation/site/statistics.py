@@ -46,7 +46,7 @@ class Made:
 
     part: Any  #: with ``n_rows``, ``sums`` and ``save``
     release: Release
-    spending: Spending = field(default_factory=Spending)
+    spending: Spending | None = None
 
 
 class Statistic(ABC):
@@ -160,7 +160,7 @@ class Sums(Statistic):
 
     def made(self, data: SiteData) -> Made:
         """See :class:`Statistic`; with noise the policy, the ledger and the rows are looked at in that order."""
-        study, share, spending = self.study, 0.0, Spending()
+        study, share, spending = self.study, 0.0, None
         if study.privacy is not None:
             if data.weight is not None:
                 raise ValueError("this site has weights, and a private summary has none")
