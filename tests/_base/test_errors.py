@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import unpooled as up
 from tests.made_up import CUBE, points, regression
 from unpooled._base import plain_json
-from unpooled._base.errors import AdvisedError, NotAddable
+from unpooled._base.checks import AdvisedError, NotAddable
 
 HERE = Path(up.__file__).parent
 contents = st.recursive(

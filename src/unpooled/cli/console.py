@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .._base import plain_json
-from .._base.errors import AdvisedError
+from .._base.checks import AdvisedError
 from .._base.files import FileError
 from .._base.text import one_line, shown
 from ..data import tables

@@ -14,7 +14,7 @@ import typer
 
 from .. import bases, models
 from .._base import declared, files
-from .._base.errors import NotAddable
+from .._base.checks import NotAddable
 from .._base.files import FileError
 from .._base.progress import Progress
 from .._base.text import size

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from .._base.errors import AdvisedError
+from .._base.checks import AdvisedError
 from .._base.rows import InMemory, Rows, Source
 from .._base.text import shown
 from .parquet import RowGroup, _name, _names

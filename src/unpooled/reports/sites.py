@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._base import files
-from .._base.errors import NotAddable
+from .._base.checks import NotAddable
 from .._base.html import Section, folded, literal, pair, table
 from .._base.text import number, shown, size, with_noun
 from ..bases import Basis

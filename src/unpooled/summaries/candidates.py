@@ -21,9 +21,9 @@ import numpy as np
 
 from .._base import files
 from .._base.arrays import to_numpy
+from .._base.checks import NotAddable
 from .._base.compensated import Sum
 from .._base.engine import NamedStatistic
-from .._base.errors import NotAddable
 from .._base.rows import Block, Source
 from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis

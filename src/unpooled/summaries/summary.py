@@ -16,9 +16,9 @@ from scipy.linalg import blas
 
 from .._base import files
 from .._base.arrays import Array, to_numpy
+from .._base.checks import AdvisedError, NotAddable
 from .._base.compensated import Sum
 from .._base.engine import NamedStatistic
-from .._base.errors import AdvisedError, NotAddable
 from .._base.rows import Block, Source
 from .._base.text import shown
 from ..bases import find

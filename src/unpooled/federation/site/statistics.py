@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._base import files
+from ..._base.checks import NotAddable
 from ..._base.compensated import Sum
-from ..._base.errors import NotAddable
 from ..._base.text import shown
 from ...bases.maps import finite
 from ...gate import Release, facts
