@@ -23,12 +23,13 @@ from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
+from ..bases.maps import finite
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
 from ..engines import Processes, Threads
 from ..kernels import Precomputed
 from .choices import ShowsChoices
 from .declared import Declared
-from .stored import LAM_FOUND, Entries, SpanFunction, Validation, settle_span
+from .stored import LAM_FOUND, Arrays, Entries, Header, SpanFunction, settle_span
 
 
 class OnEngine(BaseEstimator):
@@ -176,6 +177,25 @@ class SpanModel(ReadsRows):
             self.feature_names_in_ = basis.feature_names_in_
         else:
             self.__dict__.pop("feature_names_in_", None)
+
+
+class Validation:
+    """The λ that were tried on validation rows and their errors, or nothing."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        arrays |= {f"validation.{name}": values for name, values in model.validation_.items()}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        model.validation_ = {}
+        if "validation.lam" in arrays:
+            tried, errors = finite("validation.lam", arrays, ndim=1), finite("validation.error", arrays, ndim=2)
+            if (
+                errors.shape != (len(tried), len(model.predictor_.intercept))
+                or np.any(tried <= 0)
+                or np.any(errors < 0)
+            ):
+                raise ValueError("the λ that were tried and their errors do not go together")
+            model.validation_ = {"error": errors, "lam": tried}
 
 
 class BasisAverage(SpanModel):
