@@ -320,7 +320,7 @@ def test_a_forged_file_is_refused():
         (("params", "noise"), [1], "noise must be"),
         (("plan", "mu"), -1.0, "mu must be"),
         (("plan", "labels"), 1.0, "share below 1"),
-        (("plan", "loss"), "squared", "not a loss"),
+        (("plan", "loss"), "squared", "loss must be"),
         (("plan", "why"), "because", "sentences"),
         (("lists", "history_"), [1], "history_ must be"),
         (("lists", "sites_"), [{"rows": [1]}], "sites_ must be"),

@@ -35,12 +35,13 @@ MAY_BE = {
     "kernel": "N", "engine": "NW", "lam": "WRH", "grid": "NWRH", "random_state": "NW", "cv": "W", "center": "T",
     "per_target": "T", "refit": "T", "ridge": "T", "standardize": "T", "shrink": "T", "averaged": "T",
     "intercept": "NT", "verbose": "TWR-H", "tol": "R", "tolerance": "R", "step": "NWRH", "decay": "R", "jump": "R",
-    "memory_limit": "NWRH", "time_limit": "NWRH", "max_validation": "W", "params.n_blocks": "W", "max_rounds": "W",
+    "memory_limit": "NWRH", "time_limit": "NWRH", "max_validation": "W", "params.n_blocks": "W",
+    "max_rounds": "W",
     "n_features": "W", "rounds": "W", "passes": "NW", "batch_size": "NW", "n_steps": "NW", "clip": "NWRH",
     "precondition": "NWRH", "label_bound": "NWRH", "local": "N", "scale": "WRH", "n_iter": "W", "order": "",
     # facts of a fit
-    "one_target": "", "one_lam": "", "n_features_in": "", "n_blocks": "", "exact": "T", "jitter": "RH",
-    "n_rounds": "W", "n_features_rule": "W",
+    "one_target": "", "one_lam": "", "n_features_in": "",
+    "n_blocks": "", "exact": "T", "jitter": "RH", "n_rounds": "W", "n_features_rule": "W",
     "n_sites": "W", "rows": "W", "unlabeled": "W", "weight": "RH", "round": "W", "feature_names": "", "targets": "",
     "privacy": "", "floor": "N", "mean": "NRH", "operator": "NRH", "constant": "WRH", "mu": "WRH", "epsilon": "WRH",
     "kappa": "WRH", "r2": "NRH",
@@ -132,7 +133,8 @@ def allowed(path: tuple[Any, ...], old: Any, new: Any) -> bool:
     key = path[-1]
     if isinstance(key, int):  # an entry of a list
         of = path[-2]
-        return (of in FREE_LISTS and isinstance(new, str)) or letter(new) in MAY_BE.get(of, "").replace("N", "")
+        kinds = MAY_BE.get(f"{path[0]}.{of}", MAY_BE.get(of, "")).replace("N", "")
+        return (of in FREE_LISTS and isinstance(new, str)) or letter(new) in kinds
     if key in FREE and isinstance(new, str):
         return True
     if key == "name":

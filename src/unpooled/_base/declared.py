@@ -21,7 +21,7 @@ from sklearn.utils import Tags
 
 from . import files
 from .checks import check_fitted
-from .kinds import parameters_of
+from .kinds import from_plain, parameters_of, to_plain
 from .text import shown
 
 Header = dict[str, Any]
@@ -109,19 +109,11 @@ class Declared(BaseEstimator):
             self.__dict__ = before
             raise
 
-    def _params_to_plain(self) -> dict[str, Any]:
-        """The parameters as a file's header holds them."""
-        kept = [one for one in parameters_of(type(self)) if one.kind.in_files]
-        return {one.name: one.kind.to_plain(getattr(self, one.name)) for one in kept}
-
     @classmethod
     def _from_plain(cls, written: Any) -> Self:
         """The estimator with the parameters in a header, not fitted; a ValueError where one is not what it may be."""
-        kinds = {one.name: one.kind for one in parameters_of(cls) if one.kind.in_files}
-        if not isinstance(written, dict) or written.keys() != kinds.keys():
-            raise ValueError(f"its parameters are not those of a {cls.__name__}: {', '.join(kinds)}")
-        model = cls(**{name: kinds[name].from_plain(value) for name, value in written.items()})
-        model._check_parameters()
+        model = from_plain(cls, written, f"the parameters of a {cls.__name__}")
+        model._check_together()
         return model
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -130,7 +122,7 @@ class Declared(BaseEstimator):
         header: dict[str, Any] = {}
         arrays: dict[str, np.ndarray] = {}
         if parameters_of(type(self)):
-            header["params"] = self._params_to_plain()
+            header["params"] = to_plain(self)
         for part in self._saved:
             part.write(self, header, arrays)
         return header, arrays

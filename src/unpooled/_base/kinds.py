@@ -60,9 +60,9 @@ class Parameter:
     default: Any  #: ``dataclasses.MISSING`` where the user has to say it
 
 
-def parameter(kind: Kind, default: Any = dataclasses.MISSING) -> Any:
-    """Declare a field of an estimator: ``lam: Any = parameter(Numbers("loo"), "loo")``."""
-    return dataclasses.field(default=default, metadata={"kind": kind})
+def parameter(kind: Kind, default: Any = dataclasses.MISSING, *, repr: bool = True) -> Any:
+    """Declare a field of an estimator or of a plan: ``lam: Any = parameter(Numbers("loo"), "loo")``."""
+    return dataclasses.field(default=default, repr=repr, metadata={"kind": kind})
 
 
 def declaration(cls: type[T]) -> type[T]:
@@ -78,6 +78,26 @@ def parameters_of(cls: Any) -> tuple[Parameter, ...]:
     if not dataclasses.is_dataclass(cls):
         return ()
     return tuple(Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
+
+
+def to_plain(one: Any) -> dict[str, Any]:
+    """The declared fields of an object as a file's header holds them."""
+    return {
+        each.name: each.kind.to_plain(getattr(one, each.name))
+        for each in parameters_of(type(one))
+        if each.kind.in_files
+    }
+
+
+def from_plain(cls: type[T], written: Any, words: str) -> T:
+    """The object with the fields that :func:`to_plain` wrote; a ValueError where one is not what it may be."""
+    kinds = {each.name: each.kind for each in parameters_of(cls) if each.kind.in_files}
+    if not isinstance(written, dict) or written.keys() != kinds.keys():
+        raise ValueError(f"{shown(written)} is not {words}, of {', '.join(kinds)}")
+    values = {name: kinds[name].from_plain(value) for name, value in written.items()}
+    for name, value in values.items():
+        kinds[name].check(name, value)
+    return cls(**values)
 
 
 class Checked(Kind):
@@ -117,14 +137,18 @@ class Word(Kind):
 
 
 class Whole(Kind):
-    """A whole number from ``least`` on, or one of a few words."""
+    """A whole number from ``least`` to ``most``, or one of a few words; None too, where ``none`` says so."""
 
-    def __init__(self, least: int = 1, *others: str, words: str = "", most: float = math.inf) -> None:
-        self.least, self.most, self.others = least, most, others
+    def __init__(
+        self, least: int = 1, *others: str, words: str = "", most: float = math.inf, none: bool = False
+    ) -> None:
+        self.least, self.most, self.others, self.none = least, most, others, none
         size = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
-        self.words = words or " or ".join([size, *map(repr, others)])
+        self.words = words or " or ".join([size, *map(repr, others), *(["None"] if none else [])])
 
     def holds(self, value: Any) -> bool:
+        if value is None:
+            return self.none
         if isinstance(value, str):
             return value in self.others
         if not isinstance(value, numbers.Integral) or isinstance(value, bool):
@@ -132,7 +156,7 @@ class Whole(Kind):
         return bool(self.least <= int(value) <= self.most)
 
     def to_plain(self, value: Any) -> Any:
-        return value if isinstance(value, str) else int(value)
+        return value if value is None or isinstance(value, str) else int(value)
 
 
 class Real(Kind):
@@ -165,6 +189,36 @@ class Real(Kind):
         """A number that is not finite becomes None: no limit."""
         plain = super().to_plain(value)
         return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+class Bound(Kind):
+    """A positive number, infinite where there is no bound; a file has None there."""
+
+    words = "a positive number, or None for no bound"
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+    def to_plain(self, value: Any) -> Any:
+        return None if math.isinf(value) else value
+
+    def from_plain(self, written: Any) -> Any:
+        return math.inf if written is None else written
+
+
+class Sentences(Kind):
+    """A tuple of sentences; a list in a file."""
+
+    words = "sentences"
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+
+    def to_plain(self, value: Any) -> list[str]:
+        return list(value)
+
+    def from_plain(self, written: Any) -> Any:
+        return tuple(written) if isinstance(written, list) else written
 
 
 class Numbers(Kind):
@@ -301,4 +355,5 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 POSITIVE = Real("a positive, finite number", lambda value: 0 < value < math.inf)
+NOT_NEGATIVE = Real("a finite number that is not negative", lambda value: 0 <= value < math.inf)
 VERBOSITY = Real("a number", math.isfinite, truths=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, fields
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,62 +14,82 @@ import numpy as np
 from .. import theory
 from .._base.arrays import Array, to_numpy
 from .._base.checks import check_count, check_fitted
-from .._base.declared import Declared
+from .._base.declared import Arrays, Header
 from .._base.engine import Engine
-from .._base.kinds import VERBOSITY, Blocks, Kind, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Blocks, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.memory import free_memory
 from .._base.rows import Rows
-from .._base.text import shown, with_noun
+from .._base.text import with_noun
 from .._solvers.averaging import gathering, search
 from .._solvers.averaging.gathering import Deal, Gathering, held_out
 from .._solvers.averaging.local import Fitted, Local
 from .._solvers.averaging.search import BlockPath, Search, plan
-from .._solvers.predictors import KernelExpansion, average, compress
+from .._solvers.predictors import Compression, KernelExpansion, average, compress
 from ..data.sources import Opened, open_all
 from ..engines import EngineKind, as_engine
 from ..filters import as_filter
 from .correntropy import CorrentropyRegressor
 from .facts import ModelFacts, describe, if_fitted, of_target
-from .locals import Facts, prepare
+from .locals import Facts, LocalKind, prepare
 from .span import OnEngine, ReadsRows, predict_in_precision
 from .spectral import SpectralRegressor
-from .stored import BlocksUsed, Expansion, ForEachTarget
+from .stored import Expansion, ForEachTarget, Tables, is_table, positions, texts
 
 FAR_BEYOND = 2.0  # times the limit of theory from which more blocks deserve a warning
 
 
-class LocalKind(Kind):
-    """A local learner; files keep SpectralRegressor and CorrentropyRegressor."""
-
-    words = "a regressor"
-
-    def holds(self, value: Any) -> bool:
-        return value is None or (not isinstance(value, type) and callable(getattr(value, "fit", None)))
-
-    def check(self, name: str, value: Any) -> None:
-        super().check(name, value)
-        if isinstance(value, Declared):
-            value._check_parameters()
-
-    def to_plain(self, value: Any) -> Any:
-        if value is None:
-            return None
-        if type(value) not in KEPT.values():
-            raise ValueError(
-                f"local is a {type(value).__name__}, and unpooled saves its own models only: "
-                "use a SpectralRegressor or a CorrentropyRegressor, or that library's own way of saving"
-            )
-        return {"class": type(value).__name__, "params": value._params_to_plain()}
-
-    def from_plain(self, written: Any) -> Any:
-        if written is None:
-            return None
-        if not (isinstance(written, dict) and written.keys() == {"class", "params"} and written["class"] in KEPT):
-            raise ValueError(f"its local learner cannot be {shown(written)}")
-        return KEPT[written["class"]]._from_plain(written["params"])
+BLOCKS = Tables(name=str, rows=int, unlabeled=int, weight=float)
+COUNTS = ("n_points", "n_points_before")
 
 
-KEPT: dict[Any, type[Declared]] = {cls.__name__: cls for cls in (SpectralRegressor, CorrentropyRegressor)}
+class BlocksUsed:
+    """The blocks of an average, the path of their numbers where one was chosen, and what a compression changed."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        header |= {"n_blocks": model.n_blocks_, "blocks": model.blocks_}
+        if "compression_" in vars(model):
+            header["compression"] = asdict(model.compression_)
+        if "path_" in vars(model):
+            path: BlockPath = model.path_
+            header["path"] = {"chosen": path.chosen, "candidates": list(path.candidates)}
+            arrays |= {"path.n_blocks": path.n_blocks, "path.criterion": path.criterion, "path.index": path.index}
+            arrays |= {f"path.{name}": values for name, values in path.candidates.items()}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        n_blocks, blocks = header["n_blocks"], header["blocks"]
+        if type(n_blocks) is not int or not BLOCKS.holds(blocks) or not len(blocks) == n_blocks > 0:
+            raise ValueError("its blocks are not as many as it says")
+        model.n_blocks_, model.blocks_ = n_blocks, blocks
+        if "compression" in header:
+            about = header["compression"]
+            if not is_table(about, **{one.name: int if one.name in COUNTS else float for one in fields(Compression)}):
+                raise ValueError("the numbers of its compression are not those of one")
+            if min(about.values()) < 0 or about["n_points"] != len(model.predictor_.points):
+                raise ValueError("its compression does not go with its points")
+            model.compression_ = Compression(**about)
+        if "path" in header:
+            model.path_ = self._path(header["path"], arrays, model)
+
+    def _path(self, about: Any, arrays: Arrays, model: Any) -> BlockPath:
+        if not isinstance(about, dict) or about.keys() != {"chosen", "candidates"}:
+            raise ValueError("its path of blocks does not say which was taken")
+        tried, scores, index = (arrays[f"path.{name}"] for name in ("n_blocks", "criterion", "index"))
+        names = texts("candidates", about["candidates"], range(5))
+        candidates = {name: arrays[f"path.{name}"] for name in names}
+        chosen, (M, C) = about["chosen"], (*scores.shape, 0, 0)[:2]
+        good = type(chosen) is int and 0 <= chosen < M and scores.ndim in (2, 3) and scores.dtype.kind == "f"
+        good = good and tried.shape == (M,) and tried.dtype.kind == "i" and bool(np.all(tried > 0))
+        for values in candidates.values():
+            good = good and len(values.shape) > 0 and len(values) == C and values.dtype.kind in "if"
+            good = good and bool(np.all(values > 0))
+        # Learners without candidates of their own are judged all targets together.
+        T = len(index) if index.ndim == 1 else 0
+        good = good and T in (1, model.predictor_.coef.shape[1]) and positions(index, T, C)
+        if not good:
+            raise ValueError("its path of blocks does not fit together")
+        return BlockPath(tried, candidates, scores, chosen, index)
+
+
 LAM = Numbers("rule13", "local", words="'rule13', 'local', a positive number or an array of them")
 LIMIT = Real("a positive number or None", lambda value: value > 0, none=True)
 

@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold
 from .._base import threads
 from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
+from .._base.declared import Arrays, Header
 from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, declaration, parameter
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
@@ -24,7 +25,32 @@ from .facts import ModelFacts, describe, of_target
 from .length_scales import resolved
 from .paths import DescentPath
 from .span import ExpansionModel
-from .stored import Descent, Expansion, ForEachTarget
+from .stored import Expansion, ForEachTarget, are_counts
+
+
+class Descent:
+    """The path of a descent, without its functions."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        path: DescentPath = model.path_
+        arrays["path.n_iter"] = path.n_iter
+        if path.score is not None and path.scales is not None and path.tried is not None:
+            arrays |= {"path.scales": path.scales, "path.tried": path.tried, "path.score": path.score}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        T, one = model.predictor_.coef.shape[1], model.one_target_
+        n_iter = arrays["path.n_iter"]
+        scales, tried, score = (arrays.get(f"path.{name}") for name in ("scales", "tried", "score"))
+        good = are_counts(n_iter) and bool(np.all(np.diff(n_iter) > 0))
+        known = [part is not None for part in (scales, tried, score)]
+        if scales is not None and tried is not None and score is not None:
+            S, tries = (*scales.shape, 0)[0], tried.size
+            good = good and scales.shape == (S, T) and scales.dtype.kind == score.dtype.kind == "f"
+            good = good and bool(np.all(scales > 0)) and are_counts(tried)
+            good = good and score.shape == ((S, tries) if one else (S, tries, T))
+        if not good or len(set(known)) > 1:
+            raise ValueError("its path of iterations does not fit together")
+        model.path_ = DescentPath(n_iter=n_iter, one_target=one, scales=scales, tried=tried, score=score)
 
 
 @declaration

@@ -11,6 +11,8 @@ from sklearn.base import clone
 
 from .._base.arrays import eps, is_numpy, like, to_numpy
 from .._base.checks import positive_numbers
+from .._base.declared import Declared
+from .._base.kinds import Kind, to_plain
 from .._base.rows import Rows
 from .._base.text import shown
 from .._solvers.averaging.descent import DescentLocal
@@ -28,6 +30,40 @@ from .length_scales import resolved
 from .spectral import SpectralRegressor
 
 NORM_ROWS = 500  # rows from which the size of the kernel matrix is estimated
+
+
+class LocalKind(Kind):
+    """A local learner; files keep SpectralRegressor and CorrentropyRegressor."""
+
+    words = "a regressor"
+
+    def holds(self, value: Any) -> bool:
+        return value is None or (not isinstance(value, type) and callable(getattr(value, "fit", None)))
+
+    def check(self, name: str, value: Any) -> None:
+        super().check(name, value)
+        if isinstance(value, Declared):
+            value._check_parameters()
+
+    def to_plain(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) not in KEPT.values():
+            raise ValueError(
+                f"local is a {type(value).__name__}, and unpooled saves its own models only: "
+                "use a SpectralRegressor or a CorrentropyRegressor, or that library's own way of saving"
+            )
+        return {"class": type(value).__name__, "params": to_plain(value)}
+
+    def from_plain(self, written: Any) -> Any:
+        if written is None:
+            return None
+        if not (isinstance(written, dict) and written.keys() == {"class", "params"} and written["class"] in KEPT):
+            raise ValueError(f"its local learner cannot be {shown(written)}")
+        return KEPT[written["class"]]._from_plain(written["params"])
+
+
+KEPT: dict[Any, type[Declared]] = {cls.__name__: cls for cls in (SpectralRegressor, CorrentropyRegressor)}
 
 
 @dataclass

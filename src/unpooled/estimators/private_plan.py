@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._base.checks import count, positive
-from .._base.text import shown
+from .._base.kinds import POSITIVE, Bound, Real, Sentences, Whole, Word, from_plain, parameter, to_plain
 from ..privacy import mu_for
 from ..privacy.gaussian import Gaussian
 from ..privacy.rounds import learner
@@ -41,6 +40,9 @@ def is_rich(n: float, mu: float) -> bool:
     return n * mu >= RICH
 
 
+SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
+
+
 @dataclass(frozen=True)
 class PrivatePlan:
     """What was decided beforehand, all of it public, and why.
@@ -58,16 +60,16 @@ class PrivatePlan:
     why : sentences
     """
 
-    n_rows: int
-    n_features: int
-    rounds: int
-    loss: str
-    mu: float
-    labels: float
-    inputs: float
-    label_bound: float
-    sites: int = 1
-    why: tuple[str, ...] = field(default=(), repr=False)
+    n_rows: int = parameter(Whole())
+    n_features: int = parameter(Whole())
+    rounds: int = parameter(Whole())
+    loss: str = parameter(Word(("huber", "correntropy")))
+    mu: float = parameter(POSITIVE)
+    labels: float = parameter(SHARE)
+    inputs: float = parameter(SHARE)
+    label_bound: float = parameter(Bound())
+    sites: int = parameter(Whole(), 1)
+    why: tuple[str, ...] = parameter(Sentences(), (), repr=False)
 
     def budget(self) -> Budget:
         """The part of it that the rounds and the labels have."""
@@ -110,28 +112,12 @@ class PrivatePlan:
 
     def to_dict(self) -> dict[str, Any]:
         """For the header of a file."""
-        bound = None if math.isinf(self.label_bound) else self.label_bound
-        return asdict(self) | {"why": list(self.why), "label_bound": bound}
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, content: Any) -> PrivatePlan:
         """The inverse; a ValueError where it is no plan."""
-        if not isinstance(content, dict) or set(content) != {field.name for field in fields(cls)}:
-            raise ValueError(f"{shown(content)} is not the plan of private rounds")
-        for name in ("n_rows", "n_features", "rounds", "sites"):
-            count(name, content[name])
-        positive("mu", content["mu"])
-        for name in ("labels", "inputs"):
-            if positive(name, content[name], zero=True) >= 1:
-                raise ValueError(f"{name} must be a share below 1, got {shown(content[name])}")
-        bound = content["label_bound"]
-        bound = math.inf if bound is None else positive("label_bound", bound)
-        if content["loss"] not in ("huber", "correntropy"):
-            raise ValueError(f"{shown(content['loss'])} is not a loss of private rounds")
-        why = content["why"]
-        if not isinstance(why, list) or not all(isinstance(sentence, str) for sentence in why):
-            raise ValueError("the reasons of a plan must be sentences")
-        return cls(**content | {"why": tuple(why), "label_bound": bound})
+        return from_plain(cls, content, "the plan of private rounds")
 
 
 def decided(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._base.checks import count, positive
-from .._base.text import shown
+from .._base.kinds import NOT_NEGATIVE, POSITIVE, Real, Sentences, Switch, Whole, Word, from_plain, parameter, to_plain
 from .._solvers.descent.sgd import Problem, Way, rounding, tried
 from ..bases import Basis
 from ..privacy import mu_for, noise, sgd
@@ -21,6 +20,9 @@ TRUSTED = 0.1  # λ₀ is at least this share of κ²/m: smaller eigenvalues of 
 CLIPS = (0.2, 0.1, 0.05)  # C that are tried, in units of c
 LONGEST = 1.2  # rows are shrunk to this many times the mean squared length
 LEAST_BATCH = 64  # so that what a batch misses of the mean gradient is small beside what noise does
+
+
+POSITIVE_OR_NONE = Real("a positive, finite number or None", lambda value: 0 < value < math.inf, none=True)
 
 
 @dataclass(frozen=True)
@@ -42,23 +44,23 @@ class SGDPlan:
     why : sentences
     """
 
-    method: str
-    n_rows: int
-    size: int
-    kappa: float
-    step: float
-    steps: int
-    passes: int | None
-    batch_size: int
-    clip: float | None
-    lam: float
-    averaged: bool
-    ridge: float | None
-    constant: float
-    sensitivity: float
-    sigma: float
-    r2: float | None
-    why: tuple[str, ...] = field(repr=False)
+    method: str = parameter(Word(("tight", "paper")))
+    n_rows: int = parameter(Whole())
+    size: int = parameter(Whole())
+    kappa: float = parameter(POSITIVE)
+    step: float = parameter(POSITIVE)
+    steps: int = parameter(Whole())
+    passes: int | None = parameter(Whole(none=True))
+    batch_size: int = parameter(Whole())
+    clip: float | None = parameter(POSITIVE_OR_NONE)
+    lam: float = parameter(NOT_NEGATIVE)
+    averaged: bool = parameter(Switch())
+    ridge: float | None = parameter(POSITIVE_OR_NONE)
+    constant: float = parameter(NOT_NEGATIVE)
+    sensitivity: float = parameter(POSITIVE)
+    sigma: float = parameter(POSITIVE)
+    r2: float | None = parameter(Real("a number or None", math.isfinite, none=True, double=True))
+    why: tuple[str, ...] = parameter(Sentences(), repr=False)
 
     def __str__(self) -> str:
         return "\n".join([*self.why, f"one record moves w by at most {self.sensitivity:.3g}; noise {self.sigma:.3g}"])
@@ -70,32 +72,12 @@ class SGDPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """For the header of a file."""
-        return asdict(self) | {"why": list(self.why)}
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, content: Any) -> SGDPlan:
         """The inverse; a ValueError where it is no plan."""
-        if not isinstance(content, dict) or set(content) != {field.name for field in fields(cls)}:
-            raise ValueError(f"{shown(content)} is not the plan of a private descent")
-        for name in ("n_rows", "size", "steps", "batch_size"):
-            count(name, content[name])
-        for name in ("kappa", "step", "sensitivity", "sigma"):
-            positive(name, content[name])
-        for name in ("lam", "constant"):
-            positive(name, content[name], zero=True)
-        for name in ("clip", "ridge"):
-            if content[name] is not None:
-                positive(name, content[name])
-        if content["passes"] is not None:
-            count("passes", content["passes"])
-        if not (content["r2"] is None or (isinstance(content["r2"], float) and math.isfinite(content["r2"]))):
-            raise ValueError("the R² of its plan is not a number")
-        why = content["why"]
-        if not (isinstance(why, list) and all(isinstance(line, str) for line in why)):
-            raise ValueError("its plan does not say why")
-        if content["method"] not in ("tight", "paper") or not isinstance(content["averaged"], bool):
-            raise ValueError("its plan does not say how")
-        return cls(**content | {"why": tuple(why)})
+        return from_plain(cls, content, "the plan of a private descent")
 
 
 def paper_plan(model: Any, basis: Basis, n: int) -> tuple[SGDPlan, noise.GridGaussian]:

@@ -19,16 +19,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Array, eps, namespace, to_numpy
 from .._base.checks import check_fitted, check_X
-from .._base.declared import Declared
+from .._base.declared import Arrays, Declared, Header
 from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
+from ..bases.maps import finite
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
 from ..engines import Processes, Threads
 from ..kernels import Precomputed
 from .facts import ModelFacts, ShowsChoices, describe
-from .stored import LAM_FOUND, Entries, SpanFunction, Validation
+from .stored import LAM_FOUND, Entries, SpanFunction
 
 
 class OnEngine(BaseEstimator):
@@ -197,6 +198,25 @@ class SpanModel(ReadsRows):
         """The facts that are named, and those of every model in the span of a basis."""
         own = {"kernel": self.kernel_, "basis_digest": self.basis_digest_, "n_features": len(self.coef_matrix_)}
         return describe(self, target, kind, **own, **facts)
+
+
+class Validation:
+    """The λ that were tried on validation rows and their errors, or nothing."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        arrays |= {f"validation.{name}": values for name, values in model.validation_.items()}
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        model.validation_ = {}
+        if "validation.lam" in arrays:
+            tried, errors = finite("validation.lam", arrays, ndim=1), finite("validation.error", arrays, ndim=2)
+            if (
+                errors.shape != (len(tried), len(model.predictor_.intercept))
+                or np.any(tried <= 0)
+                or np.any(errors < 0)
+            ):
+                raise ValueError("the λ that were tried and their errors do not go together")
+            model.validation_ = {"error": errors, "lam": tried}
 
 
 class BasisAverage(SpanModel):

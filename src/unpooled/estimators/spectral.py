@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold
 from .._base import threads
 from .._base.arrays import Floats, eps, like, namespace, take_rows
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
+from .._base.declared import Arrays, Header
 from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
@@ -26,7 +27,42 @@ from .facts import ModelFacts, describe, if_fitted, method_name, of_target
 from .length_scales import resolved
 from .paths import Path
 from .span import ExpansionModel
-from .stored import Expansion, ForEachTarget, SpectralPath
+from .stored import Expansion, ForEachTarget, are_counts, is_table, path_arrays
+
+
+class SpectralPath:
+    """The path of a spectral regression, where λ was chosen, without what its predictions need."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if "path_" not in vars(model):
+            return
+        path: Path = model.path_
+        header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
+        arrays["path.lam"], arrays["path.criterion"] = path.lam, path.scored
+        arrays["path.df"], arrays["path.index"] = path.freedom, path.index
+        if path.iterations is not None:
+            arrays["path.iterations"] = path.iterations
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        if "path" not in header:
+            return
+        about, T = header["path"], model.predictor_.coef.shape[1]
+        if not is_table(about, criterion=str, exact=bool) or about["criterion"] not in criteria.CRITERIA:
+            raise ValueError("its path of λ does not say how it was judged")
+        lam, df, scored, index = path_arrays(arrays, T, model.one_target_)
+        iterations = arrays.get("path.iterations")
+        iterates = as_filter(model.filter).iterations(1.0) is not None
+        if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
+            raise ValueError("its path of λ does not fit together")
+        model.path_ = Path(
+            lam=lam,
+            scored=scored,
+            freedom=df,
+            criterion_name=about["criterion"],
+            exact=about["exact"],
+            iterations=iterations,
+            index=index,
+        )
 
 
 @declaration

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,12 @@ from .._base.arrays import to_numpy
 from .._base.declared import Arrays, Header, Part
 from .._base.kinds import Kind, Real, Whole, is_same
 from .._base.text import shown
-from .._solvers.averaging.search import BlockPath
-from .._solvers.predictors import BasisPredictor, Compression, KernelExpansion
+from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch
-from .._solvers.spectral.criteria import CRITERIA
 from ..bases.maps import finite
-from ..filters import as_filter
 from ..kernels.specs import to_spec
 from ..summaries.contents import is_digest, loss_of, spec_of
-from .paths import DescentPath, Path, SummaryPath
+from .paths import SummaryPath
 
 # --- The function ----------------------------------------------------------------------------------------------------
 
@@ -227,41 +224,6 @@ class Floor:
 # --- What was tried --------------------------------------------------------------------------------------------------
 
 
-class SpectralPath:
-    """The path of a spectral regression, where λ was chosen, without what its predictions need."""
-
-    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
-        if "path_" not in vars(model):
-            return
-        path: Path = model.path_
-        header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
-        arrays["path.lam"], arrays["path.criterion"] = path.lam, path.scored
-        arrays["path.df"], arrays["path.index"] = path.freedom, path.index
-        if path.iterations is not None:
-            arrays["path.iterations"] = path.iterations
-
-    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
-        if "path" not in header:
-            return
-        about, T = header["path"], model.predictor_.coef.shape[1]
-        if not is_table(about, criterion=str, exact=bool) or about["criterion"] not in CRITERIA:
-            raise ValueError("its path of λ does not say how it was judged")
-        lam, df, scored, index = path_arrays(arrays, T, model.one_target_)
-        iterations = arrays.get("path.iterations")
-        iterates = as_filter(model.filter).iterations(1.0) is not None
-        if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
-            raise ValueError("its path of λ does not fit together")
-        model.path_ = Path(
-            lam=lam,
-            scored=scored,
-            freedom=df,
-            criterion_name=about["criterion"],
-            exact=about["exact"],
-            iterations=iterations,
-            index=index,
-        )
-
-
 class SpanPath:
     """The path of λ in the span of a basis, where λ was chosen; ``criterion`` names it where the file does not."""
 
@@ -303,102 +265,6 @@ def path_arrays(arrays: Arrays, T: int, one: bool) -> tuple[np.ndarray, np.ndarr
 def positions(index: np.ndarray, T: int, count: int) -> bool:
     """Whether an array holds a position among so many for each target."""
     return index.dtype.kind == "i" and index.shape == (T,) and bool(np.all((index >= 0) & (index < count)))
-
-
-class Descent:
-    """The path of a descent, without its functions."""
-
-    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
-        path: DescentPath = model.path_
-        arrays["path.n_iter"] = path.n_iter
-        if path.score is not None and path.scales is not None and path.tried is not None:
-            arrays |= {"path.scales": path.scales, "path.tried": path.tried, "path.score": path.score}
-
-    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
-        T, one = model.predictor_.coef.shape[1], model.one_target_
-        n_iter = arrays["path.n_iter"]
-        scales, tried, score = (arrays.get(f"path.{name}") for name in ("scales", "tried", "score"))
-        good = are_counts(n_iter) and bool(np.all(np.diff(n_iter) > 0))
-        known = [part is not None for part in (scales, tried, score)]
-        if scales is not None and tried is not None and score is not None:
-            S, tries = (*scales.shape, 0)[0], tried.size
-            good = good and scales.shape == (S, T) and scales.dtype.kind == score.dtype.kind == "f"
-            good = good and bool(np.all(scales > 0)) and are_counts(tried)
-            good = good and score.shape == ((S, tries) if one else (S, tries, T))
-        if not good or len(set(known)) > 1:
-            raise ValueError("its path of iterations does not fit together")
-        model.path_ = DescentPath(n_iter=n_iter, one_target=one, scales=scales, tried=tried, score=score)
-
-
-BLOCKS = Tables(name=str, rows=int, unlabeled=int, weight=float)
-COUNTS = ("n_points", "n_points_before")
-
-
-class BlocksUsed:
-    """The blocks of an average, the path of their numbers where one was chosen, and what a compression changed."""
-
-    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
-        header |= {"n_blocks": model.n_blocks_, "blocks": model.blocks_}
-        if "compression_" in vars(model):
-            header["compression"] = asdict(model.compression_)
-        if "path_" in vars(model):
-            path: BlockPath = model.path_
-            header["path"] = {"chosen": path.chosen, "candidates": list(path.candidates)}
-            arrays |= {"path.n_blocks": path.n_blocks, "path.criterion": path.criterion, "path.index": path.index}
-            arrays |= {f"path.{name}": values for name, values in path.candidates.items()}
-
-    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
-        n_blocks, blocks = header["n_blocks"], header["blocks"]
-        if type(n_blocks) is not int or not BLOCKS.holds(blocks) or not len(blocks) == n_blocks > 0:
-            raise ValueError("its blocks are not as many as it says")
-        model.n_blocks_, model.blocks_ = n_blocks, blocks
-        if "compression" in header:
-            about = header["compression"]
-            if not is_table(about, **{one.name: int if one.name in COUNTS else float for one in fields(Compression)}):
-                raise ValueError("the numbers of its compression are not those of one")
-            if min(about.values()) < 0 or about["n_points"] != len(model.predictor_.points):
-                raise ValueError("its compression does not go with its points")
-            model.compression_ = Compression(**about)
-        if "path" in header:
-            model.path_ = self._path(header["path"], arrays, model)
-
-    def _path(self, about: Any, arrays: Arrays, model: Any) -> BlockPath:
-        if not isinstance(about, dict) or about.keys() != {"chosen", "candidates"}:
-            raise ValueError("its path of blocks does not say which was taken")
-        tried, scores, index = (arrays[f"path.{name}"] for name in ("n_blocks", "criterion", "index"))
-        names = texts("candidates", about["candidates"], range(5))
-        candidates = {name: arrays[f"path.{name}"] for name in names}
-        chosen, (M, C) = about["chosen"], (*scores.shape, 0, 0)[:2]
-        good = type(chosen) is int and 0 <= chosen < M and scores.ndim in (2, 3) and scores.dtype.kind == "f"
-        good = good and tried.shape == (M,) and tried.dtype.kind == "i" and bool(np.all(tried > 0))
-        for values in candidates.values():
-            good = good and len(values.shape) > 0 and len(values) == C and values.dtype.kind in "if"
-            good = good and bool(np.all(values > 0))
-        # Learners without candidates of their own are judged all targets together.
-        T = len(index) if index.ndim == 1 else 0
-        good = good and T in (1, model.predictor_.coef.shape[1]) and positions(index, T, C)
-        if not good:
-            raise ValueError("its path of blocks does not fit together")
-        return BlockPath(tried, candidates, scores, chosen, index)
-
-
-class Validation:
-    """The λ that were tried on validation rows and their errors, or nothing."""
-
-    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
-        arrays |= {f"validation.{name}": values for name, values in model.validation_.items()}
-
-    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
-        model.validation_ = {}
-        if "validation.lam" in arrays:
-            tried, errors = finite("validation.lam", arrays, ndim=1), finite("validation.error", arrays, ndim=2)
-            if (
-                errors.shape != (len(tried), len(model.predictor_.intercept))
-                or np.any(tried <= 0)
-                or np.any(errors < 0)
-            ):
-                raise ValueError("the λ that were tried and their errors do not go together")
-            model.validation_ = {"error": errors, "lam": tried}
 
 
 #: the function of a model that was learned from sums of labels and features, its λ and the path to it
