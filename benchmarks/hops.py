@@ -152,11 +152,11 @@ def ways(folder: Path) -> dict[str, tuple[Callable[[], Any], int]]:
         "big fit from a file": (lambda: big.fit(str(folder / "rows.parquet"), "y"), 11),
         "summary": (lambda: up.Summary.of(basis, X, y, order=2), 8),
         "model of a summary": (lambda: up.SummaryRegressor().fit_summary(summary), 9),
-        "private fit": (lambda: private.fit(*rows(2000), public=X[:200]), 25),
-        "report": (lambda: up.report(model), 28),
-        "summary leaving a site": (leaving(folder, named), 20),
+        "private fit": (lambda: private.fit(*rows(2000), public=X[:200]), 18),
+        "report": (lambda: up.report(model), 20),
+        "summary leaving a site": (leaving(folder, named), 15),
         "federated exchange": (alone, 28),
-        "federated study": (whole, 36),
+        "federated study": (whole, 34),
     }
 
 
