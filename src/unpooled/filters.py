@@ -284,6 +284,7 @@ class FilterKind(Kind):
     """A filter or its name."""
 
     words = "the name of a filter, or a Filter object"
+    choices = tuple(_BY_NAME)
 
     def check(self, name: str, value: Any) -> None:
         as_filter(value).g(np.ones(1), 0.5, 1.0)  # which looks at the filter's own numbers

@@ -8,7 +8,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import runpy
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,3 +109,9 @@ def test_clones_and_classes_know_of_the_defaults_from_the_constructor_alone(case
 def test_every_public_regressor_is_among_those_that_are_tested():
     regressors = {name for name in up.__all__ if name.endswith("Regressor")}
     assert {type(case.make()).__name__ for case in ONE_EACH} == regressors
+
+
+def test_the_page_of_the_reference_is_made_of_the_declarations():
+    script = Path(__file__).parents[2] / "docs" / "_extensions" / "parameter_tables.py"
+    found = runpy.run_path(str(script))
+    assert found["PAGE"].read_text(encoding="utf-8") == found["page"](), f"make it anew: python {script}"

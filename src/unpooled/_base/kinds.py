@@ -29,6 +29,7 @@ class Kind:
     words: str = "something else"
     separator: str = ","  #: before "got": a semicolon where the words have commas of their own
     in_files: bool = True  #: whether a file keeps the value; a ledger is a place on one machine
+    choices: tuple[str, ...] = ()  #: the words that are among the values
 
     def holds(self, value: Any) -> bool:
         """Whether a value is of this kind."""
@@ -78,6 +79,11 @@ def parameters_of(cls: Any) -> tuple[Parameter, ...]:
     if not dataclasses.is_dataclass(cls):
         return ()
     return tuple(Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
+
+
+def kind_of(cls: Any, name: str) -> Kind:
+    """The kind of the parameter of that name."""
+    return next(one.kind for one in parameters_of(cls) if one.name == name)
 
 
 def to_plain(one: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 
 from .. import models
 from .._base import declared
+from .._base.kinds import kind_of
 from .._base.text import size
 from ..bases import Basis
 from ..estimators import SummaryRegressor
@@ -19,8 +20,8 @@ from .console import FILE, USAGE, BasisFile, Out, Output, Problem, check_output,
 from .inspect import of_floor
 from .merge import added, basis_for, model_for
 
-FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
-STEPS = ("plain", "conjugate")
+FILTERS = kind_of(SummaryRegressor, "filter").choices
+STEPS = kind_of(SummaryRegressor, "steps").choices
 CRITERIA = {
     "gcv": "generalised cross-validation, from the summary alone",
     "risk": "an estimate of the risk, from the summary alone",
