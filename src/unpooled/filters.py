@@ -287,7 +287,9 @@ class FilterKind(Kind):
     choices = tuple(_BY_NAME)
 
     def check(self, name: str, value: Any) -> None:
-        as_filter(value).g(np.ones(1), 0.5, 1.0)  # which looks at the filter's own numbers
+        filter = as_filter(value)
+        if not (filter.qualification > 0 and filter.bound > 0):  # which look at the filter's own numbers, and are quick
+            raise ValueError(f"{name} must have a qualification and a bound, and {shown(value)} has not")
 
     def to_plain(self, value: Any) -> Any:
         return to_spec(as_filter(value))
