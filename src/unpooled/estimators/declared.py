@@ -173,7 +173,9 @@ class FilterKind(Kind):
     words = "the name of a filter, or a Filter object"
 
     def check(self, name: str, value: Any) -> None:
-        as_filter(value).g(np.ones(1), 0.5, 1.0)  # which looks at the filter's own numbers
+        filter = as_filter(value)
+        if not (filter.qualification > 0 and filter.bound > 0):  # which look at the filter's own numbers, and are quick
+            raise ValueError(f"{name} must have a qualification and a bound, and {shown(value)} has not")
 
     def to_plain(self, value: Any) -> Any:
         return filter_spec(as_filter(value))
