@@ -224,9 +224,7 @@ def median(source: Source, basis: Any, functions: Functions, absolute: bool, eng
     parts = stretches(source, basis)
     passes = 0
     while passes < PASSES:
-        counts = share.map_reduce(
-            _count_residuals, parts, _add, args=(basis, functions, absolute, low, high), label="counting"
-        )
+        counts = share.map_reduce(_count, parts, _add, args=(basis, functions, absolute, low, high), label="counting")
         total = counts.sum(axis=1)
         before = np.cumsum(counts, axis=1)
         cell = np.asarray([int(np.searchsorted(b, 0.5 * t * (1 - 1e-12))) for b, t in zip(before, total)])
@@ -246,7 +244,7 @@ def median(source: Source, basis: Any, functions: Functions, absolute: bool, eng
     return (low + high) / 2
 
 
-def _count_residuals(
+def _count(
     block: Block, basis: Any, functions: Functions, absolute: bool, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
     """Counts below, in BINS intervals from low to high, and above: (n, BINS + 2)."""

@@ -221,7 +221,7 @@ def test_tensors_in_tensors_out():
     [
         ({"n_features": 0}, "n_features must be"),
         ({"lam": -1.0}, "lam must be"),
-        ({"lam": "loo"}, "lam must be 'gcv'"),
+        ({"lam": "loo"}, "lam must be a positive number, an array of them or 'gcv'; got 'loo'"),
         ({"solver": "cg"}, "solver must be"),
         ({"precision": "half"}, "precision must be"),
         ({"tol": 0.0}, "tol must be"),
