@@ -2,6 +2,8 @@
 
 Every verdict is wrong with probability 1e-7 at most; noise has no seed, so tests must not fail by chance either. Where
 a fault has to be caught, the runs leave more than seven standard deviations.
+
+Tests `auditing/mechanism.py` and `auditing/of_models.py`.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""A basis: features orthonormal in the space of the kernel, with the public sample's spectrum, alike at all sites."""
+"""A basis: features orthonormal in the space of the kernel, with the public sample's spectrum, alike at all sites.
+
+Tests `bases/base.py`, `bases/empirical.py` and `bases/random.py`.
+"""
 
 from __future__ import annotations
 

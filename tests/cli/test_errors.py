@@ -1,4 +1,7 @@
-"""What goes wrong on the command line is one sentence on standard error, an exit code, and nothing half written."""
+"""What goes wrong on the command line is one sentence on standard error, an exit code, and nothing half written.
+
+Tests `__main__.py`.
+"""
 
 import gc
 import os

@@ -1,4 +1,7 @@
-"""``unpooled report``: what it reads, what it says when it cannot, and the commands of docs/report.md."""
+"""``unpooled report``: what it reads, what it says when it cannot, and the commands of docs/report.md.
+
+Tests `cli/models.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``unpooled reproduce``: what it prints, writes and answers, with extras and without, and what bad input gets."""
+"""``unpooled reproduce``: what it prints, writes and answers, with extras and without, and what bad input gets.
+
+Tests `cli/evidence.py`.
+"""
 
 import dataclasses
 import sys

@@ -1,4 +1,7 @@
-"""A site's side of the command line: its policy decides, its log remembers."""
+"""A site's side of the command line: its policy decides, its log remembers.
+
+Tests `cli/records.py`.
+"""
 
 import hashlib
 import json

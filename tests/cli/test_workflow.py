@@ -1,4 +1,7 @@
-"""The file workflow: what a consortium types, from a basis to predictions."""
+"""The file workflow: what a consortium types, from a basis to predictions.
+
+Tests `cli/basis.py`, `cli/fit.py` and `cli/merge.py`.
+"""
 
 import dataclasses
 import json

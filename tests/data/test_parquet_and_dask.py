@@ -1,4 +1,7 @@
-"""Rows from Parquet and Dask are the rows of the arrays they were made from."""
+"""Rows from Parquet and Dask are the rows of the arrays they were made from.
+
+Tests `data/dask.py`.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,7 @@
-"""Engines: one canonical order of combination, the same bits everywhere, faults survived or named."""
+"""Engines: one canonical order of combination, the same bits everywhere, faults survived or named.
+
+Tests `_base/progress.py`, `engines/dask.py` and `engines/local.py`.
+"""
 
 import os
 import signal

@@ -1,4 +1,7 @@
-"""Averages of odd input: offsets and scales, weights of zero, clones and copies, streams with other columns."""
+"""Averages of odd input: offsets and scales, weights of zero, clones and copies, streams with other columns.
+
+Tests `estimators/averaged.py`.
+"""
 
 import pickle
 from functools import partial

@@ -1,4 +1,7 @@
-"""LESSRegressor has scikit-learn's manners, takes rows from anywhere, and keeps its head over odd but honest data."""
+"""LESSRegressor has scikit-learn's manners, takes rows from anywhere, and keeps its head over odd but honest data.
+
+Tests `estimators/from_sums.py` and `estimators/less_rounds.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """PrivateRegressor is what it would be without noise where there is next to none, and of use where there is some.
 
 Noise is never seeded: where it is drawn, a test asks for what fails with a probability far below one in a million.
+
+Tests `estimators/private_model.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """PrivateSGDRegressor moves no further than is proved, nothing private leaves by a side door, and it is of use.
 
 Noise is never seeded: where it is drawn, a test asks for what fails with a probability far below one in a million.
+
+Tests `estimators/private_sgd_plan.py`.
 """
 
 from __future__ import annotations

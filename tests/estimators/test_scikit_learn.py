@@ -1,4 +1,7 @@
-"""SpectralRegressor has scikit-learn's manners: every check it makes, and the tools people put around an estimator."""
+"""SpectralRegressor has scikit-learn's manners: every check it makes, and the tools people put around an estimator.
+
+Tests `estimators/spectral.py`.
+"""
 
 from __future__ import annotations
 

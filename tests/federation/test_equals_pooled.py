@@ -1,4 +1,7 @@
-"""A federated model is the model of the pooled rows: to the grid of the encoding, with and without secure sums."""
+"""A federated model is the model of the pooled rows: to the grid of the encoding, with and without secure sums.
+
+Tests `federation/server/running.py`.
+"""
 
 import math
 import time

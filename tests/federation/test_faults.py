@@ -1,4 +1,7 @@
-"""Whatever happens to a site or a message: it is named, the rest goes on if they are enough, and nothing is wrong."""
+"""Whatever happens to a site or a message: it is named, the rest goes on if they are enough, and nothing is wrong.
+
+Tests `federation/server/server.py`.
+"""
 
 import shutil
 import threading

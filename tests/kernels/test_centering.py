@@ -1,4 +1,7 @@
-"""Centring a kernel on a sample takes its mean out of the space, and nothing else (paper 002, chapter 2)."""
+"""Centring a kernel on a sample takes its mean out of the space, and nothing else (paper 002, chapter 2).
+
+Tests `kernels/centered.py`.
+"""
 
 import math
 from functools import partial

@@ -1,4 +1,7 @@
-"""A kernel is its formula, whatever the shape, the precision, the blocks, the threads or the way it was built."""
+"""A kernel is its formula, whatever the shape, the precision, the blocks, the threads or the way it was built.
+
+Tests `kernels/adapters.py` and `kernels/pointwise.py`.
+"""
 
 import math
 

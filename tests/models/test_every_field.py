@@ -2,6 +2,8 @@
 
 The models are those of the golden files and an average in the span of a basis. What a value may be is said here once
 more, by hand and by the name of the field, so a check that is lost in the library is missed here.
+
+Tests `estimators/stored.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""up.plan predicts from public knowledge alone: more budget and smoother targets are better, and it is about right."""
+"""up.plan predicts from public knowledge alone: more budget and smoother targets are better, and it is about right.
+
+Tests `privacy/rounds/simulation.py`.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@
 - *public*: fits on data sets that share nothing but their number of rows agree on it, each with noise of its own;
 - *noised*: it may depend on the records through the noised answers only. So answers are replaced by fixed numbers, and
   fits on different records must then agree on everything, bit for bit: attributes, files, predictions, words.
+
+Tests `privacy/rounds/labels.py`.
 """
 
 from __future__ import annotations

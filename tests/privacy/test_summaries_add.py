@@ -1,4 +1,7 @@
-"""Private summaries add up, travel in files, and say what they promise; what contradicts itself is refused."""
+"""Private summaries add up, travel in files, and say what they promise; what contradicts itself is refused.
+
+Tests `privacy/noised.py`.
+"""
 
 import copy
 import dataclasses

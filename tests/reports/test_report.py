@@ -1,4 +1,7 @@
-"""The report: a whole page for every kind of model, which fetches nothing, breaks on no name and gives nothing away."""
+"""The report: a whole page for every kind of model, which fetches nothing, breaks on no name and gives nothing away.
+
+Tests `reports/writing.py`.
+"""
 
 from __future__ import annotations
 

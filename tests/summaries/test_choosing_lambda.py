@@ -1,4 +1,7 @@
-"""λ without any row leaving: exact leave-one-out errors as sums of a second exchange, or the summary's own estimate."""
+"""λ without any row leaving: exact leave-one-out errors as sums of a second exchange, or the summary's own estimate.
+
+Tests `summaries/candidates.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The theorems as numbers: limits, rates and schedules are their formulas, and a sample shows its kernel's exponent."""
+"""The theorems as numbers: limits, rates and schedules are their formulas, and a sample shows its kernel's exponent.
+
+Tests `theory/dimension.py`, `theory/limits.py` and `theory/schedules.py`.
+"""
 
 from __future__ import annotations
 

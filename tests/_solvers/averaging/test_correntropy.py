@@ -1,4 +1,7 @@
-"""Distributed correntropy: the average of the papers' descents, and its limits."""
+"""Distributed correntropy: the average of the papers' descents, and its limits.
+
+Tests `_solvers/averaging/descent.py`.
+"""
 
 from functools import partial
 

@@ -1,4 +1,7 @@
-"""The average of local fits against the papers' formulas written out, over random sites, filters and weights."""
+"""The average of local fits against the papers' formulas written out, over random sites, filters and weights.
+
+Tests `_solvers/averaging/local.py`.
+"""
 
 from functools import partial
 

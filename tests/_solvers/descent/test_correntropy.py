@@ -1,4 +1,7 @@
-"""CorrentropyRegressor is the descent of paper 003, and what follows from it: identities with a brute-force twin."""
+"""CorrentropyRegressor is the descent of paper 003, and what follows from it: identities with a brute-force twin.
+
+Tests `_solvers/descent/steps.py`.
+"""
 
 from __future__ import annotations
 

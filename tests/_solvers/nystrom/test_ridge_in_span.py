@@ -1,4 +1,7 @@
-"""NystromRegressor: ridge regression in the span of kernel functions, whichever way it is found."""
+"""NystromRegressor: ridge regression in the span of kernel functions, whichever way it is found.
+
+Tests `_solvers/nystrom/on_torch.py` and `_solvers/nystrom/sums.py`.
+"""
 
 import copy
 import tracemalloc

@@ -1,4 +1,7 @@
-"""LESS: a_i = d_i/(λ_i^u + λ) from sums alone; kernel ridge regression where the public sample is the rows."""
+"""LESS: a_i = d_i/(λ_i^u + λ) from sums alone; kernel ridge regression where the public sample is the rows.
+
+Tests `_solvers/span/moments.py`.
+"""
 
 from __future__ import annotations
 

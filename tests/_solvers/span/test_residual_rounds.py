@@ -1,4 +1,7 @@
-"""Rounds of residual statistics: the first is LESS, all are iterated Tikhonov, and they converge with either step."""
+"""Rounds of residual statistics: the first is LESS, all are iterated Tikhonov, and they converge with either step.
+
+Tests `_solvers/span/subspace.py`.
+"""
 
 from __future__ import annotations
 
