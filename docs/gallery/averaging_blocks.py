@@ -3,7 +3,8 @@ How many blocks are too many?
 =============================
 
 An average of local fits is as good as one fit to all rows, up to a number of blocks that grows with N. The library
-tries several numbers, chooses λ for the average and not for a block, and shows how far one can go.
+tries several numbers of blocks, and chooses λ for the average and not for a single block. The plots show how many
+blocks the data allow.
 """
 
 import numpy as np
@@ -20,13 +21,13 @@ model = up.AveragedRegressor(local, n_blocks=[4, 8, 16, 32, 64, 128, 256, 512], 
 print(f"{model.n_blocks_} blocks, λ = {model.lam_:.2g}, error {np.sqrt(np.mean((model.predict(X) - truth) ** 2)):.3f}")
 
 # %%
-# The dotted line is the theorem's limit, without its constant: an order of magnitude.
+# The dotted line is the theorem's limit without its constant, so it gives an order of magnitude only.
 
 up.plot.partition(model)
 
 # %%
 # Every number of blocks has a path of its own. With more blocks the best λ does not grow, although each block has fewer
-# rows: the variance is the average's business, and the bias of a block is that of the average.
+# rows. The average reduces the variance of the blocks, but it keeps their bias.
 
 ax = up.plot.path(model)
 ax.legend(fontsize="small", ncols=2)

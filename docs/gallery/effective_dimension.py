@@ -1,9 +1,10 @@
 """
-How large a kernel's space looks
-================================
+The effective dimension of a kernel
+===================================
 
-The effective dimension 𝒩(λ) counts the directions that survive the regularisation λ. How it grows as λ falls, like
-λ^{-s}, is what the theorems need to know of kernel and inputs: s sets the rate, and how many blocks may be averaged.
+The effective dimension 𝒩(λ) counts the directions that are left after the regularisation λ. As λ falls, it grows like
+λ^{-s}. The exponent s is all that the theorems need to know of kernel and inputs: it determines the rate, and how many
+blocks may be averaged.
 """
 
 import numpy as np
@@ -28,9 +29,10 @@ ax.set(xscale="log", yscale="log", xlabel="λ", ylabel=r"effective dimension $\m
 ax.legend()
 
 # %%
-# Dots are the same curve with what a finite sample does to it undone; s is the slope there. The theorem of Brownian and
-# Matérn kernels on an interval says 1/2 and 1/4, and 0 for the Gaussian, whose eigenvalues fall faster than any power.
+# The dots are the same curve after the effect of a finite sample has been removed; s is their slope. In theory s is 1/2
+# for the Brownian and 1/4 for the Matérn kernel on an interval, and 0 for the Gaussian, whose eigenvalues fall faster
+# than any power.
 #
-# With s, the theorem says what to set for N rows and a target of regularity r.
+# From s the theorem derives the settings for N rows and a target of regularity r.
 
 print(up.theory.schedule(100_000, r=1.0, s=0.25))

@@ -2,8 +2,8 @@
 Four hospitals that send sums
 =============================
 
-The patients of four hospitals stay where they are. Each hospital adds up, over its patients, functions of their
-inputs that everybody knows, and sends these sums. The model follows from the sums alone.
+The records of the patients stay at their four hospitals. Each hospital evaluates public functions of its patients'
+inputs, adds them up over its patients, and sends these sums. The model is computed from the sums alone.
 """
 
 import warnings
@@ -21,22 +21,22 @@ hospitals = np.unique(data.sites)
 public, test = data.fold < 2, data.fold >= 8
 private = ~public & ~test
 
-# Hospitals differ in more than their patients: four columns say whose one is.
+# Hospitals differ in more than their patients, so four columns say which hospital a patient belongs to.
 X = np.column_stack([data.X, *(data.sites == name for name in hospitals)])
 X = StandardScaler().fit(X[public]).transform(X)
 
 # %%
-# The basis is made of public patients without their labels, and goes out to all.
+# The basis is made from public patients without their labels, and is sent to all hospitals.
 
 basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian("median"), 80)
 basis.fit(X[public])
 
 # %%
-# Each hospital makes one summary. This is all that leaves it.
+# Each hospital makes one summary. Nothing else leaves it.
 
 
 def summary_of(name, **more):
-    """What one hospital sends."""
+    """Return the summary that one hospital sends."""
     here = private & (data.sites == name)
     return up.Summary.of(basis, X[here], data.y[here], **more)
 
@@ -45,18 +45,19 @@ summaries = {name: summary_of(name) for name in hospitals}
 print(summaries["switzerland"].describe())
 
 # %%
-# Sums add: those of all hospitals are what one hospital with all the patients would have sent. In further rounds the
-# hospitals send sums of the model's errors, which takes the model as far as the basis goes.
+# Sums add up: together, the sums of all hospitals equal what one hospital with all the patients would have sent. In
+# further rounds the hospitals send sums of the model's errors, which brings the model close to the best one in the
+# basis.
 
 
 def error(fitted):
-    """In beats a minute, on patients that no model has seen."""
+    """Return the error in beats a minute, on patients that no model has seen."""
     return np.sqrt(np.mean((fitted.predict(X[test]) - data.y[test]) ** 2))
 
 
 model = up.SummaryRegressor(center=True, ridge=True)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", UserWarning)  # that one round is not enough, with so few public patients
+    warnings.simplefilter("ignore", UserWarning)  # it says that one round is not enough with so few public patients
     model.fit_summary(sum(summaries.values()))
 errors = {"sums, one round": error(model)}
 for _ in range(5):
@@ -64,7 +65,7 @@ for _ in range(5):
 errors["sums, six rounds"] = error(model)
 
 # %%
-# Beside it: what each hospital learns by itself, and what all patients in one place would give.
+# For comparison, fit a model at each hospital alone, and one to all patients in one place.
 
 for name in hospitals:
     here = private & (data.sites == name)

@@ -2,8 +2,8 @@
 A hundred thousand rows
 =======================
 
-The kernel matrix of 100,000 rows would take 80 GB. In the span of some hundred kernel functions only sums over the rows
-are needed: one pass, memory that does not grow with N, and every λ of a grid from the same sums.
+The kernel matrix of 100,000 rows would take 80 GB. A fit in the span of some hundred kernel functions needs only sums
+over the rows. It takes one pass and memory that does not grow with N, and every λ of a grid follows from the same sums.
 """
 
 import numpy as np
@@ -19,13 +19,13 @@ X_new = rng.uniform(-1, 1, size=(5_000, 4))
 truth_new = np.sin(4 * X_new[:, 0]) + X_new[:, 1] * np.cos(3 * X_new[:, 2])
 
 # %%
-# Before a fit, a look at what each way would take.
+# Before the fit, ``up.plan`` shows what each route would take.
 
 outlook = up.plan(X, y, memory="2 GB", n_features=400)
 print(outlook)
 
 # %%
-# More points in the basis, a smaller error; the noise of the labels, 0.3, is not the limit.
+# With more points in the basis the error is smaller. The noise of the labels, 0.3, does not limit it.
 
 sizes = [25, 50, 100, 200, 400]
 errors = []

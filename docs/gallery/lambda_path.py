@@ -2,8 +2,8 @@
 One decomposition, every λ
 ==========================
 
-The regularisation λ decides more than anything else, and it need not be searched for. One decomposition of the kernel
-matrix gives the leave-one-out error of every λ of a grid; here with the sound levels of 1503 wind-tunnel runs.
+The regularisation λ matters more than any other choice, and it need not be searched for. One decomposition of the
+kernel matrix gives the leave-one-out error of every λ of a grid. The data are sound levels from 1503 wind-tunnel runs.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ model.fit(X, y)
 print(f"λ = {model.lam_:.2g}, R² on rows held out: {model.score(X_test, y_test):.3f}")
 
 # %%
-# ``path_`` keeps all of it: scores, degrees of freedom, and the predictions of every λ. The error on rows that were
-# held out is lowest about where leave-one-out has it.
+# ``path_`` keeps the scores, the degrees of freedom and the predictions of every λ. The error on rows that were held
+# out is lowest at about the λ that leave-one-out chooses.
 
 held_out = np.sqrt(((model.path_.predict(X_test) - y_test) ** 2).mean(axis=1))
 ax = up.plot.path(model, label="leave-one-out")
@@ -32,6 +32,6 @@ ax.set_ylabel("error (root mean square, dB)")
 ax.legend()
 
 # %%
-# Behind the path is the spectrum. λ cuts through it, and the effective dimension counts what is left above.
+# The path follows from the spectrum. λ divides the eigenvalues, and the effective dimension counts those above it.
 
 up.plot.spectrum(model)

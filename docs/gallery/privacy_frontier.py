@@ -2,8 +2,8 @@
 What a privacy budget buys
 ==========================
 
-Differential privacy costs accuracy, and how much can be told before any of the budget is spent: the method is played
-against made-up targets on public rows.
+Differential privacy costs accuracy. You can estimate how much before you spend any of the budget: the library simulates
+the method with made-up targets on public rows.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ outlook = up.plan(n, public, epsilon=epsilons, delta=1e-6, explained=0.95)
 print(outlook)
 
 # %%
-# Then the records themselves are used, here once for each ε; each fit is private by itself.
+# Then the records themselves are used, here once for each ε. The guarantee of each fit holds for that fit alone.
 
 X = rng.uniform(-1, 1, size=(n, 3))
 truth = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
@@ -33,6 +33,6 @@ ax.plot(epsilons, reached, "k*", markersize=10, label="reached")
 ax.legend(fontsize="small")
 
 # %%
-# The guarantee comes with the model, in words.
+# The model states its guarantee in words.
 
 print(model.privacy_)

@@ -2,9 +2,9 @@
 Where ridge regression stops learning
 =====================================
 
-A filter g replaces the inverse of the spectrum: the fit leaves 1 - σg(σ) of the component at eigenvalue σ. Tikhonov's
-filter, which is kernel ridge regression, leaves λ/(σ+λ), never less than an order of λ: it saturates, and a target
-smoother than that gains nothing. Landweber iteration, which is gradient descent, has no such limit.
+A filter g replaces the inverse of the spectrum: the fit leaves out the share 1 - σg(σ) of the component at eigenvalue
+σ. Tikhonov's filter, which is kernel ridge regression, leaves out λ/(σ+λ), which never falls faster than λ. It
+saturates: a smoother target gains nothing. Landweber iteration, which is gradient descent, has no such limit.
 """
 
 import numpy as np
@@ -22,16 +22,18 @@ ax.set(xscale="log", yscale="log", xlabel="eigenvalue σ", ylabel="share that is
 ax.legend()
 
 # %%
-# The theorems say what that costs. For a target of regularity r they set λ, and the error falls like N^{-r/(2r+s)};
-# past the qualification of the filter, which is 1 for Tikhonov, a smoother target has the rate of r = 1.
+# The theorems say what saturation costs. For a target of regularity r they determine λ, and the error falls like
+# N^{-r/(2r+s)}. Beyond the qualification of the filter, which is 1 for Tikhonov, a smoother target has the rate of
+# r = 1.
 
 for r in (0.75, 1.0, 2.0):
     ridge, descent = (up.theory.rate(10_000, r, 0.5, filter=name) for name in ("tikhonov", "landweber"))
     print(f"r = {r}: error of order {ridge:.3f} with Tikhonov, {descent:.3f} with Landweber, N = 10,000")
 
 # %%
-# And so it is on data. The kernel is 1 + min(x, z); the target is smooth in the sense of that kernel: a function from
-# its space, smoothed three times more by the kernel's own operator. Every filter has the λ that is best for it.
+# The same effect shows on data. The kernel is 1 + min(x, z), and the target is smooth in the sense of that kernel: a
+# function from its space, smoothed three times more by the kernel's own operator. Each filter uses the λ that is best
+# for it.
 
 kernel = up.kernels.Brownian()
 grid = np.linspace(0, 1, 400)[:, None]
@@ -41,7 +43,7 @@ target *= 2 / np.abs(target).max()
 
 
 def error(name, n, seed):
-    """The smallest error over λ, against the truth on the grid."""
+    """Return the smallest error over λ, against the truth on the grid."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(len(grid), size=n)
     y = target[rows] + 0.3 * rng.standard_normal(n)

@@ -1,9 +1,9 @@
 """
-Labels of which a third is wrong
-================================
+A third of the labels is wrong
+==============================
 
-Least squares follows every label. The correntropy loss lets a residual push less and less once it is far beyond the
-usual size of residuals, and the size itself is found from the data.
+Least squares follows every label. Under the correntropy loss a residual has less and less influence once it is far
+beyond the usual size of residuals. The usual size is estimated from the data.
 """
 
 import numpy as np
@@ -34,6 +34,6 @@ ax.set(xlabel="x", ylabel="y", ylim=(-2.5, 9.5))
 ax.legend(fontsize="small", loc="upper center", ncols=4)
 
 # %%
-# The scale and the number of steps are judged on rows left out, by a loss that wrong labels cannot move.
+# The scale and the number of steps are chosen on rows left out, by a loss that wrong labels cannot move.
 
 up.plot.path(robust)
