@@ -202,8 +202,9 @@ def _room(memory: Any, gpu: Any) -> float:
     return free_memory() if gpu is None else free_on(gpu)
 
 
-def exact_job(table: Table, cost: Cost, given: bool) -> Job:
-    """Ridge regression with a Mercer kernel, at a λ that is given or chosen by leave-one-out."""
+def exact_job(table: Table, cost: Cost, given: bool, kernel: Any = None) -> Job:
+    """Ridge regression at a λ that is given or chosen by leave-one-out; the kernel opens and closes routes."""
+    kernel = as_kernel(kernel)
     return Job(
         table.n,
         table.d,
@@ -212,6 +213,8 @@ def exact_job(table: Table, cost: Cost, given: bool) -> Job:
         None if given else "loo",
         1 if given else len(default_grid(1.0, float(np.finfo(table.dtype).eps))),
         table.targets,
+        positive_definite=kernel.positive_definite,
+        by_columns=kernel.by_columns,
         cores=cost.rates.cores,
     )
 
@@ -219,20 +222,20 @@ def exact_job(table: Table, cost: Cost, given: bool) -> Job:
 def _exact(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
     """With λ chosen by leave-one-out, where it is not given, and with one λ."""
     lam = common["lam"]
-    ways: list[tuple[str, str, bool, dict[str, Any] | None]] = [
-        ("exact", "exact, λ by leave-one-out", False, common | {"lam": "loo"}),
-        ("exact-one", "exact, if λ is given", True, None),
+    ways: list[tuple[bool, str, str, dict[str, Any] | None]] = [
+        (False, "exact", "exact, λ by leave-one-out", common | {"lam": "loo"}),
+        (True, "exact-one", "exact, if λ is given", None),
     ]
     if lam is not None:
-        ways = [("exact", f"exact, λ = {lam:g}", True, common)]
-    return [_exact_route(table, cost, limits, *way) for way in ways]
+        ways = [(True, "exact", f"exact, λ = {lam:g}", common)]
+    jobs = {given: exact_job(table, cost, given, common["kernel"]) for given, *_ in ways}
+    return [_exact_route(jobs[given], table, cost, limits, *way) for given, *way in ways]
 
 
 def _exact_route(
-    table: Table, cost: Cost, limits: Limits, name: str, words: str, given: bool, arguments: dict[str, Any] | None
+    job: Job, table: Table, cost: Cost, limits: Limits, name: str, words: str, arguments: dict[str, Any] | None
 ) -> Route:
     """By the first route that the fit would take and that is sure to serve."""
-    job = exact_job(table, cost, given)
     way = next(way for way in routes_for(job) if way.certain)
     need, seconds = way.memory(job), way.seconds(job, cost)
     beyond = limits.beyond(need, seconds, 0.0 if table.loaded else table.bytes)
