@@ -13,7 +13,7 @@ import unpooled as up
 from unpooled._base import memory, threads
 from unpooled._solvers.nystrom import routes as basis_routes
 from unpooled._solvers.route import Cost, Rates
-from unpooled._solvers.spectral import problem, routes
+from unpooled._solvers.spectral import routes
 from unpooled.kernels import Gaussian, Laplacian
 from unpooled.planning import plan as plans
 from unpooled.planning.table import Table
@@ -64,9 +64,8 @@ def test_an_exact_fit_asks_the_route_of_its_plan_for_the_memory_of_its_plan(
     large, banded = (8, 30) if are_few_large else (routes.LARGE, routes.BANDED_FROM)
     patches = (
         mock.patch.object(routes, "LARGE", large),
-        mock.patch.object(problem, "LARGE", 10**9),  # no kernel of so few rows is of low rank
         mock.patch.object(routes, "BANDED_FROM", banded),
-        mock.patch.object(routes.LowRank, "pays", return_value=False),
+        mock.patch.object(routes.LowRank, "pays", return_value=False),  # no kernel of so few rows is of low rank
     )
     for patch in patches:
         patch.start()
