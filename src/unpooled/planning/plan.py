@@ -228,8 +228,10 @@ def _exact(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> 
     ]
     if lam is not None:
         ways = [(True, "exact", f"exact, λ = {lam:g}", common)]
-    jobs = {given: exact_job(table, cost, given, common["kernel"]) for given, *_ in ways}
-    return [_exact_route(jobs[given], table, cost, limits, *way) for given, *way in ways]
+    return [
+        _exact_route(exact_job(table, cost, given, common["kernel"]), table, cost, limits, name, words, arguments)
+        for given, name, words, arguments in ways
+    ]
 
 
 def _exact_route(
