@@ -1,7 +1,6 @@
 """Everything that is drawn with matplotlib, which is imported only when something is drawn.
 
-A path, a spectrum or a plan says in a ``Picture`` of plain numbers what is to be drawn, and ``draw`` draws it. One
-figure of two panels, which the demo uses, compares ways of learning side by side.
+A path, a spectrum or a plan says in a ``Picture`` of plain numbers what is to be drawn, and ``draw`` draws it.
 """
 
 from __future__ import annotations
@@ -136,47 +135,3 @@ def new_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Fi
         raise ImportError("plots need matplotlib: pip install 'unpooled[plot]'") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, list(figure.subplots(1, len(shares), width_ratios=shares, squeeze=False)[0])
-
-
-def plot_comparison(
-    names: Sequence[str],
-    groups: Sequence[str],
-    overall: Sequence[float],
-    by_site: Mapping[str, Sequence[float]],
-    sent: Sequence[float],
-    unit: str,
-) -> Figure:
-    """A line for each method, with a dot for each site on the left and the bytes that a site sends on the right."""
-    figure, (left, right) = new_panels(10.0, 0.34 * len(names) + 1.4, (2.2, 1.0))
-    rows = list(range(len(names)))
-    left.hlines(rows, *_ends(by_site), color="0.85", linewidth=2, zorder=1)
-    for (site, errors), colour, marker in zip(by_site.items(), COLOURS, MARKERS):
-        left.scatter(errors, rows, color=colour, marker=marker, s=34, label=site, zorder=2)
-    left.scatter(overall, rows, color="black", marker="|", s=180, linewidth=2.5, label="all", zorder=3)
-    left.set(yticks=rows, yticklabels=list(names), xlabel=f"error on test rows (RMSE, {unit})")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=6, frameon=False, fontsize=9)
-    senders = [row for row in rows if sent[row] > 0]
-    right.hlines(senders, 100, [sent[row] for row in senders], color="0.5", linewidth=6)
-    for row in rows:
-        right.annotate(
-            _kilobytes(sent[row]), (max(sent[row], 100), row), (5, 0), textcoords="offset points", va="center"
-        )
-    right.set(yticks=[], xscale="log", xlim=(100, 20 * max([100, *sent])), xlabel="bytes that a site sends")
-    for ax in (left, right):
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="x", color="0.93")
-        ax.set_axisbelow(True)
-        for row in rows[1:]:
-            if groups[row] != groups[row - 1]:
-                ax.axhline(row - 0.5, color="0.6", linewidth=0.8)
-    return figure
-
-
-def _kilobytes(size: float) -> str:
-    return "nothing" if size == 0 else f"{size / 1000:.1f} kB"
-
-
-def _ends(by_site: Mapping[str, Sequence[float]]) -> tuple[list[float], list[float]]:
-    columns = list(zip(*by_site.values()))
-    return [min(column) for column in columns], [max(column) for column in columns]

@@ -2,7 +2,8 @@
 
 A route answers three questions about a job, a description that needs no rows, and does the work: whether it can do the
 job, what memory it needs, and how long it will take. The planner and the fit ask the same objects, so a plan cannot say
-anything else than what the fit will do. The routes are in :mod:`.spectral.routes` and :mod:`.nystrom.routes`.
+anything else than what the fit will do. The routes are in
+:mod:`.spectral.routes`, :mod:`.nystrom.routes` and :mod:`.averaging.routes`.
 
 Memory is counted in arrays, and time in operations, divided by rates that are measured in a fraction of a second for
 the parts that every route is made of: matrix products, exponentials, and moving memory. The factors of speed are what

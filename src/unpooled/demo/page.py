@@ -5,13 +5,15 @@ The words on the page come first, and every figure in them is taken from the res
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
 from .._base import html
-from .._base.drawing import plot_comparison
+from .._base.drawing import COLOURS, MARKERS, new_panels
 from ..gate import POLICY_NAME
 from ..summaries import Summary
 from .study import (
@@ -27,6 +29,9 @@ from .study import (
     Played,
     studies,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Four hospitals, one model, no pooled rows"
 
@@ -178,7 +183,7 @@ def _plot(played: Played) -> str:
     methods = list(played.methods.values())
     by_site = {name: [method.by_hospital[site] for method in methods] for site, name in HOSPITALS.items()}
     try:
-        figure = plot_comparison(
+        figure = _draw_comparison(
             [method.name for method in methods],
             [method.group for method in methods],
             [method.rmse for method in methods],
@@ -189,6 +194,50 @@ def _plot(played: Played) -> str:
     except ImportError as error:
         return html.paragraph(f"There is no plot here: {error}.")
     return html.drawing(figure, "The errors of the table below, drawn: a line for each method, a dot for each hospital")
+
+
+def _draw_comparison(
+    names: Sequence[str],
+    groups: Sequence[str],
+    overall: Sequence[float],
+    by_site: Mapping[str, Sequence[float]],
+    sent: Sequence[float],
+    unit: str,
+) -> Figure:
+    """A line for each method, with a dot for each site on the left and the bytes that a site sends on the right."""
+    figure, (left, right) = new_panels(10.0, 0.34 * len(names) + 1.4, (2.2, 1.0))
+    rows = list(range(len(names)))
+    left.hlines(rows, *_ends(by_site), color="0.85", linewidth=2, zorder=1)
+    for (site, errors), colour, marker in zip(by_site.items(), COLOURS, MARKERS):
+        left.scatter(errors, rows, color=colour, marker=marker, s=34, label=site, zorder=2)
+    left.scatter(overall, rows, color="black", marker="|", s=180, linewidth=2.5, label="all", zorder=3)
+    left.set(yticks=rows, yticklabels=list(names), xlabel=f"error on test rows (RMSE, {unit})")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=6, frameon=False, fontsize=9)
+    senders = [row for row in rows if sent[row] > 0]
+    right.hlines(senders, 100, [sent[row] for row in senders], color="0.5", linewidth=6)
+    for row in rows:
+        right.annotate(
+            _kilobytes(sent[row]), (max(sent[row], 100), row), (5, 0), textcoords="offset points", va="center"
+        )
+    right.set(yticks=[], xscale="log", xlim=(100, 20 * max([100, *sent])), xlabel="bytes that a site sends")
+    for ax in (left, right):
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="x", color="0.93")
+        ax.set_axisbelow(True)
+        for row in rows[1:]:
+            if groups[row] != groups[row - 1]:
+                ax.axhline(row - 0.5, color="0.6", linewidth=0.8)
+    return figure
+
+
+def _kilobytes(size: float) -> str:
+    return "nothing" if size == 0 else f"{size / 1000:.1f} kB"
+
+
+def _ends(by_site: Mapping[str, Sequence[float]]) -> tuple[list[float], list[float]]:
+    columns = list(zip(*by_site.values()))
+    return [min(column) for column in columns], [max(column) for column in columns]
 
 
 def _rows(played: Played) -> list[list[str]]:

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import theory
-from .._base.arrays import Array, to_numpy
+from .._base import threads
+from .._base.arrays import Array, eps, to_numpy
 from .._base.checks import check_count, check_fitted
 from .._base.declared import Arrays, Header
 from .._base.engine import Engine
@@ -20,11 +21,12 @@ from .._base.kinds import VERBOSITY, Blocks, Numbers, Real, Seed, Switch, Whole,
 from .._base.memory import free_memory
 from .._base.rows import Rows
 from .._base.text import with_noun
-from .._solvers.averaging import gathering, search
-from .._solvers.averaging.gathering import Deal, Gathering, held_out
+from .._solvers.averaging.gathering import Deal, Gathering, Partition, held_out
 from .._solvers.averaging.local import Fitted, Local
+from .._solvers.averaging.routes import AVERAGING, Job, Work, powers_of_two
 from .._solvers.averaging.search import BlockPath, Search, plan
 from .._solvers.predictors import Compression, KernelExpansion, average, compress
+from .._solvers.route import Cost, measured
 from ..data.sources import Opened, open_all
 from ..engines import EngineKind, as_engine
 from ..filters import as_filter
@@ -278,13 +280,10 @@ class AveragedRegressor(OnEngine, ReadsRows):
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
             )
         choosing = local.undecided or len(partitions) > 1
+        limit = free_memory() / 2 if self.memory_limit is None else float(self.memory_limit)
         self.plan_ = plan(
-            {m: p.largest for m, p in partitions.items()},
-            min(int(self.max_validation), len(deal.alive) // 2) if choosing else 0,
-            local,
-            1 if sample.Y is None else int(sample.Y.shape[1]),
-            engine.n_workers,
-            free_memory() / 2 if self.memory_limit is None else float(self.memory_limit),
+            [self._job(p, deal, local, sample, choosing, engine.n_workers, limit) for p in partitions.values()],
+            Cost(measured(), source.n_features),
             self.time_limit if len(partitions) > 1 else None,
         )
         held = np.zeros(source.n_rows, dtype=bool)
@@ -306,20 +305,33 @@ class AveragedRegressor(OnEngine, ReadsRows):
         if len(partitions) == 1:
             self._warn_of_too_many(m, len(deal.alive), local, sample)
         partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
-        fitted: list[Fitted] = engine.map_reduce(
-            gathering.fit,
-            partition.blocks(source, opened.unlabeled),
-            gathering.join,
-            args=(local,),
-            at_once=next(c.at_once for c in self.plan_ if c.n_blocks == m),
-            label="fitting blocks",
-            verbose=self.verbose,
-        )
+        at_once = next(c.at_once for c in self.plan_ if c.n_blocks == m)
+        blocks = partition.blocks(source, opened.unlabeled)
+        fitted = AVERAGING.solve(Work(engine, blocks, local, at_once, self.verbose))
         self._keep(fitted, local, opened.one_target)
+
+    def _job(
+        self, partition: Partition, deal: Deal, local: Local, sample: Rows, choosing: bool, workers: int, limit: float
+    ) -> Job:
+        """What the route is asked about: the average over these blocks."""
+        n = len(deal.alive)
+        return Job(
+            n,
+            deal.source.n_features,
+            len(partition),
+            partition.largest,
+            local,
+            1 if sample.Y is None else int(sample.Y.shape[1]),
+            min(int(self.max_validation), n // 2) if choosing else 0,
+            workers,
+            threads.cores(),
+            limit,
+            8 if eps(sample.X) < 1e-10 else 4,
+        )
 
     def _sizes(self, n_rows: int) -> list[int]:
         if isinstance(self.n_blocks, str):
-            return search.powers_of_two(n_rows)
+            return powers_of_two(n_rows)
         sizes = [int(m) for m in np.atleast_1d(self.n_blocks)]
         if max(sizes) > n_rows:
             raise ValueError(

@@ -19,7 +19,8 @@ from .._base.drawing import Curve, Picture
 from .._base.path import CRITERIA, LamPath, SearchPath, Tuning, by_target, check_rows
 from .._base.text import number
 from .._solvers.predictors import BasisPredictor, KernelExpansion
-from .._solvers.spectral.problem import Problem, path_coefficients, path_scores
+from .._solvers.spectral.grid import path_coefficients, path_scores
+from .._solvers.spectral.problem import Problem
 from ..bases.maps import CosineMap, RowMap, WaveMap
 from ..kernels.base import Kernel
 

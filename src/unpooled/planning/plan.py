@@ -18,8 +18,9 @@ from .._base import threads
 from .._base.checks import check_size, positive
 from .._base.memory import free_memory, free_on
 from .._base.text import duration, shown, size
-from .._linalg.banded import BLOCK
-from .._solvers.averaging.search import powers_of_two
+from .._solvers.averaging.local import SpectralLocal
+from .._solvers.averaging.routes import AVERAGING, powers_of_two
+from .._solvers.averaging.routes import Job as AverageJob
 from .._solvers.nystrom.machine import GRAM_ROWS, held_by_threads, rounding
 from .._solvers.nystrom.on_torch import OnTorch
 from .._solvers.nystrom.routes import PROBES, device_of
@@ -27,10 +28,11 @@ from .._solvers.nystrom.routes import ROUTES as BASIS_ROUTES
 from .._solvers.nystrom.routes import Job as BasisJob
 from .._solvers.nystrom.routes import default_grid as basis_grid
 from .._solvers.nystrom.solving import smallest
-from .._solvers.route import OF_A_THREAD, Cost, Memory, Rates, measured
+from .._solvers.route import Cost, Memory, Rates, measured
 from .._solvers.spectral.criteria import default_grid
-from .._solvers.spectral.problem import LARGE, Job
-from .._solvers.spectral.routes import CALL, REDUCTION, routes_for
+from .._solvers.spectral.problem import Job
+from .._solvers.spectral.routes import routes_for
+from ..filters import Tikhonov
 from ..kernels import Gaussian, as_kernel
 from .table import Table
 
@@ -39,7 +41,6 @@ TIME = 300.0  # seconds that a fit may take if nothing is said
 POINTS = (500, 1000, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000)
 OTHER_KERNELS = 2.0  # what a value costs beside a Gaussian one
 VALIDATION = 20_000  # rows on which averages are scored
-SIDE_BY_SIDE = 1.5  # times as long as alone: blocks in work together share memory and caches
 
 
 @dataclass(frozen=True)
@@ -201,8 +202,9 @@ def _room(memory: Any, gpu: Any) -> float:
     return free_memory() if gpu is None else free_on(gpu)
 
 
-def exact_job(table: Table, cost: Cost, given: bool) -> Job:
-    """Ridge regression with a Mercer kernel, at a λ that is given or chosen by leave-one-out."""
+def exact_job(table: Table, cost: Cost, given: bool, kernel: Any = None) -> Job:
+    """Ridge regression at a λ that is given or chosen by leave-one-out; the kernel opens and closes routes."""
+    kernel = as_kernel(kernel)
     return Job(
         table.n,
         table.d,
@@ -211,6 +213,8 @@ def exact_job(table: Table, cost: Cost, given: bool) -> Job:
         None if given else "loo",
         1 if given else len(default_grid(1.0, float(np.finfo(table.dtype).eps))),
         table.targets,
+        positive_definite=kernel.positive_definite,
+        by_columns=kernel.by_columns,
         cores=cost.rates.cores,
     )
 
@@ -218,20 +222,22 @@ def exact_job(table: Table, cost: Cost, given: bool) -> Job:
 def _exact(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
     """With λ chosen by leave-one-out, where it is not given, and with one λ."""
     lam = common["lam"]
-    ways: list[tuple[str, str, bool, dict[str, Any] | None]] = [
-        ("exact", "exact, λ by leave-one-out", False, common | {"lam": "loo"}),
-        ("exact-one", "exact, if λ is given", True, None),
+    ways: list[tuple[bool, str, str, dict[str, Any] | None]] = [
+        (False, "exact", "exact, λ by leave-one-out", common | {"lam": "loo"}),
+        (True, "exact-one", "exact, if λ is given", None),
     ]
     if lam is not None:
-        ways = [("exact", f"exact, λ = {lam:g}", True, common)]
-    return [_exact_route(table, cost, limits, *way) for way in ways]
+        ways = [(True, "exact", f"exact, λ = {lam:g}", common)]
+    return [
+        _exact_route(exact_job(table, cost, given, common["kernel"]), table, cost, limits, name, words, arguments)
+        for given, name, words, arguments in ways
+    ]
 
 
 def _exact_route(
-    table: Table, cost: Cost, limits: Limits, name: str, words: str, given: bool, arguments: dict[str, Any] | None
+    job: Job, table: Table, cost: Cost, limits: Limits, name: str, words: str, arguments: dict[str, Any] | None
 ) -> Route:
     """By the first route that the fit would take and that is sure to serve."""
-    job = exact_job(table, cost, given)
     way = next(way for way in routes_for(job) if way.certain)
     need, seconds = way.memory(job), way.seconds(job, cost)
     beyond = limits.beyond(need, seconds, 0.0 if table.loaded else table.bytes)
@@ -241,45 +247,35 @@ def _exact_route(
 def _averaged(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
     """As few blocks as fit."""
     lam = common["lam"]
-    n_lams = len(default_grid(1.0, float(np.finfo(table.dtype).eps))) if lam is None else 1
-    sizes = powers_of_two(table.n)[1:]
-    if not sizes:
+    jobs = {m: averages_job(table, cost, m, common["kernel"], lam, limits.memory) for m in powers_of_two(table.n)[1:]}
+    if not jobs:
         return []
-    tried = {m: averaged(table, cost, m, n_lams) for m in sizes}
-    m = next((m for m in sizes if not limits.beyond(*tried[m])), sizes[-1])
-    at_once = blocks_at_once(cost.rates, m)
+    beyond = {m: limits.beyond(AVERAGING.memory(job), AVERAGING.seconds(job, cost)) for m, job in jobs.items()}
+    m = next((m for m in jobs if not beyond[m]), max(jobs))
+    job, at_once = jobs[m], jobs[m].at_once
     arguments = {"kernel": common["kernel"], "n_blocks": m, "lam": "rule13" if lam is None else lam, "time_limit": None}
-    block = f"{at_once} block{'s' if at_once > 1 else ''} of {math.ceil(table.n / m):,} rows"
-    need, seconds = tried[m]
-    words = f"averaged over {m} blocks"
-    return [Route("averaged", words, need.peak, seconds, block, limits.beyond(need, seconds), arguments)]
+    block = f"{at_once} block{'s' if at_once > 1 else ''} of {job.rows:,} rows"
+    need, seconds = AVERAGING.memory(job), AVERAGING.seconds(job, cost)
+    return [Route("averaged", f"averaged over {m} blocks", need.peak, seconds, block, beyond[m], arguments)]
 
 
-def averaged(table: Table, cost: Cost, n_blocks: int, n_lams: int) -> tuple[Memory, float]:
-    """Memory and seconds of m blocks, one a core at once: every λ on halves of them, then each at the choice."""
-    rows, half = math.ceil(table.n / n_blocks), math.ceil(table.n / n_blocks / 2)
-    at_once = blocks_at_once(cost.rates, n_blocks)
-    s, T = table.itemsize, table.targets
-    validation = min(VALIDATION, table.n // 2) if n_lams > 1 else 0
-    # Of what the search has freed, the allocator keeps some for arrays that do not come any more.
-    kept = 0.4 * min(20.0 * half * half, 64e6) if n_lams > 1 else 0.0
-    memory = at_once * (s * float(rows) ** 2 + 1.25 * OF_A_THREAD + kept)
-    memory += 40.0 * validation * n_lams * T + table.n * (2.0 * table.d * s + 100.0)
-    seconds = cost.ridge(rows, table.single)
-    if n_lams > 1:
-        single = table.single or half >= LARGE
-        operation = cost.operation(single)
-        seconds += cost.matrix(half, table.single) + 4 / 3 * float(half) ** 3 * operation / REDUCTION
-        seconds += n_lams * T * (4.0 * half * half * operation + 10.0 * half / BLOCK * CALL)
-        seconds += float(half) * validation * (cost.value(single) + 2.0 * n_lams * T * operation)
-    # Rates are those of as many cores as BLAS may use; in the last turn some may have nothing to do.
-    turns = math.ceil(n_blocks / at_once) * min(at_once, cost.rates.cores)
-    return Memory(memory, memory, memory), turns * seconds * (SIDE_BY_SIDE if at_once > 1 else 1.0)
-
-
-def blocks_at_once(rates: Rates, n_blocks: int) -> int:
-    """Blocks that are in work together: one a core, whatever BLAS may use."""
-    return min(max(rates.cores, threads.cores()), n_blocks)
+def averages_job(table: Table, cost: Cost, n_blocks: int, kernel: Any, lam: float | None, limit: float) -> AverageJob:
+    """The average over so many blocks of ridge regressions, at a λ that is given or chosen on halves of them."""
+    lams = default_grid(1.0, float(np.finfo(table.dtype).eps)) if lam is None else np.asarray([lam])
+    cores = max(cost.rates.cores, threads.cores())  # one block a core, whatever BLAS may use
+    return AverageJob(
+        table.n,
+        table.d,
+        n_blocks,
+        math.ceil(table.n / n_blocks),
+        SpectralLocal(as_kernel(kernel), Tikhonov(), False, 1.0, lams, False, "auto"),
+        table.targets,
+        min(VALIDATION, table.n // 2) if lam is None else 0,
+        cores,
+        cores,
+        limit,
+        table.itemsize,
+    )
 
 
 def basis_job(table: Table, cost: Cost, n_points: int, lam: float | None) -> BasisJob:

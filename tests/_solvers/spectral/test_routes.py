@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 
 from tests.made_up import CUBE, regression
 from unpooled import SpectralRegressor
-from unpooled._solvers.spectral import problem as fit
 from unpooled._solvers.spectral import routes
 from unpooled.kernels import Gaussian, Kernel, Matern
 
@@ -22,7 +21,6 @@ def small_is_large(monkeypatch):
     """The routes of thousands of rows, on hundreds."""
     monkeypatch.setattr(routes, "BANDED_FROM", 150)
     monkeypatch.setattr(routes, "LARGE", 100)
-    monkeypatch.setattr(fit, "LARGE", 100)
 
 
 @pytest.mark.parametrize("criterion", ["loo", "gcv"])

@@ -31,7 +31,8 @@ from ...filters import Filter
 from ...kernels import Kernel
 from ..predictors import KernelExpansion
 from ..spectral import criteria
-from ..spectral.problem import Problem, coefficients_without_scores, ridge_times
+from ..spectral.grid import coefficients_without_scores
+from ..spectral.problem import Problem, ridge_times
 from ..spectral.routes import fit_one
 
 

@@ -43,7 +43,8 @@ from ..._linalg.low_rank import decompose
 from ..._linalg.operator import dense, eigh
 from ...kernels.base import Kernel
 from ...losses import Loss
-from ..spectral.problem import LARGE, PASSES_PER_ROW
+from ..spectral.problem import Job
+from ..spectral.routes import LOW_RANK, PRODUCTS
 from .robust import Candidates, location
 from .steps import Operator, Products, Spectrum
 
@@ -205,14 +206,24 @@ def operator_of(task: Task, most: int, followed: float | None = None) -> Operato
     """The cheapest way to ``most`` steps: low rank where it is certified, products where they are few, else eigh."""
     X, weights = task.points(), task.weights_of_points()
     n = X.shape[0]
-    followed = FOLLOWED[8 if eps(X) < 1e-10 else 4] if followed is None else followed
-    if is_numpy(X) and task.kernel.by_columns and task.kernel.positive_definite and n >= LARGE:
-        thin = decompose(task.kernel, X, weights, task.center, task.kappa_sq / most, n // 8)
+    itemsize = 8 if eps(X) < 1e-10 else 4
+    followed = FOLLOWED[itemsize] if followed is None else followed
+    job = Job(
+        int(n),
+        int(X.shape[1]),
+        itemsize,
+        "numpy" if is_numpy(X) else "other",
+        steps=most,
+        positive_definite=task.kernel.positive_definite,
+        by_columns=task.kernel.by_columns,
+    )
+    if LOW_RANK.pays(job):
+        thin = decompose(task.kernel, X, weights, task.center, task.kappa_sq / most, LOW_RANK.columns(job))
         if thin is not None:
             decomposition, coordinates = thin
             return Spectrum("low-rank", decomposition.U, decomposition.sigma, coordinates, task, followed)
     M, coordinates = dense(task.kernel(X), weights, task.center)
-    if most <= PASSES_PER_ROW * n and task.kernel.positive_definite:
+    if PRODUCTS.pays(job):
         return Products(M, coordinates, task)
     decomposition = eigh(M, n, task.kappa_sq)
     U, sigma = namespace(X).flip(decomposition.U, axis=1), decomposition.sigma[::-1]

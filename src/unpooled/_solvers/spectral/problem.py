@@ -11,28 +11,20 @@ so that a = g_λ(A) v after the number of steps that λ stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
 from ..._base import memory, threads
 from ..._base.arrays import Array, Floats, eps, is_numpy, is_torch, namespace
 from ..._base.text import size
-from ..._linalg import banded, cholesky
-from ..._linalg.low_rank import decompose
-from ..._linalg.operator import Coordinates, Decomposition, NotPositiveDefinite, dense, eigh
+from ..._linalg import cholesky
+from ..._linalg.operator import Coordinates, Decomposition, dense
 from ...filters import Filter, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from ...kernels.base import Kernel
 from . import criteria
-from .criteria import FilteredSpectrum, filter_path
-
-LARGE = 1000  # rows from which the low-rank and mixed routes pay
-PASSES_PER_ROW = 0.125  # a decomposition costs about as much as N/8 matrix products
-REDUCED_FROM = 300  # rows from which a reduction without scores beats an eigendecomposition
-OF_LOW_RANK = 4  # columns as long as 𝕂 that a column of the low-rank route takes at its peak
-
+from .criteria import FilteredSpectrum
 
 KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
 
@@ -223,49 +215,6 @@ def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float, n:
     return a
 
 
-def thin_decomposition(
-    problem: Problem, lam: float, max_rank: int | None = None
-) -> tuple[Decomposition, Coordinates] | None:
-    """A certified low-rank decomposition for every λ' ≥ λ where there is one and it pays, else None.
-
-    With a ``max_rank`` it is looked for however few rows there are.
-    """
-    if not (is_numpy(problem.X) and problem.kernel.by_columns and problem.kernel.positive_definite):
-        return None
-    if max_rank is None:
-        if problem.n < LARGE:
-            return None
-        max_rank = problem.n // 8
-    max_rank = memory.affordable(max_rank, low_rank_column(problem.job()), problem.X)
-    return decompose(problem.kernel, problem.X, problem.weights, problem.center, lam, max_rank)
-
-
-def low_rank_column(job: Job) -> int:
-    """Bytes that a column of the low-rank route takes at its peak."""
-    return OF_LOW_RANK * job.n * job.itemsize
-
-
-def full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:
-    """The eigendecomposition of the kernel matrix."""
-    job = problem.job()
-    M, coordinates = problem.dense(job, job.decomposition)
-    return eigh(M, problem.n, problem.kappa_sq), coordinates
-
-
-def coefficients_along(
-    problem: Problem, lams: Floats, thin: tuple[Decomposition, Coordinates] | None
-) -> Iterator[tuple[Array, Array]]:
-    """(coefficients, intercepts) for one λ after the other, from a thin decomposition or, where there is none, a full
-    one."""
-    decomposition, coordinates = thin or full_decomposition(problem)
-    v, b = coordinates.targets(problem.Y, problem.X.dtype)
-    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
-    projected = decomposition.project(v)
-    for i in range(len(lams)):
-        c = coefficients_at(decomposition, coordinates, projected, filtered, i)
-        yield c, coordinates.intercept(c, b)
-
-
 def coefficients_at(
     decomposition: Decomposition,
     coordinates: Coordinates,
@@ -276,56 +225,3 @@ def coefficients_at(
     """The coefficients of the i-th λ."""
     (g, g0), _ = filtered
     return coordinates.coefficients(decomposition.apply(g[i], g0[i], projected))
-
-
-def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scores:
-    """Leave-one-out or GCV of every λ in the precision of the data, from a decomposition made for the purpose."""
-    decomposition, coordinates = thin_decomposition(problem, float(lams.min())) or full_decomposition(problem)
-    v, _ = coordinates.targets(problem.Y, problem.X.dtype)
-    filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
-    return criteria.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
-
-
-def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
-    """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
-    return coefficients_along(problem, lams, thin_decomposition(problem, float(lams.min())))
-
-
-def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = False) -> tuple[Array, Array]:
-    """c (L, N, T) and intercepts (L, T). ``single`` factorises in float32; λ it cannot resolve come out as NaN.
-
-    Validation on other rows needs the coefficients of every λ and no leave-one-out diagonal. Plain and iterated
-    Tikhonov then never need the orthogonal matrix Q of the banded form (:mod:`unpooled._linalg.banded`), only its
-    action on the labels, which saves half of the operations.
-    """
-    xp = namespace(problem.X)
-    able = problem.ridge_times > 0 and is_numpy(problem.X) and problem.kernel.positive_definite
-    thin = thin_decomposition(problem, float(lams.min()))
-    if thin is None and able and problem.n >= REDUCED_FROM:
-        job = problem.job()
-        M, coordinates = problem.dense(job, job.decomposition)
-        return _by_reduction(problem, M.astype(np.float32) if single else M, coordinates, lams)
-    found = list(coefficients_along(problem, lams, thin))
-    return xp.stack([c for c, _ in found]), xp.stack([b for _, b in found])
-
-
-def _by_reduction(
-    problem: Problem, M: np.ndarray, coordinates: Coordinates, lams: Floats
-) -> tuple[np.ndarray, np.ndarray]:
-    n, dtype = problem.n, M.dtype
-    v, b = coordinates.targets(problem.Y, problem.X.dtype)
-    size = max(float(np.abs(v).max()), float(np.finfo(float).tiny))  # labels of any scale fit single precision
-    reduced = banded.reduce_for_solving(M)
-    w = reduced.Q.transposed_times((v / size).astype(dtype))
-    solutions = np.full((n, len(lams), v.shape[1]), np.nan, dtype=dtype, order="F")
-    for i, lam in enumerate(lams):
-        mu = float(n * lam)
-        try:
-            solve = partial(reduced.solve_reduced, mu)  # W ↦ (B + μI)⁻¹ W
-            solutions[:, i] = ridge_iterations(problem.ridge_times, solve, w, float(lam), n)
-        except NotPositiveDefinite:
-            if mu > 1e3 * np.finfo(dtype).eps * reduced.norm:
-                raise
-    a = reduced.Q.times(solutions.reshape((n, -1), order="F")).reshape((n, len(lams), -1), order="F")
-    c = np.stack([coordinates.coefficients(a[:, i].astype(problem.X.dtype) * size) for i in range(len(lams))])
-    return c, np.stack([coordinates.intercept(c[i], b) for i in range(len(lams))])

@@ -21,9 +21,11 @@ from typing import cast
 
 import numpy as np
 
+from ..._base import memory
 from ..._base.arrays import Array, Floats, namespace
 from ..._linalg import banded, cholesky, refine
 from ..._linalg.banded import BLOCK, PANELS_PER_COPY
+from ..._linalg.low_rank import decompose
 from ..._linalg.operator import Coordinates, Decomposition, dense, eigh
 from ...kernels.base import DEVICE_ELEMENTS
 from .. import route
@@ -31,8 +33,6 @@ from ..route import OF_A_THREAD, SKINNY, Cost, Memory
 from . import criteria
 from .criteria import filter_path
 from .problem import (
-    LARGE,
-    PASSES_PER_ROW,
     Job,
     PathSolution,
     Problem,
@@ -40,11 +40,12 @@ from .problem import (
     assemble,
     coefficients_at,
     iterate,
-    low_rank_column,
     ridge_iterations,
-    thin_decomposition,
 )
 
+LARGE = 1000  # rows from which the low-rank and mixed routes pay
+PASSES_PER_ROW = 0.125  # a decomposition costs about as much as N/8 matrix products
+OF_LOW_RANK = 4  # columns as long as 𝕂 that a column of the low-rank route takes at its peak
 BANDED_FROM = 3000  # rows from which a reduction to banded form beats an eigendecomposition
 REDUCTION, ORTHOGONAL, DIAGONAL = 0.5, 0.75, 0.35  # speeds of the banded form beside a matrix product
 EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
@@ -94,22 +95,22 @@ class LowRank(Route):
         return job.criterion != "cv"
 
     def pays(self, job: Job) -> bool:
-        return job.library == "numpy" and job.by_columns and job.positive_definite and job.n >= LARGE
+        return self._certifies(job) and job.n >= LARGE
 
     def memory(self, job: Job) -> Memory:
         """With as many columns as pay; fewer are tried where there is no room for them."""
-        columns = float(low_rank_column(job) * max(1, job.n // 8))
+        columns = float(self._of_column(job) * self.columns(job))
         return Memory(columns, columns + _beside(job), columns + _beside(job))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         """With as many columns as pay: their values, the factor, its QR factorisation and one solution a λ."""
-        columns = max(1, job.n // 8)
+        columns = self.columns(job)
         values = float(job.n) * columns * cost.value(job.single)
         return values + (6.0 * columns + 4.0 * job.n_lams) * job.n * columns * cost.operation(job.single) / SKINNY
 
     def solve(self, work: Work) -> Solution | None:
         problem = work.problem
-        thin = thin_decomposition(problem, float(work.lams.min()), problem.n if work.named else None)
+        thin = self.decomposition(problem, float(work.lams.min()), work.named)
         if thin is None:
             if work.named:
                 raise ValueError(
@@ -117,6 +118,32 @@ class LowRank(Route):
                 )
             return None
         return _by_decomposition(work, *thin, self.name)
+
+    def columns(self, job: Job) -> int:
+        """The largest number of columns that pays."""
+        return max(1, job.n // 8)
+
+    def decomposition(
+        self, problem: Problem, lam: float, named: bool = False
+    ) -> tuple[Decomposition, Coordinates] | None:
+        """A certified low-rank decomposition for every λ' ≥ λ where there is one and it pays, else None.
+
+        By the user's wish it is looked for however few rows there are, and with as many columns as rows.
+        """
+        job = problem.job()
+        if not (self._certifies(job) if named else self.pays(job)):
+            return None
+        most = memory.affordable(job.n if named else self.columns(job), self._of_column(job), problem.X)
+        return decompose(problem.kernel, problem.X, problem.weights, problem.center, lam, most)
+
+    @staticmethod
+    def _certifies(job: Job) -> bool:
+        return job.library == "numpy" and job.by_columns and job.positive_definite
+
+    @staticmethod
+    def _of_column(job: Job) -> int:
+        """Bytes that a column takes at its peak."""
+        return OF_LOW_RANK * job.n * job.itemsize
 
 
 class Cholesky(Route):
@@ -196,14 +223,15 @@ class Mixed(Route):
         return job.n >= LARGE
 
     def memory(self, job: Job) -> Memory:
-        n = float(job.n)
-        peak = job.matrix + 4.0 * (n * n + _beside_matrix(job)) + _beside(job)
+        beside = _beside_reduction(job) if _reduces(job) else _beside_eigenvectors(job)
+        peak = job.matrix + 4.0 * (float(job.n) ** 2 + beside) + _beside(job)
         # Where single precision cannot tell which λ is best, the whole is done again in double.
         return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         refined = 10 * 8.0 * float(job.n) * job.n / cost.rates.bandwidth
-        return cost.matrix(job.n, job.single) + _of_path(job, cost.operation(True)) + refined
+        scores = (_seconds_by_reduction if _reduces(job) else _seconds_by_eigenvectors)(job, cost.operation(True))
+        return cost.matrix(job.n, job.single) + scores + refined
 
     def solve(self, work: Work) -> PathSolution | None:
         problem, lams, n = work.problem, work.lams, work.problem.n
@@ -237,7 +265,7 @@ class Mixed(Route):
         leverage = coordinates.leverage_of_mean(v32)
         leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
         M32 = M.astype(np.float32)
-        if BANDED.able(work.job) and BANDED.pays(work.job):
+        if _reduces(work.job):
             reduced = banded.reduce(M32)
             return criteria.score_ridge(criterion, reduced, v32, lams, leverage), reduced
         full = eigh(M32, problem.n, problem.kappa_sq)
@@ -259,11 +287,11 @@ class Banded(Route):
         return job.n >= BANDED_FROM
 
     def memory(self, job: Job) -> Memory:
-        peak = job.matrix + job.itemsize * _beside_matrix(job) + _beside(job)
+        peak = job.matrix + job.itemsize * _beside_reduction(job) + _beside(job)
         return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
-        return cost.matrix(job.n, job.single) + _of_path(job, cost.operation(job.single))
+        return cost.matrix(job.n, job.single) + _seconds_by_reduction(job, cost.operation(job.single))
 
     def solve(self, work: Work) -> Solution:
         problem, lams = work.problem, work.lams
@@ -297,15 +325,15 @@ class Eigen(Route):
         """A decomposition; folds hold the rows of a fold and the rest of the kernel matrix beside it."""
         matrices = job.decomposition + (job.matrix if job.criterion == "cv" else 0.0)
         peak = (
-            matrices if job.library != "numpy" else job.matrix + job.itemsize * 2.0 * float(job.n) ** 2 + _beside(job)
+            matrices if job.library != "numpy" else job.matrix + job.itemsize * _beside_eigenvectors(job) + _beside(job)
         )
         return Memory(matrices, peak, max(peak, matrices + (_beside(job) if job.library == "numpy" else 0.0)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
-        n, operation = float(job.n), cost.operation(job.single)
+        operation = cost.operation(job.single)
         if cost.device:
-            return cost.matrix(job.n, job.single) + EIGH_ON_DEVICE[job.single] * n**3 * operation
-        return cost.matrix(job.n, job.single) + (EIGH * n**3 + 4 * job.n_lams * n * n) * operation
+            return cost.matrix(job.n, job.single) + EIGH_ON_DEVICE[job.single] * float(job.n) ** 3 * operation
+        return cost.matrix(job.n, job.single) + _seconds_by_eigenvectors(job, operation)
 
     def solve(self, work: Work) -> Solution:
         problem, needed, table = work.problem, self.memory(work.job).matrices, None
@@ -395,18 +423,30 @@ def _beside(job: Job) -> float:
     return float(job.cores * OF_A_THREAD) + job.n * float(OF_A_ROW + job.d * job.itemsize)
 
 
-def _beside_matrix(job: Job) -> float:
+def _reduces(job: Job) -> bool:
+    """Whether single precision takes the banded form for its scores; else it takes an eigendecomposition."""
+    return BANDED.able(job) and BANDED.pays(job)
+
+
+def _beside_eigenvectors(job: Job) -> float:
+    """Numbers beside the matrix of an eigendecomposition."""
+    return 2.0 * float(job.n) ** 2
+
+
+def _beside_reduction(job: Job) -> float:
     """Numbers beside the matrix: a reduction holds two trailing copies of it, or a second one and the reflectors."""
     n, copied = float(job.n), BLOCK * PANELS_PER_COPY
-    if job.n < BANDED_FROM:
-        return 2.0 * n * n
-    return max((n - copied) ** 2 + (n - 2 * copied) ** 2, 1.5 * n * n)
+    return max(max(n - copied, 0.0) ** 2 + max(n - 2 * copied, 0.0) ** 2, 1.5 * n * n)
 
 
-def _of_path(job: Job, operation: float) -> float:
-    """Seconds for every λ with its leave-one-out error: a reduction to a band, or an eigendecomposition."""
+def _seconds_by_eigenvectors(job: Job, operation: float) -> float:
+    """Seconds for every λ with its leave-one-out error, by an eigendecomposition."""
     n = float(job.n)
-    if job.n < BANDED_FROM:
-        return (EIGH * n**3 + 4 * job.n_lams * n * n) * operation
+    return (EIGH * n**3 + 4 * job.n_lams * n * n) * operation
+
+
+def _seconds_by_reduction(job: Job, operation: float) -> float:
+    """Seconds for every λ with its leave-one-out error, by a reduction to a band."""
+    n = float(job.n)
     seconds = 4 / 3 * n**3 * operation * (1 / REDUCTION + 1 / ORTHOGONAL)
     return seconds + job.n_lams * (3 * BLOCK * n * n * operation / DIAGONAL + 10 * n / BLOCK * CALL)
