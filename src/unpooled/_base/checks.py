@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,11 @@ def budget(epsilon: Any, delta: Any, n_rows: int | None = None) -> tuple[float, 
             stacklevel=3,
         )
     return epsilon, delta
+
+
+def are_texts(value: Any, counts: Container[int]) -> bool:
+    """Whether a value is a list of texts, as many as there may be."""
+    return isinstance(value, list) and len(value) in counts and all(isinstance(one, str) for one in value)
 
 
 def _is_real(value: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._base.arrays import to_numpy
 from .._base.checks import budget, check_choice, positive
+from .._base.fits import fitting
 from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
 from .._base.threads import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
@@ -134,7 +135,7 @@ class PrivateSGDRegressor(PrivateModel):
         X, y : arrays or frames
         public : array or frame of rows, or None
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             epsilon, delta = float(self.epsilon), float(self.delta)
             price: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))

@@ -99,8 +99,7 @@ def basis_and_rows(
     basis = make(_kernel_without_public(model), False)
     basis.fit(standard_normal(model.n_features_in_))
     if hasattr(model, "feature_names_in_"):
-        basis.feature_names_in_ = model.feature_names_in_
-        basis._remember()
+        basis.name_columns(model.feature_names_in_)
     return basis, rows
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .._base.arrays import Floats
 from .._base.checks import check_fitted
 from .._base.declared import Arrays, Header, digest_of
+from .._base.fits import fitting
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.moments import Solutions, System
@@ -68,9 +69,8 @@ class SumOfSites:
         if about["n_rows"] < 1 or about["order"] not in (1, 2):
             raise ValueError("its summary does not say how many rows it is of")
         contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
-        own = {name.removeprefix("summary."): arrays[name] for name in arrays if name.startswith("summary.")}
         privacy = noised_of(noised, contents)
-        sums = from_arrays(own, shapes(contents, privacy))
+        sums = from_arrays(arrays, shapes(contents, privacy), "summary.")
         check_sums(sums, about["n_rows"], privacy)
         model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_, privacy=privacy)
         promised = header.get("privacy")
@@ -195,7 +195,7 @@ class SummaryRegressor(SpanModel):
         -------
         self
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             if not isinstance(summary, Summary):
                 raise ValueError(f"summary must be a Summary, got {shown(summary)}")
@@ -278,7 +278,7 @@ class SummaryRegressor(SpanModel):
             names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
             raise ValueError(f"the residuals are of the label {names}")
         check_round(residuals, self.privacy_ is not None)
-        with self._fitting(anew=False):
+        with fitting(self, anew=False):
             self._check_parameters()
             found = residuals.basis(basis)
             rounds = self._rounds(found)

@@ -338,8 +338,10 @@ class Totals:
         """The totals in a file, which must have these fields."""
         header, arrays = files.read(path, "totals")
         try:
-            if not is_digest(header.get("statistic")) or type(header.get("n_rows")) is not int or header["n_rows"] < 1:
-                raise ValueError("its header does not say what it is of")
-            return cls(header["statistic"], header["n_rows"], from_arrays(arrays, fields))
+            with files.reading(header, arrays, "file of totals") as (entries, numbers):
+                statistic, n_rows = entries["statistic"], entries["n_rows"]
+                if not is_digest(statistic) or type(n_rows) is not int or n_rows < 1:
+                    raise ValueError("its header does not say what it is of")
+                return cls(statistic, n_rows, from_arrays(numbers, fields))
         except ValueError as error:
             raise files.FileError(f"{path} does not hold complete totals: {error}") from None
