@@ -11,7 +11,7 @@ the digest is that of another model.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -115,6 +115,9 @@ def parameter_table(cls: type[Declared]) -> str:
     return "\n".join(lines)
 
 
+M = TypeVar("M", bound=Declared)
+
+
 class Savable(Protocol):
     """A fitted model that knows its header and arrays."""
 
@@ -128,6 +131,11 @@ def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.nd
         raise ValueError(f"{name} is not a model that can be {done}: use one of {', '.join(MODELS)}")
     header, arrays = model._to_parts()
     return {"class": name, **header}, arrays
+
+
+def as_saved(model: M) -> M:
+    """The fitted model as its file has it, with nothing that a file does not keep."""
+    return model._from_parts(*model._to_parts())
 
 
 def digest_of(model: Savable) -> str:

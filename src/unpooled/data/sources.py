@@ -371,8 +371,8 @@ def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Cs
 def columns(given: Parquet | Csv) -> dict[str, Any]:
     """The names of the columns, and their types where the file says them; an index of a data frame is not one."""
     if isinstance(given, Csv):
-        return dict.fromkeys(csv._header(given))
-    schema = parquet._schema(parquet._files(given.path)[0])
+        return dict.fromkeys(csv.header_of(given))
+    schema = parquet.schema_of(parquet.files_of(given.path)[0])
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return {name: schema.field(name).type for name in schema.names if name not in index}
 

@@ -18,7 +18,6 @@ from .._base.declared import Arrays, Header, digest_of
 from .._base.fits import fitting
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
-from .._solvers.span.moments import Solutions, System
 from .._solvers.span.residual_rounds import (
     NUMBERS,
     STATE,
@@ -293,9 +292,6 @@ class SummaryRegressor(SpanModel):
         center = self.center if isinstance(self.center, str) else bool(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
 
-    def _solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
-        return self._rules().solutions(summary, basis, own)
-
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
         rounds = self._rounds(basis, begun=False)
         message, square, loss = self._message(summary)
@@ -371,7 +367,7 @@ class SummaryRegressor(SpanModel):
             loss=self.loss_,
             n_rows=self.summary_.n_rows,
             summary=self.summary_,
-            solve_again=(lambda basis: self._solutions(self.summary_, basis, own=False)[1])
+            solve_again=(lambda basis: self._rules().solutions(self.summary_, basis, own=False)[1])
             if self.n_rounds_ == 1
             else None,
             privacy=self.privacy_,

@@ -42,7 +42,7 @@ from .contents import (
     to_arrays,
     unpacked,
 )
-from .passes import Functions, LabelShare, Target, _target, mapped, stretches
+from .passes import Functions, LabelShare, Target, mapped, residual_target, stretches
 
 
 @dataclass(frozen=True)
@@ -424,7 +424,7 @@ def of_source(
 ) -> Summary:
     """The summary of the rows of a source; ``probes`` are so many more labels, of random signs."""
     spec = spec_of(loss)
-    digest, target = _target(basis, residuals_of, loss_of(spec))
+    digest, target = residual_target(basis, residuals_of, loss_of(spec))
     target = replace(target, probes=probes)
     n_labels = source.n_outputs + probes
     n_outputs = n_labels if target.coef is None else target.coef.shape[1]

@@ -31,7 +31,7 @@ from ...privacy.release import Asked, asked
 from ...summaries import Candidates, Scores, Summary
 from ...summaries.candidates import LEAVE_ONE_OUT, scores_of_source
 from ...summaries.contents import Contents, check_sums, from_arrays, is_digest, loss_of, shapes, to_arrays
-from ...summaries.passes import Functions, Target, _target
+from ...summaries.passes import Functions, Target, residual_target
 from ...summaries.summary import SUMS, of_target
 from ..secure.fixed_point import Shapes, flattened, from_whole, restored, whole
 from ..study.study import Study
@@ -174,7 +174,7 @@ class Sums(Statistic):
             source, mapped = data.opened(study)
             if source.n_outputs != len(study.targets):
                 raise ValueError(f"there are {source.n_outputs} labels, and the study has {len(study.targets)}")
-            _, target = _target(mapped, self.functions, loss_of(self.loss))
+            _, target = residual_target(mapped, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
             summary = of_target(mapped, source, self.contents, target, None)
             share = summary.label_share
