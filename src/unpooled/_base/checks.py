@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,15 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if not (isinstance(value, str) and value in choices):
         raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {shown(value)}")
     return value
+
+
+@contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """Let the sentence of an error begin with the argument that it is about, which checks of rows call X."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{argument}: {error}") from None
 
 
 def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
