@@ -4,38 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import estimators
 from ._base import files
-from ._base.declared import Savable, digest_of, parts_of
+from ._base.declared import MODELS, Savable, digest_of, parts_of
 from ._base.text import shown
-from .estimators import (
-    AveragedRegressor,
-    CorrentropyRegressor,
-    LESSRegressor,
-    NystromRegressor,
-    PrivateRegressor,
-    PrivateSGDRegressor,
-    SpectralRegressor,
-    SummaryRegressor,
-)
-from .estimators.span import BasisAverage
+from .estimators import span
 
 __all__ = ["Savable", "digest_of", "load", "save"]
 
 
-_CLASSES: dict[str, Any] = {
-    cls.__name__: cls
-    for cls in (
-        AveragedRegressor,
-        BasisAverage,
-        CorrentropyRegressor,
-        LESSRegressor,
-        NystromRegressor,
-        PrivateRegressor,
-        PrivateSGDRegressor,
-        SpectralRegressor,
-        SummaryRegressor,
-    )
-}
+_BY_NAME = vars(estimators) | vars(span)
+#: the classes whose fitted models can be saved, by the names that files know them by
+CLASSES: dict[str, Any] = {name: _BY_NAME[name] for name in MODELS}
 
 
 def save(model: Savable, path: files.PathLike) -> None:
@@ -62,10 +42,10 @@ def load(path: files.PathLike) -> Any:
     """
     header, arrays = files.read(path, "model")
     name = header.get("class")
-    if not isinstance(name, str) or name not in _CLASSES:
+    if not isinstance(name, str) or name not in CLASSES:
         name = name if isinstance(name, str) and len(name) < 80 else shown(name)
         raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
     try:
-        return _CLASSES[name]._from_parts(header, arrays)
+        return CLASSES[name]._from_parts(header, arrays)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise files.FileError(f"{path} does not hold a complete model: {error}") from None

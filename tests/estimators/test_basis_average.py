@@ -17,11 +17,9 @@ def basis():
 
 def average(basis, targets=("y",)):
     rng = np.random.default_rng(0)
-    model = BasisAverage().settle(
-        basis, rng.normal(size=(6, len(targets))), rng.normal(size=len(targets)), 0.1, targets, 3
-    )
-    model.validation_ = {"lam": np.asarray([1.0, 0.1]), "error": np.ones((2, len(targets)))}
-    return model
+    coef, intercept = rng.normal(size=(6, len(targets))), rng.normal(size=len(targets))
+    validation = {"lam": np.asarray([1.0, 0.1]), "error": np.ones((2, len(targets)))}
+    return BasisAverage().settle(basis, coef, intercept, 0.1, targets, 3, validation)
 
 
 @pytest.mark.parametrize("targets", [("y",), ("y", "z")])

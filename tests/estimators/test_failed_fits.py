@@ -50,10 +50,12 @@ def _content(model: Any) -> bytes | None:
 
 
 class Interrupting:
-    """Raises an error at one of the lines that the files of the estimators run, or counts these lines."""
+    """Raises an error at one of the lines that the files of a room run, or counts these lines."""
 
-    def __init__(self, at: int | None = None, error: type[BaseException] = KeyboardInterrupt) -> None:
-        self.at, self.error, self.lines = at, error, 0
+    def __init__(
+        self, at: int | None = None, error: type[BaseException] = KeyboardInterrupt, room: str = ESTIMATORS
+    ) -> None:
+        self.at, self.error, self.room, self.lines = at, error, room, 0
 
     def __enter__(self) -> Interrupting:
         self.before = sys.gettrace()
@@ -65,8 +67,7 @@ class Interrupting:
 
     def trace(self, frame: Any, event: str, _: Any) -> Any:
         code = frame.f_code
-        inside = code.co_filename.startswith(ESTIMATORS) and not code.co_filename.endswith("declared.py")
-        if not inside or code.co_name in UNINTERRUPTED:
+        if not code.co_filename.startswith(self.room) or code.co_name in UNINTERRUPTED:
             return None
         if event == "line":
             self.lines += 1

@@ -20,6 +20,7 @@ from tests.estimators.private_checks import without_noise
 from tests.made_up import CUBE, points, regression, sine
 from unpooled import models, privacy
 from unpooled.data.sources import UnreadRows
+from unpooled.estimators.private_sgd import weights_before_noise
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
 from unpooled.privacy import noise
 
@@ -76,7 +77,9 @@ def test_no_neighbours_are_further_apart_than_proved_and_some_are_nearly_as_far(
     model = private(**how).fit(rows, labels)
 
     def outcome(data):
-        return model._descent(UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.plan_)
+        return weights_before_noise(
+            model, UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.plan_
+        )
 
     def distance(pair):
         other = pair[:8].copy()
@@ -104,7 +107,9 @@ def test_algorithm_1_stays_below_its_bound(exact):
     rows = np.c_[X[:20], y[:20]]
 
     def outcome(data):
-        return model._descent(UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.plan_)
+        return weights_before_noise(
+            model, UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.plan_
+        )
 
     for i in range(20):
         other = rows.copy()

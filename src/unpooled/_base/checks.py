@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -71,6 +73,15 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if not (isinstance(value, str) and value in choices):
         raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {shown(value)}")
     return value
+
+
+@contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """Let the sentence of an error begin with the argument that it is about, which checks of rows call X."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{argument}: {error}") from None
 
 
 def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
@@ -303,6 +314,11 @@ def budget(epsilon: Any, delta: Any, n_rows: int | None = None) -> tuple[float, 
             stacklevel=3,
         )
     return epsilon, delta
+
+
+def are_texts(value: Any, counts: Container[int]) -> bool:
+    """Whether a value is a list of texts, as many as there may be."""
+    return isinstance(value, list) and len(value) in counts and all(isinstance(one, str) for one in value)
 
 
 def _is_real(value: Any) -> bool:

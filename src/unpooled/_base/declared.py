@@ -11,8 +11,6 @@ the digest is that of another model.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -22,13 +20,9 @@ from sklearn.utils import Tags
 from . import files
 from .checks import check_fitted
 from .kinds import from_plain, parameters_of, to_plain
-from .text import shown
 
 Header = dict[str, Any]
 Arrays = dict[str, np.ndarray]
-V = TypeVar("V")
-
-ENVELOPE = {"format", "kind", "unpooled", "class"}  # entries of a header that belong to the file and not to the model
 
 #: the classes whose fitted models can be saved and named, by the names that files know them by
 MODELS = (
@@ -42,26 +36,6 @@ MODELS = (
     "SpectralRegressor",
     "SummaryRegressor",
 )
-
-
-class Content(dict[str, V]):
-    """The header or the arrays of a file, which note what of them has been read: surplus entries are refused."""
-
-    def __init__(self, content: dict[str, V]) -> None:
-        super().__init__(content)
-        self.unread = set(content)
-
-    def __getitem__(self, name: str) -> V:
-        self.unread.discard(name)
-        return super().__getitem__(name)
-
-    def __missing__(self, name: str) -> V:
-        raise ValueError(f"it lacks {name!r}")
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The entry, or the default where there is none."""
-        self.unread.discard(name)
-        return super().get(name, default)
 
 
 class Part(Protocol):
@@ -94,21 +68,6 @@ class Declared(BaseEstimator):
     def _check_together(self) -> None:
         """Raise a ValueError of one sentence where parameters contradict each other."""
 
-    @contextmanager
-    def _fitting(self, *, anew: bool = True) -> Iterator[None]:
-        """Make a fit that succeeds as a whole or changes nothing, also where it is interrupted.
-
-        A fit ``anew`` forgets what an earlier one has learned before it begins, so nothing of that is left beside the
-        new; one that goes on from there keeps it. Fits replace what the model holds and never change it in place.
-        """
-        before = self.__dict__
-        self.__dict__ = {name: value for name, value in before.items() if not (anew and is_fitted_name(name))}
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
-
     @classmethod
     def _from_plain(cls, written: Any) -> Self:
         """The estimator with the parameters in a header, not fitted; a ValueError where one is not what it may be."""
@@ -130,12 +89,11 @@ class Declared(BaseEstimator):
     @classmethod
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """The model; a ValueError or TypeError where the parts are not one."""
-        entries, numbers = Content(header), Content(arrays)
-        model = cls._from_plain(entries["params"]) if parameters_of(cls) else cls()
-        for part in cls._saved:
-            part.read(model, entries, numbers)
-        if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
-            raise ValueError(f"it has {shown(surplus[0])}, which no {cls.__name__} has")
+        with files.reading(header, arrays, cls.__name__) as (entries, numbers):
+            entries.get("class")  # which has led here
+            model = cls._from_plain(entries["params"]) if parameters_of(cls) else cls()
+            for part in cls._saved:
+                part.read(model, entries, numbers)
         model._check_kernels(model.n_features_in_)
         return model
 
@@ -148,11 +106,6 @@ class Declared(BaseEstimator):
                 value._check_kernels(n_features)
 
 
-def is_fitted_name(name: str) -> bool:
-    """Whether an attribute is one that a fit sets, by scikit-learn's convention."""
-    return name.endswith("_") and not name.endswith("__")
-
-
 def parameter_table(cls: type[Declared]) -> str:
     """The parameters of an estimator as a table in Markdown: name, what it may be, default, whether a file keeps it."""
     lines = ["| parameter | must be | default | in a file |", "|---|---|---|---|"]
@@ -160,6 +113,9 @@ def parameter_table(cls: type[Declared]) -> str:
         default = "" if one.default is dataclasses.MISSING else f"`{one.default!r}`"
         lines.append(f"| `{one.name}` | {one.kind.words} | {default} | {'yes' if one.kind.in_files else 'no'} |")
     return "\n".join(lines)
+
+
+M = TypeVar("M", bound=Declared)
 
 
 class Savable(Protocol):
@@ -175,6 +131,11 @@ def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.nd
         raise ValueError(f"{name} is not a model that can be {done}: use one of {', '.join(MODELS)}")
     header, arrays = model._to_parts()
     return {"class": name, **header}, arrays
+
+
+def as_saved(model: M) -> M:
+    """The fitted model as its file has it, with nothing that a file does not keep."""
+    return model._from_parts(*model._to_parts())
 
 
 def digest_of(model: Savable) -> str:

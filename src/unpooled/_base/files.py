@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -31,11 +31,45 @@ except PackageNotFoundError:  # run from a source tree that was not installed
 FORMAT = 1
 DEEPEST = 64  # lists and dictionaries in one another
 
+ENVELOPE = {"format", "kind", "unpooled"}  # entries of a header that belong to the file and not to its content
+
 PathLike = str | os.PathLike[str]
+V = TypeVar("V")
 
 
 class FileError(ValueError):
     """A file that is damaged, foreign, or from a newer version."""
+
+
+class Content(dict[str, V]):
+    """The header or the arrays of a file, which note what of them has been read."""
+
+    def __init__(self, content: dict[str, V]) -> None:
+        super().__init__(content)
+        self.unread = set(content)
+
+    def __getitem__(self, name: str) -> V:
+        self.unread.discard(name)
+        return super().__getitem__(name)
+
+    def __missing__(self, name: str) -> V:
+        raise ValueError(f"it lacks {name!r}")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry, or the default where there is none."""
+        self.unread.discard(name)
+        return super().get(name, default)
+
+
+@contextmanager
+def reading(
+    header: dict[str, Any], arrays: dict[str, np.ndarray], what: str
+) -> Iterator[tuple[Content[Any], Content[np.ndarray]]]:
+    """The header and the arrays to read ``what`` from; whatever has not been read in the end is a ValueError."""
+    entries, numbers = Content(header), Content(arrays)
+    yield entries, numbers
+    if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
+        raise ValueError(f"it has {shown(surplus[0])}, which no {what} has")
 
 
 def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

@@ -10,6 +10,7 @@ from .._solvers.descent.sgd import drawn, one_by_one, within
 from ..bases import CosineFeatures, RandomFeatures
 from ..data.sources import UnreadRows
 from ..estimators import PrivateRegressor, PrivateSGDRegressor
+from ..estimators.private_sgd import features_to_plan_with, weights_before_noise
 from ..estimators.private_sgd_plan import paper_plan, tight_plan
 from ..kernels import Gaussian
 from .mechanism import DELTA, EPSILON, FEW_RUNS_EPSILON, QUICK_RUNS, RUNS, Mechanism, Rows, with_noise, worst_neighbours
@@ -38,10 +39,10 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
         precondition=None,
         shrink=False,
     )
-    plan, noise = tight_plan(model, basis, ROWS, *model._public_features(basis, None))
+    plan, noise = tight_plan(model, basis, ROWS, *features_to_plan_with(model, basis, None))
 
     def before(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return model._descent(UnreadRows.of(basis, X, y), basis, plan)
+        return weights_before_noise(model, UnreadRows.of(basis, X, y), basis, plan)
 
     def as_shown(weights: np.ndarray) -> np.ndarray:
         """coef_ and intercept_; the first weight is that of the constant."""

@@ -41,7 +41,7 @@ def find(digest: str, folders: list[Path]) -> Basis | None:
     digest : of the basis
     folders : where .basis files are looked for, in this order
     """
-    if (basis := _alive.get(digest)) is not None:
+    if (basis := _alive.get(digest)) is not None and basis.digest == digest:  # it may have been fitted again since
         return basis
     for path in [path for folder in folders for path in sorted(folder.glob("*.basis"))]:
         try:

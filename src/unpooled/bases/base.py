@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -22,8 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
-from .._base.checks import check_X
+from .._base.checks import are_texts, check_weights, check_X
+from .._base.fits import fitting
 from .._base.html import InNotebooks
+from .._base.text import shown
 from ..kernels.specs import KernelKind
 from .maps import RowMap, finite, from_parts
 
@@ -65,15 +68,31 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self
         """
-        from .._base.checks import check_weights
+        with fitting(self):
+            U = check_X(self, U, reset=True)
+            weights = check_weights(sample_weight, U)
+            if weights is not None:  # rows of weight zero are as if they were not there
+                U, weights = take_rows(U, np.flatnonzero(weights > 0)), weights[weights > 0]
+            self._learn(U, weights)
+            self.spread_ = self._fresh_spread(U, weights)
+            self._remember()
+        return self
 
-        self.__dict__.pop("feature_names_in_", None)
-        U = check_X(self, U, reset=True)
-        weights = check_weights(sample_weight, U)
-        if weights is not None:  # rows of weight zero are as if they were not there
-            U, weights = take_rows(U, np.flatnonzero(weights > 0)), weights[weights > 0]
-        self._learn(U, weights)
-        self.spread_ = self._fresh_spread(U, weights)
+    def name_columns(self, names: Iterable[str]) -> Self:
+        """Give names to the columns of a basis that was fitted to rows without: the digest is of these names too.
+
+        Parameters
+        ----------
+        names : one a column, in their order
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "map_")
+        if not are_texts(names := list(names), (self.n_features_in_,)):
+            raise ValueError(f"names must be one text for each of {self.n_features_in_} columns, got {shown(names)}")
+        self.feature_names_in_ = np.asarray(names, dtype=object)
         self._remember()
         return self
 
@@ -246,24 +265,30 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @classmethod
     def _from_content(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+        with files.reading(header, arrays, cls.__name__) as (entries, numbers):
+            entries.get("class")  # which has led here
+            return cls._read(entries, numbers)
+
+    @classmethod
+    def _read(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         map_ = from_parts(header, arrays)
         A, eigenvalues = finite("coefficients", arrays, ndim=2), finite("eigenvalues", arrays, ndim=1)
         mean, spread = finite("mean", arrays, ndim=1), finite("spread", arrays, ndim=1)
-        names = header.get("feature_names")
+        names = header["feature_names"]
         M = A.shape[1]
         if not (M and A.shape[0] == map_.size and eigenvalues.shape == mean.shape == spread.shape == (M,)):
             raise ValueError("its arrays do not fit together")
         if np.any(eigenvalues < 0) or np.any(np.diff(eigenvalues) > 0):
             raise ValueError("its eigenvalues are not in descending order, or negative")
-        n_public, kappa_sq = header.get("n_public"), header.get("kappa_sq")
+        n_public, kappa_sq = header["n_public"], header["kappa_sq"]
         if not (type(n_public) is int and n_public > 0 and isinstance(kappa_sq, float) and 0 < kappa_sq < math.inf):
             raise ValueError("its number of public rows or κ² is not a positive number")
-        if not isinstance(names, list) or len(names) not in (0, map_.n_features_in):
+        if not are_texts(names, (0, map_.n_features_in)):
             raise ValueError("its column names do not go with its columns")
         basis = cls(kernel=map_.kernel, n_features=M, standardize=map_.scaling is not None)
         basis.n_features_in_ = map_.n_features_in
         if names:
-            basis.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+            basis.feature_names_in_ = np.asarray(names, dtype=object)
         basis._accept(map_, A, eigenvalues, mean, n_public, kappa_sq)
         basis.spread_ = spread
         basis._remember()

@@ -17,7 +17,7 @@ from .._base.arrays import Array, like, namespace
 from .._base.text import shown
 from ..kernels.adapters import Precomputed
 from ..kernels.base import Kernel
-from ..kernels.specs import from_spec, to_spec
+from ..kernels.specs import check_described, from_spec, to_spec
 
 
 @dataclass(frozen=True)
@@ -188,13 +188,15 @@ class CosineMap(RowMap):
 
 def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     """The map in a file; a ValueError says what does not fit together."""
-    name = {"kernel": "points", "waves": "frequencies", "cosines": "frequencies"}.get(str(header.get("map")))
+    kind = header.get("map")
+    name = {"kernel": "points", "waves": "frequencies", "cosines": "frequencies"}.get(str(kind))
     if name is None:
-        raise ValueError(f"it has a map of the unknown kind {shown(header.get('map'))}")
+        raise ValueError(f"it has a map of the unknown kind {shown(kind)}")
     rows = finite(name, arrays, ndim=2)
     if not rows.size:
         raise ValueError(f"the array {name} is empty")
     kernel = from_spec(header.get("kernel")).resolve(rows)
+    check_described(kernel, header.get("kernel"))
     if isinstance(kernel, Precomputed) or not np.all(np.isfinite(kernel.block(rows[:1], rows[:1]))):
         raise ValueError("its kernel has no values at its own points")
     scaling = None
@@ -206,12 +208,14 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
         return KernelMap(kernel, rows, scaling)
     if not math.isfinite(kernel.kappa()):
         raise ValueError("random waves stand for a stationary kernel, and the file names another")
-    if header["map"] == "cosines":
+    if kind == "cosines":
         phases = finite("phases", arrays, ndim=1)
         if phases.shape != rows.shape[:1]:
             raise ValueError("the array phases does not go with the frequencies")
         return CosineMap(kernel, rows, phases, scaling)
-    return WaveMap(kernel, rows, bool(header.get("odd")), scaling)
+    if type(odd := header.get("odd")) is not bool:
+        raise ValueError(f"it must say whether the last sine is left out, got {shown(odd)}")
+    return WaveMap(kernel, rows, odd, scaling)
 
 
 def finite(name: str, arrays: dict[str, np.ndarray], ndim: int) -> np.ndarray:

@@ -71,7 +71,7 @@ class Spilled(RowGroup):
 
 def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The rows of one CSV file, in its order, as 64-bit numbers; labels of sites are text."""
-    names = _header(given)
+    names = header_of(given)
     targets = _names("y", y, names, "CSV") if y is not None else ()
     weight = _name("sample_weight", sample_weight, names, "CSV")
     site = _name("sites", sites, names, "CSV")
@@ -90,10 +90,10 @@ def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     labels: list[np.ndarray] = []
     start = 0
     used = list(dict.fromkeys([*kept.names, *([site] if site else [])]))
-    for batch in _batches(given, used, len(names) == 1):
+    for batch in batches_of(given, used, len(names) == 1):
         if not batch.num_rows:
             continue
-        kept.add({name: _numbers(given, name, batch.column(name), start, name == weight) for name in kept.names})
+        kept.add({name: numbers_in(given, name, batch.column(name), start, name == weight) for name in kept.names})
         if site is not None:
             labels.append(_labels(given, site, batch.column(site), start))
         start += batch.num_rows
@@ -194,7 +194,7 @@ class _Bytes(io.RawIOBase):
         super().close()
 
 
-def _header(given: Csv) -> list[str]:
+def header_of(given: Csv) -> list[str]:
     """The names of the columns, each once."""
     if not isinstance(given.delimiter, str) or len(given.delimiter) != 1 or given.delimiter in '"\r\n':
         raise ValueError(f"delimiter must be one character, got {shown(given.delimiter)}")
@@ -224,7 +224,7 @@ def _header(given: Csv) -> list[str]:
     return names
 
 
-def _batches(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
+def batches_of(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
     """Stretches of rows, the used columns as text. ``single``: an empty line is then a missing value."""
     wrong: list[Any] = []
 
@@ -261,7 +261,7 @@ def _unreadable(given: Csv, error: Exception) -> ValueError:
     return ValueError(f"{given.path} cannot be read as CSV ({' '.join(str(error).split())})")
 
 
-def _numbers(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
+def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
     """A column of text as numbers; true and false are 1 and 0. The first cell that is none is named."""
     try:
         values = pc.cast(column, pa.float64())
@@ -328,8 +328,8 @@ def find_delimiter(path: Path) -> str:
 
 def text_columns(given: Csv) -> list[str]:
     """The columns that have no number in the first rows."""
-    names = _header(given)
-    batch = next(iter(_batches(given, names, len(names) == 1)), None)
+    names = header_of(given)
+    batch = next(iter(batches_of(given, names, len(names) == 1)), None)
     if batch is None or not batch.num_rows:
         return []
     cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}

@@ -81,8 +81,8 @@ class RowGroup:
 
 def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The row groups of a file or folder, in the order of the file names. Of their values only the sites are read."""
-    files = _files(given.path)
-    schema = _schema(files[0])
+    files = files_of(given.path)
+    schema = schema_of(files[0])
     targets = _names("y", y, schema.names) if y is not None else ()
     weight = _name("sample_weight", sample_weight, schema.names)
     site = _name("sites", sites, schema.names)
@@ -103,7 +103,7 @@ def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Sour
                 "X=up.blocks.Parquet(path, features=[...])"
             )
     used = [*features, *targets, *(name for name in (weight, site) if name is not None)]
-    schemas = [_schema(path) for path in files]
+    schemas = [schema_of(path) for path in files]
     for path, own in zip(files, schemas):
         missing = [name for name in used if name not in own.names]
         if missing:
@@ -126,7 +126,8 @@ def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Sour
     )  # fmt: skip
 
 
-def _schema(path: Path) -> Any:
+def schema_of(path: Path) -> Any:
+    """The columns of a file with their types; a ValueError where it cannot be read."""
     try:
         return pq.read_schema(path)
     except pa.ArrowInvalid:
@@ -140,7 +141,8 @@ def _name(argument: str, value: Any, columns: Sequence[str], kind: str = "Parque
     return names[0] if names else None
 
 
-def _files(path: str | Path) -> list[Path]:
+def files_of(path: str | Path) -> list[Path]:
+    """The file, or all that are in a folder, in the order of their names."""
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if file.is_file())

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 
 from .._base.arrays import is_dask, to_numpy
 from .._base.checks import check_columns as check_columns_unread
-from .._base.checks import check_weights, check_X, check_Y
+from .._base.checks import check_weights, check_X, check_Y, naming
 from .._base.files import PathLike
 from .._base.rows import (
     ArraySource,
@@ -240,10 +240,8 @@ def _open_others(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
         if getattr(U, "ndim", 0) == 2 and U.shape[1] not in (0, estimator.n_features_in_):
             raise ValueError(f"unlabeled has {U.shape[1]} features and X has {estimator.n_features_in_}")
         return ArraySource(Rows(np.empty((0, estimator.n_features_in_))))
-    try:
+    with naming("unlabeled"):
         U = check_X(estimator, U, reset=False)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"unlabeled: {error}") from None
     return ArraySource(Rows(U), None, site_labels("unlabeled_sites", sites, U.shape[0]))
 
 
@@ -371,8 +369,8 @@ def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Cs
 def columns(given: Parquet | Csv) -> dict[str, Any]:
     """The names of the columns, and their types where the file says them; an index of a data frame is not one."""
     if isinstance(given, Csv):
-        return dict.fromkeys(csv._header(given))
-    schema = parquet._schema(parquet._files(given.path)[0])
+        return dict.fromkeys(csv.header_of(given))
+    schema = parquet.schema_of(parquet.files_of(given.path)[0])
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return {name: schema.field(name).type for name in schema.names if name not in index}
 

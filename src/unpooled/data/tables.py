@@ -32,7 +32,9 @@ def stretches(given: Parquet | Csv, keep: Sequence[str]) -> Iterator[tuple[np.nd
 
 
 def _from_parquet(given: Parquet, keep: list[str]) -> Iterator[tuple[np.ndarray, Any]]:
-    schema = pa.schema([parquet._schema(parquet._files(given.path)[0]).field(name) for name in keep]).remove_metadata()
+    schema = pa.schema(
+        [parquet.schema_of(parquet.files_of(given.path)[0]).field(name) for name in keep]
+    ).remove_metadata()
     source = open_parquet(given, None, None, None)
     yield np.empty((0, source.n_features)), schema.empty_table()
     for piece in source.pieces:
@@ -43,13 +45,13 @@ def _from_parquet(given: Parquet, keep: list[str]) -> Iterator[tuple[np.ndarray,
 
 
 def _from_csv(given: Csv, keep: list[str]) -> Iterator[tuple[np.ndarray, Any]]:
-    names = csv._header(given)
+    names = csv.header_of(given)
     features = list(given.features) if given.features is not None else [name for name in names if name not in keep]
     schema = pa.schema([(name, pa.string()) for name in keep])
     yield np.empty((0, len(features))), schema.empty_table()
     start = 0
-    for batch in csv._batches(given, list(dict.fromkeys([*features, *keep])), len(names) == 1):
-        numbers = [csv._numbers(given, name, batch.column(name), start, False) for name in features]
+    for batch in csv.batches_of(given, list(dict.fromkeys([*features, *keep])), len(names) == 1):
+        numbers = [csv.numbers_in(given, name, batch.column(name), start, False) for name in features]
         X = np.column_stack(numbers) if batch.num_rows else np.empty((0, len(features)))
         start += batch.num_rows
         yield X, pa.table([batch.column(name) for name in keep], schema=schema)

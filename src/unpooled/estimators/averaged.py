@@ -17,6 +17,7 @@ from .._base.arrays import Array, eps, to_numpy
 from .._base.checks import check_count, check_fitted
 from .._base.declared import Arrays, Header
 from .._base.engine import Engine
+from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Blocks, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.memory import free_memory
 from .._base.rows import Rows
@@ -218,7 +219,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         unlabeled_sites : a label for each of those
         sample_weight : one a row; weights count as repeated rows
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             opened = open_all(self, X, y, sample_weight, sites, unlabeled, unlabeled_sites)
             engine = as_engine(self.engine)

@@ -13,6 +13,7 @@ from .._base import threads
 from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from .._base.declared import Arrays, Header
+from .._base.fits import fitting
 from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, declaration, parameter
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
@@ -155,7 +156,7 @@ class CorrentropyRegressor(ExpansionModel):
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         unlabeled : rows without labels
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             self._fit(X, y, sample_weight, unlabeled)
         return self

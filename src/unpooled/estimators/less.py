@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
 from .._base.checks import positive_numbers
+from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.residual_rounds import STEPS
@@ -144,7 +145,7 @@ class LESSRegressor(OnEngine, SpanModel):
         sites : a label a row
         sample_weight : one a row; weights count as repeated rows
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             self._fit(X, y, public, sites, sample_weight)
         return self
@@ -178,7 +179,7 @@ class LESSRegressor(OnEngine, SpanModel):
         -------
         self
         """
-        with self._fitting(anew=False):
+        with fitting(self, anew=False):
             self._check_parameters()
             if "basis_" not in vars(self):
                 self.basis_, _ = self._learn_basis(X, y, public, sample_weight)

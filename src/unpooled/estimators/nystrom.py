@@ -11,6 +11,7 @@ import numpy as np
 
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import positive_numbers
+from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import KEPT, Rows, Source
@@ -154,7 +155,7 @@ class NystromRegressor(ReadsRows):
         y : labels, (n,) or (n, T); of a path or a frame, names of columns
         sample_weight : one a row, or the name of a column; weights count as repeated rows
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             self._forget()
             self._fit(*self._open(X, y, sample_weight))
@@ -195,7 +196,7 @@ class NystromRegressor(ReadsRows):
         -------
         self
         """
-        with self._fitting(anew=False):
+        with fitting(self, anew=False):
             self._check_parameters()
             self._add(X, y, sample_weight)
         return self

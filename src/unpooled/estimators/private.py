@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.checks import budget, positive
+from .._base.fits import fitting
 from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
 from .._base.rows import ArraySource
 from .._base.text import shown
@@ -151,7 +152,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         public : array or frame; without it rows are made up from noised counts of each input, which costs budget
         sites : a label a row
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             mu = mu_for(float(self.epsilon), float(self.delta))  # of all that will be asked: μ² adds up
             with Spending(self.ledger, gaussian.Gaussian(mu), PURPOSE) as spending:
@@ -228,8 +229,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         kernel = Gaussian("median") if self.kernel is None else as_kernel(self.kernel)
         basis = self._new_basis(kernel, len(made_up)).fit(made_up)
         if hasattr(self, "feature_names_in_"):
-            basis.feature_names_in_ = self.feature_names_in_
-            basis._remember()
+            basis.name_columns(self.feature_names_in_)
         return made_up_frame(basis, np.asarray(basis.features(made_up[:500])))
 
     def _wanted(self, n_public: int) -> int:

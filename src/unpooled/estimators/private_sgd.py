@@ -10,6 +10,7 @@ import numpy as np
 
 from .._base.arrays import to_numpy
 from .._base.checks import budget, check_choice, positive
+from .._base.fits import fitting
 from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
 from .._base.threads import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
@@ -134,7 +135,7 @@ class PrivateSGDRegressor(PrivateModel):
         X, y : arrays or frames
         public : array or frame of rows, or None
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             epsilon, delta = float(self.epsilon), float(self.delta)
             price: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
@@ -149,10 +150,10 @@ class PrivateSGDRegressor(PrivateModel):
         if self.method == "paper":
             plan, noise = paper_plan(self, basis, rows.count())
         else:
-            plan, noise = tight_plan(self, basis, rows.count(), *self._public_features(basis, public))
+            plan, noise = tight_plan(self, basis, rows.count(), *features_to_plan_with(self, basis, public))
         opendp()  # without which no noise can be drawn: better said before it is paid for
         with quietly():
-            before = spending.read(lambda: self._descent(rows, basis, plan))
+            before = spending.read(lambda: weights_before_noise(self, rows, basis, plan))
         weights = noise.add(before)
         self._become(basis, plan, weights)
         facts = ("the number of records", "the basis and how it was made", f"the label bound {self.label_bound:g}")
@@ -161,33 +162,6 @@ class PrivateSGDRegressor(PrivateModel):
             public=(*facts, "all arguments and the plan"),
         )  # fmt: skip
         return self
-
-    def _descent(self, rows: UnreadRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
-        """The weights before there is noise on them: never kept, never shown."""
-        found, c = read_all(rows.read()), float(self.label_bound)
-        X, y = found.X, np.clip(to_numpy(found.Y)[:, 0], -c, c)
-        if self.method == "paper":
-            phi = within(basis.features(X), plan.kappa)
-            return one_by_one(phi, y, drawn(len(X), plan.steps), plan.step)
-        scale = coordinate_scale(basis, plan.ridge)
-
-        def mapped(X: np.ndarray) -> np.ndarray:
-            return coordinates(basis.features(X), scale, plan.constant, plan.kappa)
-
-        Z = mapped(X) if len(X) * plan.size <= IN_MEMORY else None
-        order = np.random.default_rng([int(self.random_state), 1])
-        assert plan.passes is not None
-        assert plan.clip is not None
-        return descend(
-            lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
-            shuffled(len(X), plan.passes, plan.batch_size, order),
-            plan.size,
-            step=plan.step,
-            batch_size=plan.batch_size,
-            clip=plan.clip,
-            lam=plan.lam,
-            averaged=plan.averaged,
-        )
 
     def _become(self, basis: Basis, plan: SGDPlan, weights: np.ndarray) -> None:
         """What follows from the noisy weights alone."""
@@ -217,16 +191,6 @@ class PrivateSGDRegressor(PrivateModel):
         cls = CosineFeatures if self.method == "paper" else RandomFeatures
         return cls(kernel, M, seed, bool(self.standardize))
 
-    def _public_features(self, basis: Basis, public: Any) -> tuple[np.ndarray, str]:
-        """Features for the plan to simulate on, and whose they are: public rows, or rows of no one."""
-        if public is not None:
-            phi = public_features(basis, public, MOST_ROWS)
-            return phi, f"{len(phi)} public rows"
-        if isinstance(self.kernel, Basis):  # its rows are gone, the spectrum that they had is known
-            phi = np.random.default_rng(0).standard_normal((MOST_ROWS, basis.n_features_)) * np.sqrt(basis.spread_)
-            return phi, "made-up rows with the spectrum of the basis"
-        return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"
-
     def _check_together(self) -> None:
         if self.method == "tight":
             if self.n_steps is not None:
@@ -247,3 +211,42 @@ class PrivateSGDRegressor(PrivateModel):
             privacy=self.privacy_,
             plan=self.plan_,
         )
+
+
+def weights_before_noise(model: PrivateSGDRegressor, rows: UnreadRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
+    """The weights before there is noise on them: never kept, never shown."""
+    found, c = read_all(rows.read()), float(model.label_bound)
+    X, y = found.X, np.clip(to_numpy(found.Y)[:, 0], -c, c)
+    if model.method == "paper":
+        phi = within(basis.features(X), plan.kappa)
+        return one_by_one(phi, y, drawn(len(X), plan.steps), plan.step)
+    scale = coordinate_scale(basis, plan.ridge)
+
+    def mapped(X: np.ndarray) -> np.ndarray:
+        return coordinates(basis.features(X), scale, plan.constant, plan.kappa)
+
+    Z = mapped(X) if len(X) * plan.size <= IN_MEMORY else None
+    order = np.random.default_rng([int(model.random_state), 1])
+    assert plan.passes is not None
+    assert plan.clip is not None
+    return descend(
+        lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
+        shuffled(len(X), plan.passes, plan.batch_size, order),
+        plan.size,
+        step=plan.step,
+        batch_size=plan.batch_size,
+        clip=plan.clip,
+        lam=plan.lam,
+        averaged=plan.averaged,
+    )
+
+
+def features_to_plan_with(model: PrivateSGDRegressor, basis: Basis, public: Any) -> tuple[np.ndarray, str]:
+    """Features for the plan to simulate on, and whose they are: public rows, or rows of no one."""
+    if public is not None:
+        phi = public_features(basis, public, MOST_ROWS)
+        return phi, f"{len(phi)} public rows"
+    if isinstance(model.kernel, Basis):  # its rows are gone, the spectrum that they had is known
+        phi = np.random.default_rng(0).standard_normal((MOST_ROWS, basis.n_features_)) * np.sqrt(basis.spread_)
+        return phi, "made-up rows with the spectrum of the basis"
+    return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"

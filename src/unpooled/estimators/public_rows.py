@@ -17,7 +17,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import to_numpy
-from .._base.checks import check_weights, check_X
+from .._base.checks import check_weights, check_X, naming
 from .._base.rows import Source, concatenate, site_labels
 from ..bases import Basis
 from ..bases.base import KernelOrBasis
@@ -90,17 +90,14 @@ def basis_and_rows(
         return model.kernel, private_rows(model.kernel, X, y)
     if public is not None:
         basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
-        try:
+        with naming("public"):
             basis.fit(public)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"public: {error}") from None
         return basis, private_rows(basis, X, y)
     rows = private_rows(model, X, y, learn=True)
     basis = make(_kernel_without_public(model), False)
     basis.fit(standard_normal(model.n_features_in_))
     if hasattr(model, "feature_names_in_"):
-        basis.feature_names_in_ = model.feature_names_in_
-        basis._remember()
+        basis.name_columns(model.feature_names_in_)
     return basis, rows
 
 

@@ -8,7 +8,7 @@ coefficients.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -236,12 +236,19 @@ class BasisAverage(SpanModel):
     _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), Validation())
 
     def settle(
-        self, basis: Basis, coef: np.ndarray, intercept: np.ndarray, lam: float, targets: tuple[str, ...], n_sites: int
+        self,
+        basis: Basis,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        lam: float,
+        targets: tuple[str, ...],
+        n_sites: int,
+        validation: Mapping[str, np.ndarray],
     ) -> BasisAverage:
-        """Become the average with coefficients (M, T) and intercepts (T,)."""
+        """Become the average with coefficients (M, T) and intercepts (T,); ``validation`` is empty for a given λ."""
         self._settle(basis, coef, intercept, len(targets) == 1)
         self.lam_, self.targets_, self.n_sites_ = float(lam), targets, int(n_sites)
-        self.validation_: dict[str, np.ndarray] = {}
+        self.validation_ = dict(validation)
         return self
 
     def facts(self, target: int = 0) -> ModelFacts:

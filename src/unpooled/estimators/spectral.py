@@ -12,6 +12,7 @@ from .._base import threads
 from .._base.arrays import Floats, eps, like, namespace, take_rows
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
 from .._base.declared import Arrays, Header
+from .._base.fits import fitting
 from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
@@ -150,7 +151,7 @@ class SpectralRegressor(ExpansionModel):
         y : (N,) or (N, T)
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             self._fit(X, y, sample_weight)
         return self

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import to_numpy
+from .._base.checks import are_texts
 from .._base.declared import Arrays, Header, Part
-from .._base.kinds import Kind, Real, Whole, is_same
+from .._base.kinds import Kind, Real, Whole
 from .._base.text import shown
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch
 from ..bases.maps import finite
-from ..kernels.specs import to_spec
+from ..kernels.specs import check_described
 from ..summaries.contents import is_digest, loss_of, spec_of
 from .paths import SummaryPath
 
@@ -47,7 +48,7 @@ class Expansion:
 
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         predictor = KernelExpansion.from_parts(header, arrays)
-        check_kernel(predictor.kernel, header["kernel"])
+        check_described(predictor.kernel, header["kernel"])
         n_points, width = predictor.points.shape
         T, n_features, b = predictor.coef.shape[1], header["n_features_in"], arrays["b"]
         # The points of a precomputed kernel have no coordinates, and its inputs are the rows of the matrix.
@@ -88,7 +89,6 @@ class SpanFunction:
 
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         predictor = BasisPredictor.from_parts(header, arrays)
-        check_kernel(predictor.map.kernel, header["kernel"])
         T, coef = len(predictor.intercept), predictor.coef
         if self.basis:
             coef = finite("coef", arrays, ndim=2)
@@ -278,12 +278,6 @@ LEARNED_FROM_SUMS: tuple[Part, ...] = (
 # --- Checks that parts share -----------------------------------------------------------------------------------------
 
 
-def check_kernel(kernel: Any, written: Any) -> None:
-    """Raise a ValueError unless a header describes the kernel of a function in full, its length scales filled in."""
-    if not is_same(to_spec(kernel), written):
-        raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model")
-
-
 def are_counts(values: np.ndarray) -> bool:
     """Whether an array is a list of positive whole numbers, at least one."""
     return values.ndim == 1 and values.size > 0 and values.dtype.kind == "i" and bool(np.all(values > 0))
@@ -291,9 +285,9 @@ def are_counts(values: np.ndarray) -> bool:
 
 def texts(what: str, value: Any, counts: Sequence[int]) -> list[str]:
     """The list of names, as many as there may be; a ValueError where it is none."""
-    if not isinstance(value, list) or len(value) not in counts or not all(isinstance(name, str) for name in value):
+    if not are_texts(value, counts):
         raise ValueError(f"the names of its {what} do not go with their number")
-    return value
+    return list(value)
 
 
 def one_target(value: Any, n_outputs: int) -> bool:

@@ -15,9 +15,9 @@ import numpy as np
 from .._base.arrays import Floats
 from .._base.checks import check_fitted
 from .._base.declared import Arrays, Header, digest_of
+from .._base.fits import fitting
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
-from .._solvers.span.moments import Solutions, System
 from .._solvers.span.residual_rounds import (
     NUMBERS,
     STATE,
@@ -68,9 +68,8 @@ class SumOfSites:
         if about["n_rows"] < 1 or about["order"] not in (1, 2):
             raise ValueError("its summary does not say how many rows it is of")
         contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
-        own = {name.removeprefix("summary."): arrays[name] for name in arrays if name.startswith("summary.")}
         privacy = noised_of(noised, contents)
-        sums = from_arrays(own, shapes(contents, privacy))
+        sums = from_arrays(arrays, shapes(contents, privacy), "summary.")
         check_sums(sums, about["n_rows"], privacy)
         model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_, privacy=privacy)
         promised = header.get("privacy")
@@ -195,7 +194,7 @@ class SummaryRegressor(SpanModel):
         -------
         self
         """
-        with self._fitting():
+        with fitting(self):
             self._check_parameters()
             if not isinstance(summary, Summary):
                 raise ValueError(f"summary must be a Summary, got {shown(summary)}")
@@ -278,7 +277,7 @@ class SummaryRegressor(SpanModel):
             names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
             raise ValueError(f"the residuals are of the label {names}")
         check_round(residuals, self.privacy_ is not None)
-        with self._fitting(anew=False):
+        with fitting(self, anew=False):
             self._check_parameters()
             found = residuals.basis(basis)
             rounds = self._rounds(found)
@@ -292,9 +291,6 @@ class SummaryRegressor(SpanModel):
     def _rules(self) -> FromSums:
         center = self.center if isinstance(self.center, str) else bool(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
-
-    def _solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
-        return self._rules().solutions(summary, basis, own)
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
         rounds = self._rounds(basis, begun=False)
@@ -371,7 +367,7 @@ class SummaryRegressor(SpanModel):
             loss=self.loss_,
             n_rows=self.summary_.n_rows,
             summary=self.summary_,
-            solve_again=(lambda basis: self._solutions(self.summary_, basis, own=False)[1])
+            solve_again=(lambda basis: self._rules().solutions(self.summary_, basis, own=False)[1])
             if self.n_rounds_ == 1
             else None,
             privacy=self.privacy_,

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 
 from .._base.arrays import to_numpy
-from .._base.kinds import Kind, described
+from .._base.kinds import Kind, described, is_same
 from .._base.text import shown
 from . import adapters, base, centered, pointwise, stationary
 from .adapters import Precomputed, as_kernel
@@ -64,6 +64,12 @@ def from_spec(spec: Any) -> Kernel:
     if not all(isinstance(part, (Kernel, gp.Kernel)) for part in parts):
         raise ValueError(f"{shown(spec)} does not describe a kernel: it is made of parts that are none")
     return kernel
+
+
+def check_described(kernel: Kernel, written: Any) -> None:
+    """Raise a ValueError unless a header describes a fitted kernel in full, its length scales filled in."""
+    if not is_same(to_spec(kernel), written):
+        raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model or basis")
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import budget, count, positive
+from .._base.checks import budget, count, naming, positive
 from .._base.drawing import Curve, Guide, Picture, draw
 from .._base.text import shown
 from ..bases import Basis, EmpiricalFeatures
@@ -284,10 +284,8 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
         )
     rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
     basis = EmpiricalFeatures(kernel, usual_features(n_public_rows(rows)), standardize=True)
-    try:
+    with naming("public"):
         basis.fit(rows)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"public: {error}") from None
     phi = public_features(basis, rows, 500)
     return made_up_frame(basis, phi) if public is None else public_frame(basis, phi)
 

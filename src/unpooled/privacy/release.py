@@ -26,7 +26,7 @@ from .._base.text import shown
 from .._base.threads import quietly
 from ..data.sources import UnreadRows
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
-from ..summaries.passes import Target, _target
+from ..summaries.passes import Target, residual_target
 from ..summaries.summary import Summary, check_order, of_target
 from .composition import Guarantee, Spent
 from .gaussian import Gaussian, mu_for
@@ -272,7 +272,7 @@ def asked(basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: A
         raise ValueError(_WEIGHTS)
     spec = spec_of(loss)
     found = loss_of(spec)
-    digest, target = _target(basis, residuals_of, found)
+    digest, target = residual_target(basis, residuals_of, found)
     if target.coef is not None and target.coef.shape[1] != 1:
         raise ValueError(f"a private summary is of one label, and residuals_of predicts {target.coef.shape[1]}")
     contents = Contents(basis.digest, basis.n_features_, order, 1, spec, digest)

@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import models
 from .._base.checks import check_fitted
+from .._base.declared import as_saved
 from .._base.files import PathLike, atomic
 from .._base.html import page_of_sections
 from .._base.path import Tuning
@@ -239,8 +240,8 @@ def report(
     if isinstance(model, (str, os.PathLike)):
         file, folders = Path(model).name if file is None else file, (Path(model).absolute().parent,)
         model = models.load(model)
-    if type(model) not in models._CLASSES.values():
-        raise ValueError(f"model must be a fitted one of {', '.join(models._CLASSES)}; got {shown(model)}")
+    if type(model) not in models.CLASSES.values():
+        raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {shown(model)}")
     check_fitted(model)
     place = target_of(model, target)
     if (X is None) != (y is None) or (sites is not None and X is None):
@@ -264,7 +265,7 @@ def written(known: Gathered, title: str | None = None) -> Report:
             "summaries have no noise and the model is private: what they say may not stand beside it; leave them out"
         )
     if known.facts.privacy is not None:
-        known = replace(known, model=_as_released(known.model))
+        known = replace(known, model=as_saved(known.model))  # so that nothing else can be shown of it
     data: dict[str, Any] = {}
     sections = [
         sites.data_and_sites(known),
@@ -281,8 +282,3 @@ def written(known: Gathered, title: str | None = None) -> Report:
     style, script = ((assets / asset).read_text("utf-8") for asset in ("report.css", "report.js"))
     html = page_of_sections(name, head, sections, data, foot, style=style, script=script)
     return Report(html, tuple(sentence for section in sections for sentence in section.missing))
-
-
-def _as_released(model: Any) -> Any:
-    """A private model as its file has it, so that nothing else can be shown of it."""
-    return type(model)._from_parts(*model._to_parts())

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._base import files
 from .._base.arrays import to_numpy
-from .._base.checks import NotAddable
+from .._base.checks import NotAddable, are_texts
 from .._base.compensated import Sum
 from .._base.engine import NamedStatistic
 from .._base.rows import Block, Source
@@ -165,7 +165,8 @@ class Candidates:
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
         """The inverse of :meth:`to_parts`; a ValueError where the parts are not candidates."""
         try:
-            return _checked(header, arrays)
+            with files.reading(header, arrays, "file of candidates") as (entries, numbers):
+                return _checked(entries, numbers)
         except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(str(error)) from None
 
@@ -192,12 +193,12 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidate
     fits = lam.shape == (L,) and g.shape[0] == L and shift.shape == (M,) and y_mean.shape == (T,) and L and M and T
     if not fits or (r > M if vectors is None else vectors.shape != (M, r)):
         raise ValueError("its arrays do not fit together")
-    weight, centering, targets = header.get("weight"), header.get("centering"), header.get("targets")
+    weight, centering, targets = header["weight"], header["centering"], header["targets"]
     if not (isinstance(weight, float) and weight > 0) or centering not in CENTERINGS or not is_digest(header["basis"]):
         raise ValueError("its header does not say what the models are of")
     if type(header["own"]) is not bool or not is_digest(header["question"]):
         raise ValueError("its header does not say what the models are made from")
-    if not isinstance(targets, list) or len(targets) not in (0, T) or not np.all(lam > 0):
+    if not are_texts(targets, (0, T)) or not np.all(lam > 0):
         raise ValueError("its λ or the names of its labels do not go with its models")
     return Candidates(
         header["basis"],
@@ -210,7 +211,7 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidate
         weight,
         centering,
         header["own"],
-        tuple(str(name) for name in targets),
+        tuple(targets),
         header["question"],
     )
 
@@ -296,17 +297,21 @@ class Scores:
         """
         header, arrays = files.read(path, "scores")
         try:
-            sizes = [header[name] for name in ("n_rows", "n_lam", "n_outputs")]
-            if not all(type(size) is int and size > 0 for size in sizes) or not all(
-                is_digest(header[name]) for name in ("candidates", "question")
-            ):
-                raise ValueError("its header does not say what it scores")
-            sums = from_arrays(arrays, {"weight": (1,), "square": (sizes[1], sizes[2])})
-            if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
-                raise ValueError("a sum of weights or squares in it is negative")
-            return cls(header["candidates"], sizes[0], sums, header["question"])
+            with files.reading(header, arrays, "file of scores") as (entries, numbers):
+                return cls._read(entries, numbers)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise files.FileError(f"{path} does not hold complete scores: {error}") from None
+
+    @classmethod
+    def _read(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Scores:
+        sizes = [header[name] for name in ("n_rows", "n_lam", "n_outputs")]
+        digests = [header[name] for name in ("candidates", "question")]
+        if not all(type(size) is int and size > 0 for size in sizes) or not all(map(is_digest, digests)):
+            raise ValueError("its header does not say what it scores")
+        sums = from_arrays(arrays, {"weight": (1,), "square": (sizes[1], sizes[2])})
+        if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
+            raise ValueError("a sum of weights or squares in it is negative")
+        return cls(digests[0], sizes[0], sums, digests[1])
 
 
 HUGE = 1e200  # the square of an error that is infinite: finite in a file, and never the smallest

@@ -99,15 +99,12 @@ def to_arrays(sums: dict[str, Sum]) -> dict[str, np.ndarray]:
     return arrays | {f"{name}.low": value.low for name, value in sums.items() if not value.is_double}
 
 
-def from_arrays(arrays: dict[str, np.ndarray], fields: dict[str, tuple[int, ...]]) -> dict[str, Sum]:
-    """The inverse of :func:`to_arrays`, everything checked."""
-    unknown = arrays.keys() - fields.keys() - {f"{name}.low" for name in fields}
-    if unknown:
-        raise ValueError(f"it has an array {sorted(unknown)[0]!r} that does not belong in it")
+def from_arrays(arrays: dict[str, np.ndarray], fields: dict[str, tuple[int, ...]], prefix: str = "") -> dict[str, Sum]:
+    """The inverse of :func:`to_arrays`, every field checked; ``prefix`` stands before the names in a model's file."""
     sums = {}
     for name, shape in fields.items():
-        high = arrays.get(name, np.empty((0, 0, 0)))
-        low = arrays.get(f"{name}.low", np.zeros_like(high))
+        high = arrays.get(f"{prefix}{name}", np.empty((0, 0, 0)))
+        low = arrays.get(f"{prefix}{name}.low", np.zeros_like(high))
         for part in (high, low):
             if part.shape != shape or part.dtype != np.float64 or not np.all(np.isfinite(part)):
                 raise ValueError(f"the array {name!r} must hold finite numbers of double precision, of shape {shape}")

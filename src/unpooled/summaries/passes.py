@@ -188,7 +188,7 @@ def mapped_once(source: Source, basis: Any) -> tuple[Source, Any]:
     return ArraySource(Rows(phi, rows.Y, rows.weights), **about), Mapped(basis)
 
 
-def _target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
+def residual_target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
     """The digest of a model, and its residuals as a target."""
     if model is None:
         return None, Target(loss)

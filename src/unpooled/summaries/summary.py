@@ -16,7 +16,7 @@ from scipy.linalg import blas
 
 from .._base import files
 from .._base.arrays import Array, to_numpy
-from .._base.checks import AdvisedError, NotAddable
+from .._base.checks import AdvisedError, NotAddable, are_texts
 from .._base.compensated import Sum
 from .._base.engine import NamedStatistic
 from .._base.rows import Block, Source
@@ -42,7 +42,7 @@ from .contents import (
     to_arrays,
     unpacked,
 )
-from .passes import Functions, LabelShare, Target, _target, mapped, stretches
+from .passes import Functions, LabelShare, Target, mapped, residual_target, stretches
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,8 @@ class Summary:
         """
         header, arrays = files.read(path, "summary")
         try:
-            summary = _checked(header, arrays)
+            with files.reading(header, arrays, "summary") as (entries, numbers):
+                summary = _checked(entries, numbers)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise files.FileError(f"{path} does not hold a complete summary: {error}") from None
         return replace(summary, folder=Path(path).absolute().parent)
@@ -322,25 +323,26 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
             raise ValueError(f"{name} must be a positive whole number, got {shown(header.get(name))}")
     if header["order"] > 2:
         raise ValueError(f"order must be 1 or 2, got {header['order']}")
-    model, targets, loss = header.get("residuals_of"), header.get("targets"), header.get("loss")
-    if not (model is None or is_digest(model)) or not is_digest(header.get("basis")):
+    model, targets, one_target = header["residuals_of"], header["targets"], header["one_target"]
+    if not (model is None or is_digest(model)) or not is_digest(header["basis"]):
         raise ValueError("it names its basis or model by something that is no SHA-256")
-    if not isinstance(targets, list) or len(targets) not in (0, header["n_outputs"]):
+    if not are_texts(targets, (0, header["n_outputs"])):
         raise ValueError("the names of its labels do not go with their number")
-    contents = Contents(
-        header["basis"], header["n_features"], header["order"], header["n_outputs"], spec_of(loss_of(loss)), model
-    )
+    if type(one_target) is not bool:
+        raise ValueError("it does not say whether its label was a vector")
+    loss = spec_of(loss_of(header["loss"]))
+    contents = Contents(header["basis"], header["n_features"], header["order"], header["n_outputs"], loss, model)
     if contents.residual and contents.order == 2:
         raise ValueError("it claims to be of residuals and of second order")
-    privacy = noised_of(header.get("privacy"), contents)
+    privacy = noised_of(header["privacy"], contents)
     sums = from_arrays(arrays, shapes(contents, privacy))
     check_sums(sums, header["n_rows"], privacy)
     return Summary(
         contents,
         header["n_rows"],
         sums,
-        tuple(str(name) for name in targets),
-        bool(header.get("one_target")) and header["n_outputs"] == 1,
+        tuple(targets),
+        one_target and header["n_outputs"] == 1,
         privacy=privacy,
     )
 
@@ -422,7 +424,7 @@ def of_source(
 ) -> Summary:
     """The summary of the rows of a source; ``probes`` are so many more labels, of random signs."""
     spec = spec_of(loss)
-    digest, target = _target(basis, residuals_of, loss_of(spec))
+    digest, target = residual_target(basis, residuals_of, loss_of(spec))
     target = replace(target, probes=probes)
     n_labels = source.n_outputs + probes
     n_outputs = n_labels if target.coef is None else target.coef.shape[1]

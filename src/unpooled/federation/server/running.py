@@ -80,9 +80,7 @@ def _average(study: Study, ask: Ask) -> BasisAverage:
         path = {"lam": tried, "error": errors}
     final = Fits(study, np.asarray([lam]), halves=False)
     coef, intercept, n_sites = _mean(ask(final))
-    model = BasisAverage().settle(basis, coef[0], intercept[0], lam, study.targets, n_sites)
-    model.validation_ = path
-    return model
+    return BasisAverage().settle(basis, coef[0], intercept[0], lam, study.targets, n_sites, path)
 
 
 def _mean(total: Any) -> tuple[np.ndarray, np.ndarray, int]:

@@ -26,7 +26,8 @@ from ..._base.rows import Block, Source
 from ..._base.text import one_line
 from ...bases.maps import finite
 from ...engines import as_engine
-from ...estimators import SummaryRegressor
+from ...estimators.from_sums import FromSums
+from ...filters import as_filter
 from ...gate import LabelShare, Release, facts
 from ...summaries import Candidates
 from ...summaries.passes import Functions, Target, mapped, stretches
@@ -94,8 +95,8 @@ class Fits(Averaged):
         study = self.study
         source, features = data.half(study, False) if self.halves else data.opened(study)
         summary = of_source(features, source, 2, None, "squared", None)
-        fitting = SummaryRegressor(study.filter, self.lam, study.center)
-        _, found = fitting._solutions(summary, study.basis, own=False)
+        rules = FromSums(as_filter(study.filter), self.lam, study.center, "all", ridge=False, grid=None)
+        _, found = rules.solutions(summary, study.basis, own=False)
         W = summary.weight
         sums = {"weight": np.asarray([W]), "sites": np.ones(1)}
         sums |= {"coef": W * found.coef, "intercept": W * found.intercept}

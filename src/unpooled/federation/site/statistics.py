@@ -31,7 +31,7 @@ from ...privacy.release import Asked, asked
 from ...summaries import Candidates, Scores, Summary
 from ...summaries.candidates import LEAVE_ONE_OUT, scores_of_source
 from ...summaries.contents import Contents, check_sums, from_arrays, is_digest, loss_of, shapes, to_arrays
-from ...summaries.passes import Functions, Target, _target
+from ...summaries.passes import Functions, Target, residual_target
 from ...summaries.summary import SUMS, of_target
 from ..secure.fixed_point import Shapes, flattened, from_whole, restored, whole
 from ..study.study import Study
@@ -174,7 +174,7 @@ class Sums(Statistic):
             source, mapped = data.opened(study)
             if source.n_outputs != len(study.targets):
                 raise ValueError(f"there are {source.n_outputs} labels, and the study has {len(study.targets)}")
-            _, target = _target(mapped, self.functions, loss_of(self.loss))
+            _, target = residual_target(mapped, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
             summary = of_target(mapped, source, self.contents, target, None)
             share = summary.label_share
@@ -338,8 +338,10 @@ class Totals:
         """The totals in a file, which must have these fields."""
         header, arrays = files.read(path, "totals")
         try:
-            if not is_digest(header.get("statistic")) or type(header.get("n_rows")) is not int or header["n_rows"] < 1:
-                raise ValueError("its header does not say what it is of")
-            return cls(header["statistic"], header["n_rows"], from_arrays(arrays, fields))
+            with files.reading(header, arrays, "file of totals") as (entries, numbers):
+                statistic, n_rows = entries["statistic"], entries["n_rows"]
+                if not is_digest(statistic) or type(n_rows) is not int or n_rows < 1:
+                    raise ValueError("its header does not say what it is of")
+                return cls(statistic, n_rows, from_arrays(numbers, fields))
         except ValueError as error:
             raise files.FileError(f"{path} does not hold complete totals: {error}") from None
