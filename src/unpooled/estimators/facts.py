@@ -20,7 +20,7 @@ from .._base.text import number, with_noun
 from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch, Solutions
 from ..bases.base import Basis
-from ..bases.maps import KernelMap, Scaling
+from ..bases.maps import Scaling
 from ..filters import Filter, Tikhonov
 from ..kernels.base import Kernel
 from ..privacy.composition import Guarantee
@@ -112,26 +112,20 @@ class ModelFacts:
     @property
     def expansion(self) -> tuple[Kernel, np.ndarray] | None:
         """The kernel and the points it is expanded in, as the kernel sees them; None where there are none."""
-        holder = self.predictor.map if isinstance(self.predictor, BasisPredictor) else self.predictor
-        if (
-            not isinstance(holder, (KernelExpansion, KernelMap))
-            or holder.points.shape[1] == 0
-            or len(holder.points) < 2
-        ):
+        if self.predictor.expansion is None or self.predictor.n_functions < 2:
             return None
-        return holder.kernel, to_numpy(holder.points).astype(float)
+        kernel, points = self.predictor.expansion
+        return kernel, to_numpy(points).astype(float)
 
     @property
     def scaling(self) -> Scaling | None:
         """How inputs are brought to the scale that the kernel sees."""
-        return self.predictor.map.scaling if isinstance(self.predictor, BasisPredictor) else None
+        return self.predictor.scaling
 
     @property
     def n_functions(self) -> int:
         """The kernel functions or waves that one prediction takes."""
-        if isinstance(self.predictor, Average):
-            return 1
-        return self.predictor.map.size if isinstance(self.predictor, BasisPredictor) else self.predictor.n_points
+        return self.predictor.n_functions
 
     @property
     def choice(self) -> str:
