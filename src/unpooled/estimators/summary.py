@@ -37,9 +37,17 @@ from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
 from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
 from ..summaries.summary import Summary
-from .facts import ModelFacts, if_fitted, method_name
-from .from_sums import FromSums, check_round, check_usable, guarantee_of, means_of, take_from_sums
-from .paths import SummaryPath
+from .facts import ModelFacts, if_fitted
+from .from_sums import (
+    FromSums,
+    center_of,
+    check_round,
+    check_usable,
+    describe_sums,
+    guarantee_of,
+    means_of,
+    take_from_sums,
+)
 from .span import SpanModel
 from .stored import LEARNED_FROM_SUMS, Floor, is_table
 
@@ -290,7 +298,7 @@ class SummaryRegressor(SpanModel):
         return self
 
     def _rules(self) -> FromSums:
-        center = self.center if isinstance(self.center, str) else bool(self.center)
+        center = center_of(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
 
     def _solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
@@ -357,18 +365,10 @@ class SummaryRegressor(SpanModel):
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
-        path: SummaryPath | None = if_fitted(self, "path_")
-        method = as_filter(self.filter)
-        return self._describe(
+        return describe_sums(
+            self,
             target,
-            f"{method_name(method)} learned from sums over rows, and from no row",
-            lam=self.lam_,
-            path=path,
-            tune=None if path is None else lambda: path.tuning(target, squared=self.loss_ == "squared"),
-            rounds=self.n_rounds_,
-            center=self.center if isinstance(self.center, str) else bool(self.center),
-            filter=method,
-            loss=self.loss_,
+            "learned from sums over rows, and from no row",
             n_rows=self.summary_.n_rows,
             summary=self.summary_,
             solve_again=(lambda basis: self._solutions(self.summary_, basis, own=False)[1])
