@@ -97,8 +97,9 @@ class Processes(Engine):
         backend, _ = joblib.parallel.get_active_backend()
         # Most backends yield results as they come; those of Ray and Spark give lists, so they get a list at a time.
         streams = bool(backend.supports_return_generator)
-        # loky maps large arrays into memory for all; others would send every part the whole of them.
-        local = isinstance(backend, (LokyBackend, ThreadingBackend, SequentialBackend))
+        # loky maps large arrays into memory for all; others would send every part the whole of them, and so may
+        # backends that are derived from these.
+        local = type(backend) in (LokyBackend, ThreadingBackend, SequentialBackend)
         done = 0
         for attempt in range(self.retries + 1):
             try:
