@@ -21,7 +21,7 @@ from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch, Solutions
 from ..bases.base import Basis
 from ..bases.maps import Scaling
-from ..filters import Filter, Tikhonov
+from ..filters import Filter, Tikhonov, as_filter
 from ..kernels.base import Kernel
 from ..privacy.composition import Guarantee
 from ..summaries.summary import Summary
@@ -199,6 +199,30 @@ def of_target(values: Any, target: int) -> Any:
 def method_name(filter: Filter) -> str:
     """Regression with a filter, by its usual name."""
     return "Kernel ridge regression" if type(filter) is Tikhonov else f"Kernel regression with the filter {filter!r}"
+
+
+def center_of(center: Any) -> bool | str:
+    """Return whether there is an intercept, or "public", from the parameter ``center``."""
+    return center if isinstance(center, str) else bool(center)
+
+
+def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts:
+    """Return the facts of a model that was learned from sums: those that are named, and those that all of them have."""
+    path = if_fitted(model, "path_")
+    filter: Filter = as_filter(model.filter)
+    found: ModelFacts = model._describe(
+        target,
+        f"{method_name(filter)} {how}",
+        lam=model.lam_,
+        path=path,
+        tune=None if path is None else lambda: path.tuning(target, squared=model.loss_ == "squared"),
+        rounds=model.n_rounds_,
+        center=center_of(model.center),
+        filter=filter,
+        loss=model.loss_,
+        **facts,
+    )
+    return found
 
 
 class ShowsChoices(html.InNotebooks):

@@ -18,12 +18,11 @@ from .._solvers.span.moments import Means, Mismatch, Solutions, System, gcv, lim
 from .._solvers.span.noisy_moments import Noise, noisy_gcv
 from .._solvers.spectral import criteria
 from ..bases.base import Basis
-from ..filters import Filter, as_filter
+from ..filters import Filter
 from ..privacy.composition import Guarantee
 from ..privacy.noised import composed
 from ..summaries.candidates import Candidates, Scores
 from ..summaries.summary import Summary
-from .facts import ModelFacts, if_fitted, method_name
 from .paths import SummaryPath
 
 FLOOR_WORTH_A_WARNING = 0.1  # of the spread of y
@@ -167,30 +166,6 @@ def take_from_sums(model: Any, learned: Learned, summary: Summary, basis: Basis)
     model.n_features_rule_ = learned.n_features_rule
     if learned.path is not None:
         model.path_ = learned.path
-
-
-def center_of(center: Any) -> bool | str:
-    """Return whether there is an intercept, or "public", from the parameter ``center``."""
-    return center if isinstance(center, str) else bool(center)
-
-
-def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts:
-    """Return the facts of a model that was learned from sums: those that are named, and those that all of them have."""
-    path: SummaryPath | None = if_fitted(model, "path_")
-    filter: Filter = as_filter(model.filter)
-    found: ModelFacts = model._describe(
-        target,
-        f"{method_name(filter)} {how}",
-        lam=model.lam_,
-        path=path,
-        tune=None if path is None else lambda: path.tuning(target, squared=model.loss_ == "squared"),
-        rounds=model.n_rounds_,
-        center=center_of(model.center),
-        filter=filter,
-        loss=model.loss_,
-        **facts,
-    )
-    return found
 
 
 def _warning(floor: Mismatch, equations: System, found: Solutions, chosen: int) -> str:

@@ -27,8 +27,8 @@ from ..summaries.contents import spec_of
 from ..summaries.passes import mapped_once
 from ..summaries.summary import Summary, of_source
 from . import less_rounds
-from .facts import ModelFacts, if_fitted
-from .from_sums import FromSums, Learned, center_of, describe_sums, path_in_span, take_from_sums
+from .facts import ModelFacts, center_of, describe_sums, if_fitted
+from .from_sums import FromSums, Learned, path_in_span, take_from_sums
 from .public_rows import MOST, public_rows, site_counts
 from .span import OnEngine, SpanModel
 from .stored import LEARNED_FROM_SUMS, SITES, Entries, Floor, Tables

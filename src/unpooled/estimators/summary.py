@@ -37,17 +37,8 @@ from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
 from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
 from ..summaries.summary import Summary
-from .facts import ModelFacts, if_fitted
-from .from_sums import (
-    FromSums,
-    center_of,
-    check_round,
-    check_usable,
-    describe_sums,
-    guarantee_of,
-    means_of,
-    take_from_sums,
-)
+from .facts import ModelFacts, center_of, describe_sums, if_fitted
+from .from_sums import FromSums, check_round, check_usable, guarantee_of, means_of, take_from_sums
 from .span import SpanModel
 from .stored import LEARNED_FROM_SUMS, Floor, is_table
 
