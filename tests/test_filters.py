@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from tests import reference
+from unpooled import SpectralRegressor
 from unpooled.filters import (
     CutOff,
     Filter,
@@ -22,6 +23,7 @@ from unpooled.filters import (
     from_spec,
     to_spec,
 )
+from unpooled.kernels import Gaussian
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
 EPS = Fraction(np.finfo(float).eps)
@@ -358,6 +360,49 @@ def test_a_new_filter_needs_g_alone():
     assert as_filter(mine) is mine
     with pytest.raises(ValueError, match="the filter Lavrentiev cannot be saved"):
         to_spec(mine)
+
+
+def test_a_class_with_another_g_takes_over_no_faster_way_to_the_old_one():
+    class Halved(Tikhonov):
+        def g(self, sigma, lam, kappa_sq=1.0):
+            return 0.5 / (sigma + lam)
+
+        def residual(self, sigma, lam, kappa_sq=1.0):
+            return 1.0 - sigma * self.g(sigma, lam, kappa_sq)
+
+    class Renamed(Landweber):
+        pass
+
+    assert (Tikhonov().ridge_times, Halved().ridge_times) == (1, 0)
+    assert (Landweber().has_steps, Renamed().has_steps, Halved().has_steps) == (True, True, False)
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    whole, half = (
+        SpectralRegressor(Gaussian(1.0), f, lam=0.1, center=False).fit(X, X[:, 0]) for f in (Tikhonov(), Halved())
+    )
+    np.testing.assert_allclose(half.predict(X), 0.5 * whole.predict(X), rtol=1e-10)
+
+
+def test_a_descent_of_ones_own_is_run_step_by_step_and_gives_its_g():
+    class Slow(Filter):
+        """Landweber's descent with half the step."""
+
+        has_steps = True
+
+        def iterations(self, lam, kappa_sq=1.0):
+            return math.ceil(kappa_sq / lam)
+
+        def steps(self, n):
+            return [(0.0, 0.5)] * n
+
+        def g(self, sigma, lam, kappa_sq=1.0):
+            x = 0.5 * sigma / kappa_sq
+            return sum((1 - x) ** k for k in range(self.iterations(lam, kappa_sq))) * 0.5 / kappa_sq
+
+    X = np.random.default_rng(0).standard_normal((300, 2))  # so many that ten products cost less than a decomposition
+    by_steps = SpectralRegressor(Gaussian(1.0), Slow(), lam=0.1).fit(X, X[:, 0])
+    by_spectrum = SpectralRegressor(Gaussian(1.0), Slow(), lam=[0.1]).fit(X, X[:, 0])
+    assert by_steps.solver_ != by_spectrum.solver_
+    np.testing.assert_allclose(by_steps.predict(X), by_spectrum.predict(X), atol=1e-10)
 
 
 # Names, parameters, descriptions

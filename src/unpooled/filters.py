@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -32,12 +34,27 @@ MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form
 
 
 class Filter(BaseEstimator, ABC):
-    """A spectral filter. A new one defines ``g`` and, if 1 - σ·g cancels, ``residual``."""
+    """A spectral filter. A new one defines ``g`` and, if 1 - σ·g cancels, ``residual``.
+
+    ``ridge_times`` and ``has_steps`` tell of faster ways to the same function. A class that defines ``g`` takes over
+    neither from the class above it, whose g is another: it states its own.
+    """
 
     #: the largest q for which (5) holds
     qualification: float = math.inf
     #: the constant b of (4)
     bound: float = 1.0
+    #: how many ridge regressions with λ, each on the residuals of those before, the filter is made of; 0 for no such
+    ridge_times: int = 0
+    #: whether ``iterations`` and ``steps`` are a descent that gives the filter
+    has_steps: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "g" in vars(cls):
+            for name, none in (("ridge_times", 0), ("has_steps", False)):
+                if name not in vars(cls):
+                    setattr(cls, name, none)
 
     @abstractmethod
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
@@ -60,11 +77,16 @@ class Filter(BaseEstimator, ABC):
         """The number of iterations that λ stands for; None where the filter is not an iteration."""
         return None
 
+    def steps(self, n: int) -> Iterable[tuple[float, float]]:
+        """The pairs (μ_k, ω_k), k = 1..n, of the descent a ← a + μ_k (a - a_old) + ω_k η (v - A a), η = 1/κ²."""
+        raise NotImplementedError(f"{type(self).__name__} does not define steps()")
+
 
 class Tikhonov(Filter):
     """g(σ) = 1/(σ+λ): kernel ridge regression. Saturates at qualification 1 (Example 1)."""
 
     qualification = 1.0
+    ridge_times = 1
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
         return 1.0 / (sigma + lam)
@@ -97,6 +119,10 @@ class IteratedTikhonov(Filter):
     @property
     def bound(self) -> float:  # type: ignore[override]
         return float(self._m())
+
+    @property
+    def ridge_times(self) -> int:  # type: ignore[override]
+        return self._m()
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
         # Horner on the sum, so nothing is ever divided by σ.
@@ -134,9 +160,13 @@ class Landweber(Filter):
     """
 
     bound = 2.0
+    has_steps = True
 
     def iterations(self, lam: float, kappa_sq: float = 1.0) -> int:
         return _whole_iterations(kappa_sq / lam)
+
+    def steps(self, n: int) -> Iterable[tuple[float, float]]:
+        return repeat((0.0, 1.0), n)
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
         t, x = self.iterations(lam, kappa_sq), _unit(sigma, kappa_sq)
@@ -172,6 +202,7 @@ class NuMethod(Filter):
     """
 
     bound = 8.0  # 2 where 1/√(ηλ) is whole (paper 001); rounding it up multiplies t² by at most 4
+    has_steps = True
 
     def __init__(self, nu: float = 1.0) -> None:
         self.nu = nu
@@ -190,8 +221,7 @@ class NuMethod(Filter):
     def iterations(self, lam: float, kappa_sq: float = 1.0) -> int:
         return _whole_iterations(math.sqrt(kappa_sq / lam))
 
-    def steps(self, n: int) -> Any:
-        """The pairs (μ_k, ω_k) for k = 1..n."""
+    def steps(self, n: int) -> Iterator[tuple[float, float]]:
         v = self._nu()
         yield 0.0, (4 * v + 2) / (4 * v + 1)
         for k in range(2, n + 1):

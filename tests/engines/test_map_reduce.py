@@ -230,6 +230,12 @@ def test_engines_are_named_in_many_ways(client):
         Threads(0)
 
 
+def test_what_dask_computes_with_is_no_engine():
+    arrays = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match="engine must be 'threads'"):
+        as_engine(arrays.zeros(3))
+
+
 def test_joblib_names_the_backend():
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert Processes().map_reduce(value, parts(5), bracket) == folded([float(i) for i in range(5)])

@@ -164,6 +164,29 @@ def test_pickles_clones_and_searches(tmp_path):
     assert search.best_params_["local"] is None
 
 
+@pytest.mark.parametrize("stays", [True, False])
+def test_an_engine_of_ones_own_is_pickled_with_the_model_only_if_it_says_so(stays):
+    X, y = some_data()
+    engine = OneByOne()
+    engine.is_picklable = stays
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=2, engine=engine).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert isinstance(again.engine, OneByOne) if stays else again.engine is None
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+class OneByOne(up.engines.Engine):
+    """Module-level, so that it can be pickled."""
+
+    n_workers = 1
+
+    def work(self, task, progress):
+        tree = task.tree()
+        for i, part in enumerate(task.parts):
+            tree.add(i, task.on(part))
+        return tree.result
+
+
 def test_a_model_on_a_cluster_can_be_cloned_and_pickled():
     distributed = pytest.importorskip("distributed")
     X, y = some_data()

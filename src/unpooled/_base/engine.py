@@ -112,6 +112,9 @@ class Task:
 class Engine(ABC):
     """Where blocks are worked on."""
 
+    #: whether it may travel in a file with the model that was fitted on it; a connection to a cluster may not
+    is_picklable = False
+
     @property
     @abstractmethod
     def n_workers(self) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .arrays import Array, is_dask, namespace, take_rows, to_numpy
+from .arrays import Array, eps, is_dask, namespace, take_rows, to_numpy
 from .text import shown
 
 #: Bytes of rows that are kept in memory where some are read before the pass over all of them.
@@ -86,6 +86,10 @@ class Piece(Protocol):
 
     @property
     def n_rows(self) -> int: ...
+    @property
+    def single(self) -> bool: ...  #: whether the rows are known to be of single precision before they are read
+    @property
+    def lazy(self) -> Any: ...  #: the Dask value that the piece stands for, or None
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
         """The rows of the given numbers within the piece, in that order; None for all."""
@@ -95,35 +99,37 @@ class Piece(Protocol):
 
 
 @dataclass
-class InMemory:
-    """A piece that is here already."""
+class _Loaded:
+    """Rows in memory."""
 
     data: Rows
+    lazy = None
 
     @property
     def n_rows(self) -> int:
         return len(self.data)
 
+    @property
+    def single(self) -> bool:
+        return eps(self.data.X) > 1e-10
+
     def read(self, rows: np.ndarray | None = None) -> Rows:
         return self.data if rows is None else self.data.take(rows)
+
+
+@dataclass
+class InMemory(_Loaded):
+    """A piece that is here already."""
 
     def chunks(self, size: int) -> Iterator[Rows]:
         yield self.data
 
 
 @dataclass
-class Kept:
+class Kept(_Loaded):
     """A piece that was read and is kept in memory. It gives the chunks that the piece gave, so sums over it stay."""
 
-    data: Rows
     in_parts: bool  #: the piece could be read in parts
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.data)
-
-    def read(self, rows: np.ndarray | None = None) -> Rows:
-        return self.data if rows is None else self.data.take(rows)
 
     def chunks(self, size: int) -> Iterator[Rows]:
         step = size if self.in_parts else max(1, self.n_rows)
@@ -192,8 +198,8 @@ class Block:
 
     def lazy(self) -> list[Any] | None:
         """The Dask values that the pieces stand for, where the block is made of those."""
-        slices = [*self.labeled, *self.unlabeled]
-        return [s.piece.lazy for s in slices] if slices and all(hasattr(s.piece, "lazy") for s in slices) else None
+        found = [s.piece.lazy for s in (*self.labeled, *self.unlabeled)]
+        return found if found and all(value is not None for value in found) else None
 
     def without_data(self) -> Block:
         """The block with empty pieces, to be filled by :meth:`with_data` where the data are."""

@@ -21,7 +21,7 @@ import scipy.linalg
 
 from .._base import threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
-from ..bases.maps import RowMap, finite
+from ..bases.maps import KernelMap, RowMap, Scaling, finite
 from ..bases.maps import from_parts as map_from_parts
 from ..kernels.base import Kernel
 from ..kernels.specs import from_spec, to_spec
@@ -59,6 +59,21 @@ class KernelExpansion:
     @property
     def n_points(self) -> int:
         return int(self.points.shape[0])
+
+    @property
+    def n_functions(self) -> int:
+        """The kernel functions that one prediction takes."""
+        return self.n_points
+
+    @property
+    def expansion(self) -> tuple[Kernel, Array] | None:
+        """The kernel and its points; None where the points have no coordinates, as with a precomputed kernel."""
+        return (self.kernel, self.points) if self.points.shape[1] else None
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """How inputs are brought to the scale that the kernel sees: here they are seen as they are."""
+        return None
 
     def predict(self, X: Array) -> Array:
         """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
@@ -143,6 +158,21 @@ class BasisPredictor:
     coef: np.ndarray = field(repr=False)  #: (m, T)
     intercept: np.ndarray = field(repr=False)  #: (T,)
 
+    @property
+    def n_functions(self) -> int:
+        """The kernel functions or waves that one prediction takes."""
+        return self.map.size
+
+    @property
+    def expansion(self) -> tuple[Kernel, Array] | None:
+        """The kernel and its points, as the kernel sees them; None for waves."""
+        return (self.map.kernel, self.map.points) if isinstance(self.map, KernelMap) else None
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """How inputs are brought to the scale that the kernel sees."""
+        return self.map.scaling
+
     def predict(self, X: Array) -> Array:
         """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
 
@@ -192,6 +222,10 @@ class Average:
 
     functions: list[Any] = field(repr=False)
     weights: np.ndarray
+
+    n_functions = 1  #: at least
+    expansion = None  #: the functions have one each, and there is none of the whole
+    scaling = None
 
     def predict(self, X: Array) -> Array:
         """The values f̄(x_i), shape (n, T)."""

@@ -19,6 +19,7 @@ class Partition:
     lazy: Any
     n_rows: int
     value: tuple[Any, Any, Any] | None = None
+    single = False  #: as far as is known before it is computed
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
         value = self.lazy.compute(scheduler="synchronous") if self.value is None else self.value

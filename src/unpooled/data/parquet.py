@@ -41,6 +41,7 @@ class RowGroup:
     targets: tuple[str, ...]
     weight: str | None
     single: bool  #: all features are float32
+    lazy = None
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
         with pq.ParquetFile(self.path) as file:

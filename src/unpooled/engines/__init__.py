@@ -7,7 +7,7 @@ from typing import Any
 from .._base.engine import BlockError, Engine
 from .._base.kinds import Kind
 from .._base.text import shown
-from .dask import Dask
+from .dask import Dask, is_connection
 from .local import Processes, Threads
 
 #: the engines that a name stands for
@@ -41,7 +41,7 @@ def is_engine(value: Any) -> bool:
     """Whether :func:`as_engine` takes a value for an engine; connects to nothing."""
     if isinstance(value, str):
         return value in NAMES or "://" in value
-    return isinstance(value, Engine) or type(value).__module__.split(".")[0] in ("distributed", "dask")
+    return isinstance(value, Engine) or is_connection(value)
 
 
 class EngineKind(Kind):

@@ -6,6 +6,7 @@ graph, so that Dask computes it again on another worker when one dies.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -141,6 +142,14 @@ def _loaded(part: Any) -> Any:
 
 def _assemble(part: Any, *pieces: Any) -> Any:
     return _load(part.with_data(pieces))
+
+
+def is_connection(value: Any) -> bool:
+    """Return whether a value is a client or a cluster of Dask; imports nothing, as nobody has one without an import."""
+    if "distributed" not in sys.modules:
+        return False
+    distributed = _distributed()
+    return isinstance(value, (distributed.Client, distributed.deploy.Cluster))
 
 
 def _distributed() -> Any:

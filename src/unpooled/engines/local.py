@@ -8,6 +8,7 @@ from typing import Any
 import joblib
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import BrokenProcessPool
+from joblib.parallel import LokyBackend, SequentialBackend, ThreadingBackend
 
 from .._base import threads
 from .._base.engine import BlockError, Engine, Task, blas_share, run_part
@@ -21,6 +22,8 @@ class Threads(Engine):
     ----------
     n_workers : threads; None is one a core
     """
+
+    is_picklable = True
 
     def __init__(self, n_workers: int | None = None) -> None:
         self._n_workers = _checked_workers(n_workers) or threads.cores()
@@ -69,6 +72,8 @@ class Processes(Engine):
     retries : how often the parts of a dead worker are done again
     """
 
+    is_picklable = True
+
     def __init__(self, n_workers: int | None = None, retries: int = 2) -> None:
         self._n_workers = _checked_workers(n_workers)
         self.retries = retries
@@ -92,8 +97,9 @@ class Processes(Engine):
         backend, _ = joblib.parallel.get_active_backend()
         # Most backends yield results as they come; those of Ray and Spark give lists, so they get a list at a time.
         streams = bool(backend.supports_return_generator)
-        # loky maps large arrays into memory for all; others would send every part the whole of them.
-        local = type(backend).__name__ in ("LokyBackend", "ThreadingBackend", "SequentialBackend")
+        # loky maps large arrays into memory for all; others would send every part the whole of them, and so may
+        # backends that are derived from these.
+        local = type(backend) in (LokyBackend, ThreadingBackend, SequentialBackend)
         done = 0
         for attempt in range(self.retries + 1):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -282,7 +283,7 @@ class CorrentropyRegressor(ExpansionModel):
         return model
 
     def _check_unlabeled(self, unlabeled: Any, X: Array, kernel: Any) -> Array | None:
-        if unlabeled is None or (hasattr(unlabeled, "__len__") and len(unlabeled) == 0):
+        if unlabeled is None or (isinstance(unlabeled, Sized) and len(unlabeled) == 0):
             return None
         if isinstance(kernel, Precomputed):
             raise ValueError("unlabeled rows need a kernel to be compared with: a precomputed matrix has no rows")

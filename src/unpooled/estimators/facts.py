@@ -20,8 +20,8 @@ from .._base.text import number, with_noun
 from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch, Solutions
 from ..bases.base import Basis
-from ..bases.maps import KernelMap, Scaling
-from ..filters import Filter, Tikhonov
+from ..bases.maps import Scaling
+from ..filters import Filter, Tikhonov, as_filter
 from ..kernels.base import Kernel
 from ..privacy.composition import Guarantee
 from ..summaries.summary import Summary
@@ -112,26 +112,20 @@ class ModelFacts:
     @property
     def expansion(self) -> tuple[Kernel, np.ndarray] | None:
         """The kernel and the points it is expanded in, as the kernel sees them; None where there are none."""
-        holder = self.predictor.map if isinstance(self.predictor, BasisPredictor) else self.predictor
-        if (
-            not isinstance(holder, (KernelExpansion, KernelMap))
-            or holder.points.shape[1] == 0
-            or len(holder.points) < 2
-        ):
+        if self.predictor.expansion is None or self.predictor.n_functions < 2:
             return None
-        return holder.kernel, to_numpy(holder.points).astype(float)
+        kernel, points = self.predictor.expansion
+        return kernel, to_numpy(points).astype(float)
 
     @property
     def scaling(self) -> Scaling | None:
         """How inputs are brought to the scale that the kernel sees."""
-        return self.predictor.map.scaling if isinstance(self.predictor, BasisPredictor) else None
+        return self.predictor.scaling
 
     @property
     def n_functions(self) -> int:
         """The kernel functions or waves that one prediction takes."""
-        if isinstance(self.predictor, Average):
-            return 1
-        return self.predictor.map.size if isinstance(self.predictor, BasisPredictor) else self.predictor.n_points
+        return self.predictor.n_functions
 
     @property
     def choice(self) -> str:
@@ -205,6 +199,30 @@ def of_target(values: Any, target: int) -> Any:
 def method_name(filter: Filter) -> str:
     """Regression with a filter, by its usual name."""
     return "Kernel ridge regression" if type(filter) is Tikhonov else f"Kernel regression with the filter {filter!r}"
+
+
+def center_of(center: Any) -> bool | str:
+    """Return whether there is an intercept, or "public", from the parameter ``center``."""
+    return center if isinstance(center, str) else bool(center)
+
+
+def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts:
+    """Return the facts of a model that was learned from sums: those that are named, and those that all of them have."""
+    path = if_fitted(model, "path_")
+    filter: Filter = as_filter(model.filter)
+    found: ModelFacts = model._describe(
+        target,
+        f"{method_name(filter)} {how}",
+        lam=model.lam_,
+        path=path,
+        tune=None if path is None else lambda: path.tuning(target, squared=model.loss_ == "squared"),
+        rounds=model.n_rounds_,
+        center=center_of(model.center),
+        filter=filter,
+        loss=model.loss_,
+        **facts,
+    )
+    return found
 
 
 class ShowsChoices(html.InNotebooks):

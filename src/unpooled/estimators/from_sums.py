@@ -18,7 +18,7 @@ from .._solvers.span.moments import Means, Mismatch, Solutions, System, gcv, lim
 from .._solvers.span.noisy_moments import Noise, noisy_gcv
 from .._solvers.spectral import criteria
 from ..bases.base import Basis
-from ..filters import Filter, IteratedTikhonov, Tikhonov
+from ..filters import Filter
 from ..privacy.composition import Guarantee
 from ..privacy.noised import composed
 from ..summaries.candidates import Candidates, Scores
@@ -109,7 +109,7 @@ class FromSums:
                 )
             name, criterion = "loo", scores.mean
         elif equations.own and equations.noise is not None:
-            name, criterion = "gcv", noisy_gcv(equations, found, isinstance(self.filter, Tikhonov))
+            name, criterion = "gcv", noisy_gcv(equations, found, self.filter.ridge_times == 1)
         elif equations.own:
             name, criterion = "gcv", gcv(equations, found)
         else:
@@ -256,6 +256,6 @@ def check_round(residuals: Summary, private: bool) -> None:
 
 def widened(grid: Floats, kappa_sq: float, filter: Filter, summary: Summary) -> Floats:
     """A grid of λ with larger ones, where noise may ask for them and the filter has them."""
-    if summary.privacy is None or not isinstance(filter, (Tikhonov, IteratedTikhonov)):
+    if summary.privacy is None or filter.ridge_times == 0:
         return grid
     return np.concatenate([kappa_sq * STRONGER[::-1], grid])

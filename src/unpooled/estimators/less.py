@@ -28,9 +28,8 @@ from ..summaries.contents import spec_of
 from ..summaries.passes import mapped_once
 from ..summaries.summary import Summary, of_source
 from . import less_rounds
-from .facts import ModelFacts, if_fitted, method_name
+from .facts import ModelFacts, center_of, describe_sums, if_fitted
 from .from_sums import FromSums, Learned, path_in_span, take_from_sums
-from .paths import SummaryPath
 from .public_rows import MOST, public_rows, site_counts
 from .span import OnEngine, SpanModel
 from .stored import LEARNED_FROM_SUMS, SITES, Entries, Floor, Tables
@@ -209,7 +208,7 @@ class LESSRegressor(OnEngine, SpanModel):
         return basis.fit(U, sample_weight=weights), public is None
 
     def _rules(self) -> FromSums:
-        center = self.center if isinstance(self.center, str) else bool(self.center)
+        center = center_of(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, "all", bool(self.ridge), self.grid)
 
     def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:
@@ -276,20 +275,12 @@ class LESSRegressor(OnEngine, SpanModel):
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
-        path: SummaryPath | None = if_fitted(self, "path_")
         summary: Summary | None = if_fitted(self, "summary_")
-        method = as_filter(self.filter)
         n_rows = sum(int(site["rows"]) for site in self.sites_) if summary is None else summary.n_rows
-        return self._describe(
+        return describe_sums(
+            self,
             target,
-            f"{method_name(method)} in the span of a public basis, learned from sums over rows",
-            lam=self.lam_,
-            path=path,
-            tune=None if path is None else lambda: path.tuning(target, squared=self.loss_ == "squared"),
-            rounds=self.n_rounds_,
-            center=self.center if isinstance(self.center, str) else bool(self.center),
-            filter=method,
-            loss=self.loss_,
+            "in the span of a public basis, learned from sums over rows",
             n_rows=n_rows or None,
             sites=self.sites_,
             basis=if_fitted(self, "basis_"),

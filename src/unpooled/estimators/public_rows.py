@@ -24,6 +24,7 @@ from ..bases.base import KernelOrBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.parts import free_parts
+from ..privacy.sensitivity import bound_of
 from .private_plan import MOST_IF_RICH, telling_features
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
@@ -151,12 +152,11 @@ def check_bounded(kernel: Any) -> None:
             "length_scale='auto' would look at private labels: give numbers or 'median', or take the kernel from "
             "unpooled.choose_length_scales(kernel, X, y) on public rows"
         )
-    if not 0 < kernel.kappa() < math.inf:
-        raise ValueError(
-            f"the kernel {type(kernel).__name__} has no bound, so one record could move the weights by any "
-            "amount: use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public "
-            "rows, for which no more than a bounded part of a record counts"
-        )
+    advice = (
+        "use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public rows, for which no "
+        "more than a bounded part of a record counts"
+    )
+    bound_of(kernel, "the weights", advice)
 
 
 class BoundedKernel(KernelOrBasis):

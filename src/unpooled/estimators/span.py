@@ -26,7 +26,7 @@ from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
 from ..bases.maps import finite
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
-from ..engines import Processes, Threads
+from ..engines import Engine
 from ..kernels import Precomputed
 from .facts import ModelFacts, ShowsChoices, describe
 from .stored import LAM_FOUND, Entries, SpanFunction
@@ -44,7 +44,8 @@ class OnEngine(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: a connection to a cluster stays behind."""
         state: dict[str, Any] = dict(super().__getstate__())
-        if not (state["engine"] is None or isinstance(state["engine"], (str, Threads, Processes))):
+        engine = state["engine"]
+        if not (engine is None or isinstance(engine, str) or (isinstance(engine, Engine) and engine.is_picklable)):
             state["engine"] = None
         return state
 

@@ -37,9 +37,8 @@ from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
 from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
 from ..summaries.summary import Summary
-from .facts import ModelFacts, if_fitted, method_name
+from .facts import ModelFacts, center_of, describe_sums, if_fitted
 from .from_sums import FromSums, check_round, check_usable, guarantee_of, means_of, take_from_sums
-from .paths import SummaryPath
 from .span import SpanModel
 from .stored import LEARNED_FROM_SUMS, Floor, is_table
 
@@ -289,7 +288,7 @@ class SummaryRegressor(SpanModel):
         return self
 
     def _rules(self) -> FromSums:
-        center = self.center if isinstance(self.center, str) else bool(self.center)
+        center = center_of(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
@@ -353,18 +352,10 @@ class SummaryRegressor(SpanModel):
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
-        path: SummaryPath | None = if_fitted(self, "path_")
-        method = as_filter(self.filter)
-        return self._describe(
+        return describe_sums(
+            self,
             target,
-            f"{method_name(method)} learned from sums over rows, and from no row",
-            lam=self.lam_,
-            path=path,
-            tune=None if path is None else lambda: path.tuning(target, squared=self.loss_ == "squared"),
-            rounds=self.n_rounds_,
-            center=self.center if isinstance(self.center, str) else bool(self.center),
-            filter=method,
-            loss=self.loss_,
+            "learned from sums over rows, and from no row",
             n_rows=self.summary_.n_rows,
             summary=self.summary_,
             solve_again=(lambda basis: self._rules().solutions(self.summary_, basis, own=False)[1])

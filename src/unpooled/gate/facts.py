@@ -5,13 +5,13 @@ No fact is a record. One record's share in what is summed is the only fact that 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from .._base.plain_json import plain
 from .._base.rows import Block, Source
 from .._base.text import shown
 from ..data.parquet import RowGroup
@@ -68,7 +68,7 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, whatever the facts are: a number that is not finite becomes None."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: plain(getattr(self, field.name), shown) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, content: Any) -> Release:
@@ -110,18 +110,6 @@ class Release:
             yield "it is not known whether this is a residual round"
         if self.private is not None and not (isinstance(self.private, Mapping) and self.private):
             yield "it is not known what privacy was spent"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else shown(value)
 
 
 _WORDS = {

@@ -33,7 +33,7 @@ from .gaussian import Gaussian, mu_for
 from .ledger import Spending, check_ledger
 from .noise import GridGaussian
 from .noised import MECHANISM, Noised, condition
-from .sensitivity import ROOM, Released
+from .sensitivity import ROOM, Released, bound_of
 
 PLANNED_ROWS = 2**22  # noise is planned for so many rows at least: it does not tell n, and sites of one study agree
 UNIT = 2.0**-53  # half a unit in the last place
@@ -91,12 +91,8 @@ class Private(NoiseRequest):
         """What is made sure of for these sums, or a sentence that says why it cannot be."""
         kappa = self.kappa
         if kappa is None:
-            kappa = float(kernel.kappa())
-            if not 0 < kappa < math.inf:
-                raise ValueError(
-                    f"the kernel {type(kernel).__name__} has no bound, so one record could move the sums by any amount:"
-                    " use a bounded one (Gaussian, Laplacian, Matern), or shrink features with Private(kappa=...)"
-                )
+            advice = "use a bounded one (Gaussian, Laplacian, Matern), or shrink features with Private(kappa=...)"
+            kappa = bound_of(kernel, "the sums", advice)
         c = min(math.inf if self.label_bound is None else self.label_bound, loss_bound)
         if not c < math.inf:
             raise ValueError(

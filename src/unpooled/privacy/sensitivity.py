@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,23 @@ from .noise import GridGaussian, plan, triangle_weights
 # 2^16 rows, each of which may lose 2^-53; blocks are added in twice that precision.
 ROUNDING = 2.0**-36
 ROOM = 1e-9  # what rounding may add to a length that rows were brought to, as a share of it
+
+
+def bound_of(kernel: Any, moved: str, advice: str) -> float:
+    """Return κ, beyond which no feature of a record reaches; a ValueError where the kernel has none.
+
+    Parameters
+    ----------
+    kernel : a kernel whose parameters are numbers
+    moved : whatever a record could move by any amount
+    advice : a remedy, as the end of the sentence
+    """
+    kappa = float(kernel.kappa())
+    if not 0 < kappa < math.inf:
+        raise ValueError(
+            f"the kernel {type(kernel).__name__} has no bound, so one record could move {moved} by any amount: {advice}"
+        )
+    return kappa
 
 
 def first_order(kappa: float, label_bound: float) -> float:

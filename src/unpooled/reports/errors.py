@@ -120,10 +120,10 @@ class Bin:
     high: float  #: ninetieth
 
 
-def binned(rows: Labelled, bins: int = BINS) -> list[Bin]:
+def binned(rows: Labelled) -> list[Bin]:
     """Rows in groups of equal size, by their prediction."""
     order = np.argsort(rows.predicted, kind="stable")
-    parts = [part for part in np.array_split(order, min(bins, max(len(order) // 5, 1))) if len(part)]
+    parts = [part for part in np.array_split(order, min(BINS, max(len(order) // 5, 1))) if len(part)]
     found = []
     for part in parts:
         residual, y = rows.residuals[part], rows.y[part]

@@ -221,8 +221,8 @@ def row_chart(x: Axis, names: Sequence[str]) -> Chart:
     return Chart(x, Axis("", 0, 1), height, left=12 + round(7.5 * longest), top=top, names=names)
 
 
-def _cut(name: str, most: int = 18) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _cut(name: str) -> str:
+    return name if len(name) <= 18 else f"{name[:17]}…"
 
 
 def _text(kind: str, x: float, y: float, anchor: str, words: str) -> str:

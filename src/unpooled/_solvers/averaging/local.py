@@ -32,7 +32,7 @@ from ...kernels import Kernel
 from ..predictors import KernelExpansion
 from ..spectral import criteria
 from ..spectral.grid import coefficients_without_scores
-from ..spectral.problem import Problem, ridge_times
+from ..spectral.problem import Problem
 from ..spectral.routes import fit_one
 
 
@@ -209,7 +209,7 @@ class SpectralLocal(Local):
 
     def operations(self, n: int) -> float:
         """A reduction of n rows and a Cholesky factorisation of 2n, at the speed they reach beside matrix products."""
-        return (8 / 3 + 8 / 3 * 1.5 if ridge_times(self.filter) else 80.0) * n**3 + 400.0 * n**2
+        return (8 / 3 + 8 / 3 * 1.5 if self.filter.ridge_times else 80.0) * n**3 + 400.0 * n**2
 
     def memory(self, n: int) -> float:
         return 8.0 * max(2.5 * n**2, 1.1 * (2 * n) ** 2)

@@ -207,7 +207,7 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None) -> np.ndarra
     return (0.5 * (sorted_[low, columns] + sorted_[high, columns])).reshape(values.shape[1:])
 
 
-def location(Y: Array, w: Array, loss: Loss, start: Array | None = None, most: int = 1000) -> Array:
+def location(Y: Array, w: Array, loss: Loss, start: Array | None = None) -> Array:
     """The M-estimate of location of each column: b ← Σ w_i ω_i y_i/Σ w_i ω_i, ω_i = ψ(b-y_i)/(b-y_i), from ``start``.
 
     That is the median where it is not given. For least squares one step is the mean.
@@ -217,7 +217,7 @@ def location(Y: Array, w: Array, loss: Loss, start: Array | None = None, most: i
     Y = Y - start
     b = 0.0 * start
     size = 4 * eps(Y) * xp.max(xp.abs(Y), axis=0)
-    for _ in range(most):
+    for _ in range(1000):  # it ends sooner, as a rule: where a step changes nothing
         u = b - Y
         change = (w @ loss.derivative(u)) / xp.clip(w @ loss.weight(u), 1e-30, None)
         b = b - change

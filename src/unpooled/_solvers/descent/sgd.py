@@ -112,12 +112,12 @@ def rounding(
     return steps * (residual + step * gradient * gamma(batch_size + 4) + 8 * u * W)
 
 
-def blocks(size: int, first: int = 4, largest: int = 32) -> list[slice]:
-    """Stretches of 0, …, size-1 that grow by half from one to the next, up to the largest."""
-    found, start, length = [], 0, first
+def blocks(size: int) -> list[slice]:
+    """Stretches of 0, …, size-1 that grow by half from one to the next, from 4 to 32."""
+    found, start, length = [], 0, 4
     while start < size:
         found.append(slice(start, min(start + length, size)))
-        start, length = found[-1].stop, min(length * 3 // 2, largest)
+        start, length = found[-1].stop, min(length * 3 // 2, 32)
     return found
 
 

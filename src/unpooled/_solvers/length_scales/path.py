@@ -119,11 +119,11 @@ def _gram(B: Floats) -> Floats:
     return _mirrored(scipy.linalg.blas.dsyrk(1.0, B.T, trans=1, lower=0).T)
 
 
-def _mirrored(A: Floats, step: int = 256) -> Floats:
-    """A symmetric matrix from its lower triangle, in place and in blocks that fit the cache."""
+def _mirrored(A: Floats) -> Floats:
+    """A symmetric matrix from its lower triangle, in place and in blocks of 256 rows, which fit the cache."""
     n = len(A)
-    for i in range(0, n, step):
-        rows = slice(i, min(i + step, n))
+    for i in range(0, n, 256):
+        rows = slice(i, min(i + 256, n))
         A[: rows.start, rows] = A[rows, : rows.start].T
         corner = A[rows, rows]
         corner[...] = np.tril(corner) + np.tril(corner, -1).T

@@ -167,6 +167,7 @@ def suits(kernel: Any, n_features: int, device: Any) -> bool:
 
 def _shape(kernel: Any) -> tuple[int, float] | None:
     """Which function of the squared distance is computed, and what the distance is multiplied by before."""
+    # Exactly these classes: a class that is derived from one of them may have another function.
     if type(kernel) is Gaussian:
         return 0, math.sqrt(0.5 * math.log2(math.e))  # 2 to the power of -r²
     nu = 0.5 if type(kernel) is Laplacian else float(kernel.nu) if type(kernel) is Matern else None

@@ -57,7 +57,12 @@ def gcv(error: Floats, df: Floats, n: float) -> Floats:
 
 
 def share_left(df: Floats, n: float) -> Floats:
-    """1 - df/n, the share of the rows that is left for the residuals; zero where nothing is."""
+    """1 - df/n, the share of the rows that is left for the residuals; zero where nothing is.
+
+    All ways to GCV begin here, and each divides by the square itself, since they round differently: :func:`_score`
+    divides every residual before it is squared, as leave-one-out must, which has another share for every row;
+    :func:`gcv` knows the mean square alone; that of noised sums may be below zero, and must not grow then.
+    """
     return np.maximum(1.0 - df / n, 0.0)
 
 

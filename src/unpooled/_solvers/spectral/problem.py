@@ -11,7 +11,7 @@ so that a = g_λ(A) v after the number of steps that λ stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..._base.arrays import Array, Floats, eps, is_numpy, is_torch, namespace
 from ..._base.text import size
 from ..._linalg import cholesky
 from ..._linalg.operator import Coordinates, Decomposition, dense
-from ...filters import Filter, IteratedTikhonov, Landweber, NuMethod, Tikhonov
+from ...filters import Filter
 from ...kernels.base import Kernel
 from . import criteria
 from .criteria import FilteredSpectrum
@@ -87,12 +87,12 @@ class Problem:
     @property
     def ridge_times(self) -> int:
         """How many ridge solves the filter is made of; 0 where it is not made of them."""
-        return ridge_times(self.filter)
+        return self.filter.ridge_times
 
     def job(self, criterion: str | None = None, lams: Floats | None = None) -> Job:
         """What the routes are asked about."""
         steps: int | None = None
-        if is_iteration(self.filter):
+        if self.filter.has_steps:
             given = criterion is None and lams is not None
             steps = self.filter.iterations(float(lams[0]), self.kappa_sq) if given and lams is not None else 0
         return Job(
@@ -124,13 +124,6 @@ class Problem:
             f"an exact fit to {self.n} rows",
             f"{less}NystromRegressor and AveragedRegressor need less; unpooled.plan(X, y) says how much",
         )
-
-
-def ridge_times(filter: Filter) -> int:
-    """How many ridge solves a filter is made of; 0 where it is not made of them."""
-    if type(filter) is Tikhonov:
-        return 1
-    return int(filter.qualification) if type(filter) is IteratedTikhonov else 0
 
 
 @dataclass
@@ -180,23 +173,13 @@ def assemble(
     )
 
 
-def momentum_steps(filter: Filter, t: int) -> Iterable[tuple[float, float]]:
-    """The pairs (μ_k, ω_k) of an iterative filter, k = 1..t."""
-    return filter.steps(t) if isinstance(filter, NuMethod) else ((0.0, 1.0) for _ in range(t))
-
-
-def is_iteration(filter: Filter) -> bool:
-    """True where :func:`iterate` knows the recursion (a filter of one's own goes through eigh)."""
-    return type(filter) in (Landweber, NuMethod)
-
-
 def iterate(filter: Filter, M: Array, v: Array, lam: float, kappa_sq: float) -> Array:
     """g_λ(A) v with A = M/N, by t matrix products."""
     t = filter.iterations(lam, kappa_sq)
     assert t is not None
     step = 1.0 / (kappa_sq * M.shape[0])
     a_old = a = 0.0 * v
-    for mu, omega in momentum_steps(filter, t):
+    for mu, omega in filter.steps(t):
         gradient = kappa_sq**-1 * v - step * (M @ a)
         a, a_old = a + mu * (a - a_old) + omega * gradient, a
     return a

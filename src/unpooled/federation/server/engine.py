@@ -107,6 +107,8 @@ class RemotePiece:
 
     site: str
     n_rows: int = 0  # unknown
+    single = False
+    lazy = None
 
     def read(self, rows: Any = None) -> Rows:
         """Never."""

@@ -5,6 +5,6 @@ It holds no reference to any row, so everything it decides is public knowledge o
 
 So a round may ask anything that depends on what the learner knows, and the proof is five short theorems on questions
 together with adaptive composition. A new idea in the learner needs no new proof. Only a new kind of question does. It
-is a class with ``size``, ``sensitivity`` and ``largest`` (:mod:`.questions`), a branch in its ``ASKED``, and a
-theorem in docs/privacy/rounds.md.
+is a :class:`.questions.Question` that says how large its answer is, how far one record moves it and how it is summed,
+and a theorem in docs/privacy/rounds.md.
 """

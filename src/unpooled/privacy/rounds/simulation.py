@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from .belief import slopes
 from .frame import Frame
-from .questions import Calibration, Counts, Losses, Question, Residuals, counted
+from .questions import Question
 
 _NORMAL = norm.ppf((np.arange(256) + 0.5) / 256)  # the standard normal law, at equal probabilities
 
@@ -56,39 +55,13 @@ class MadeUp:
     def told(self, question: Question, mu: float) -> tuple[np.ndarray, float]:
         """What the learner would be told, and the standard deviation of the noise on it."""
         sigma = math.sqrt(self.sites) * question.sensitivity / (self.n * mu)
-        return self._mean(question) + sigma * self.rng.standard_normal(question.size), sigma
+        return question.expected(self) + sigma * self.rng.standard_normal(question.size), sigma
 
-    def _mean(self, question: Question) -> np.ndarray:
-        if isinstance(question, Counts):
-            return counted(self.spread * _NORMAL, question.edges) / len(_NORMAL)
-        if isinstance(question, Losses):
-            found = [
-                np.mean(np.minimum(np.abs(self._residuals(coef)) / question.limit, 1.0) ** 2)
-                for coef in question.coefs.T
-            ]
-            return np.asarray(found)
-        if isinstance(question, Calibration):
-            return self._calibration(question)
-        assert isinstance(question, Residuals)
-        q, u = self.frame.moments, self._residuals(question.coef)
-        lengths = np.sqrt(self.frame.squares @ question.weights**2)
-        omega = np.minimum(1.0, question.longest / lengths)
-        each = np.mean(slopes(question.loss, np.multiply.outer(omega * lengths / question.length, u)), axis=1)
-        seen = float(np.mean(omega * each))
-        missing = self.target - question.coef
-        # Public second moments differ from those of the records, and a mean over records from its expectation.
-        spread = float(q @ missing**2) / self.frame.basis.n_public_ + float(np.mean(u**2)) / self.n
-        gradient = q * missing + np.sqrt(q * spread) * self.rng.standard_normal(len(q))
-        bins = counted(np.abs(u), question.edges) / len(u)
-        return np.concatenate([question.weights * seen * gradient, question.counts_weight * bins])
+    @property
+    def labels(self) -> np.ndarray:
+        """At equal probabilities."""
+        return self.spread * _NORMAL
 
-    def _calibration(self, question: Calibration) -> np.ndarray:
-        direction = self.frame.moments * question.coef / question.spread
-        missing = self.target - question.coef
-        g = self.frame.rows[:, 1:] @ question.coef[1:] / question.spread
-        r = np.hypot(1.0, g) / question.length
-        each = np.mean(slopes(question.loss, np.multiply.outer(r, self._residuals(question.coef))), axis=1)
-        return np.asarray([np.mean(each) * missing[0], np.mean(each * g**2) * float(direction[1:] @ missing[1:])])
-
-    def _residuals(self, coef: np.ndarray) -> np.ndarray:
+    def residuals(self, coef: np.ndarray) -> np.ndarray:
+        """Those of a function, at equal probabilities."""
         return math.sqrt(self.error(coef) + self.left) * _NORMAL
