@@ -136,7 +136,8 @@ class Declared(BaseEstimator):
             part.read(model, entries, numbers)
         if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
             raise ValueError(f"it has {shown(surplus[0])}, which no {cls.__name__} has")
-        model._check_kernels(model.n_features_in_)
+        # A claim of features that no array bears out must not ask for memory.
+        model._check_kernels(min(model.n_features_in_, max(1, sum(array.size for array in arrays.values()))))
         return model
 
     def _check_kernels(self, n_features: int) -> None:
