@@ -1,4 +1,4 @@
-"""Small files that ask for much memory or time, or bring kernels without values: each is refused at once, in a sentence.
+"""Small files that ask for much memory or time, or bring kernels without values: each is refused in a sentence.
 
 Time is told by what is called: a bomb would resolve a kernel, or make arrays that are far larger than the file.
 """
