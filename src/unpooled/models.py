@@ -47,5 +47,5 @@ def load(path: files.PathLike) -> Any:
         raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
     try:
         return CLASSES[name]._from_parts(header, arrays)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise files.FileError(f"{path} does not hold a complete model: {error}") from None

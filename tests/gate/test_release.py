@@ -253,3 +253,25 @@ def test_ctrl_c_before_the_log_leaves_nothing(site, place, monkeypatch):
         release(of(), place, policy=site, label_share=SHARE)
     assert log_of(site) == []
     assert_kept(site, place)
+
+
+def test_a_smaller_share_than_the_summary_knows_is_not_believed(site, place):
+    labels = Y[:200].copy()
+    labels[7] = 1e6
+    with pytest.raises(Refused, match="one record has"):
+        release(up.Summary.of(BASIS, X[:200], labels), place, policy=site, label_share=0.0)
+    assert log_of(site) == ["refused"]
+
+
+def test_what_a_caller_does_to_an_entry_decides_nothing(site, place, tmp_path):
+    log = Log(site / LOG_NAME)
+    policy = Policy.read(site / POLICY_NAME)
+    entry = release(of(150), place, policy=policy, log=log)
+    with pytest.raises(Refused):
+        release(of(151), place, policy=policy, log=log)  # one record more would tell of that record
+    for one in (entry, *log.entries()):
+        if one.event["what"] == "left":
+            one.event["release"]["n_rows"] = 5000
+    with pytest.raises(Refused):
+        release(of(151), place, policy=policy, log=log)
+    assert log.verify().ok

@@ -191,3 +191,23 @@ def test_a_budget_that_is_none_makes_no_file(tmp_path, epsilon, delta):
     with pytest.raises(ValueError, match="epsilon must be|delta must lie"):
         Ledger.create(tmp_path / "x.ledger", epsilon, delta, "x")
     assert not (tmp_path / "x.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"what": "released", "charge": [1]},
+        {"what": "charged", "purpose": "p", "events": [{"kind": "gaussian", "mu": 10**400}]},
+        {"what": "charged", "purpose": "p", "events": [{"kind": ["a"], "mu": 1.0}]},
+        {"what": "charged", "purpose": "p", "events": [1]},
+    ],
+)
+def test_a_forged_entry_never_gives_budget_back_and_is_refused_in_a_sentence(ledger, event):
+    spent = ledger.spent()
+    ledger._chain.append(event)
+    try:
+        assert ledger.spent() >= spent
+    except LedgerError as error:
+        assert len(str(error).splitlines()) == 1
+        with pytest.raises(LedgerError):
+            ledger.charge(part(0.1), "one more")

@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import unpooled as up
 from tests.cases.spending import BOUND, CASES, DELTA, PLACES, TABLE, Diary, keep, of_a_site, of_an_audit, rows_of
+from unpooled.estimators import private_sgd
 from unpooled.privacy import Approximate, Ledger, Overspend
 from unpooled.privacy.ledger import Spending
 
@@ -190,3 +194,60 @@ def test_a_release_is_paid_for_once_however_often_it_reads(ledger):
     assert len(ledger.charges()) == 1
     with Spending(None, spent, "a release") as spending:
         assert spending.read(lambda: "without a ledger") == "without a ledger"
+
+
+def test_rows_that_change_between_their_count_and_their_reading_are_refused_and_stay_paid_for(tmp_path, monkeypatch):
+    """The noise of a descent is planned for as many rows as were counted."""
+    path = tmp_path / "rows.parquet"
+    public = np.random.default_rng(1).uniform(-1, 1, size=(100, 2))
+
+    def write(n):
+        rng = np.random.default_rng(n)
+        inputs = rng.uniform(-1, 1, size=(n, 2))
+        pq.write_table(pa.table({"a": inputs[:, 0], "b": inputs[:, 1], "y": inputs[:, 0]}), path)
+
+    write(3000)
+    plan = private_sgd.tight_plan
+
+    def plan_while_the_file_is_exported_anew(*given):
+        found = plan(*given)
+        write(300)
+        return found
+
+    monkeypatch.setattr(private_sgd, "tight_plan", plan_while_the_file_is_exported_anew)
+    books = Ledger.create(tmp_path / "books.ledger", 2.0, DELTA, "rows")
+    model = up.PrivateSGDRegressor(1.0, DELTA / 10, label_bound=1.0, ledger=books)
+    with pytest.raises(ValueError, match="rows have changed since they were counted"):
+        model.fit(path, "y", public=pd.DataFrame(public, columns=["a", "b"]))
+    assert state(books) == [False]
+    assert not hasattr(model, "coef_")
+
+
+class Lying:
+    """An array that says it has more rows than it has."""
+
+    def __init__(self, values, n):
+        self.values, self.shape = values, (n, *values.shape[1:])
+        self.ndim, self.dtype = values.ndim, values.dtype
+
+    def __array__(self, *_, **__):
+        return self.values
+
+    def __len__(self):
+        return self.shape[0]
+
+
+@pytest.mark.parametrize("cls", [up.PrivateRegressor, up.PrivateSGDRegressor])
+def test_rows_that_say_they_are_more_than_they_are_are_refused(cls):
+    rng = np.random.default_rng(0)
+    few = rng.uniform(-1, 1, size=(300, 2))
+    with pytest.raises(ValueError, match="says that it has 20000 rows, and 300 are read"):
+        cls(1.0, 1e-6, label_bound=1.0).fit(Lying(few, 20_000), Lying(few[:, 0], 20_000), public=few[:100])
+
+
+def test_one_release_is_made_once():
+    spending = Spending(None, (), "two means")
+    with spending:
+        spending.read(lambda: None)
+    with pytest.raises(RuntimeError, match="made already"), spending:
+        pass

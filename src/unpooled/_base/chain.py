@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import hashlib
 import json
@@ -112,10 +113,14 @@ class Chain:
             line = canonical(asdict(entry)) + b"\n"
             self._write(file, line, len(data))
             self._known = data + line, [*entries, entry]
-        return entry
+        return copy.deepcopy(entry)
 
     def entries(self) -> list[Entry]:
-        """All entries, checked; none where there is no file yet."""
+        """All entries, checked; none where there is no file yet. They are copies: nothing is decided by them."""
+        return copy.deepcopy(self.checked_entries())
+
+    def checked_entries(self) -> list[Entry]:
+        """The entries that decisions are made by; nobody else has them, and whoever asks leaves them as they are."""
         with self._opened() as data:
             checked, entries = self._check(data)
         if checked.problem is not None:

@@ -24,7 +24,7 @@ from .._base.arrays import Array, as_floating, is_numpy, like, namespace, to_num
 from ..bases.maps import KernelMap, RowMap, Scaling, finite
 from ..bases.maps import from_parts as map_from_parts
 from ..kernels.base import Kernel
-from ..kernels.specs import from_spec, to_spec
+from ..kernels.specs import fitted_from_spec, to_spec
 
 TILE = 1 << 14  # points at a time: a tile of 64 rows is then 8 MiB
 
@@ -137,8 +137,14 @@ class KernelExpansion:
             )
         if not all(np.issubdtype(a.dtype, np.floating) and np.all(np.isfinite(a)) for a in (points, coef, intercept)):
             raise ValueError("the arrays must hold finite floating-point numbers")
-        kernel = from_spec(header.get("kernel"))
-        return cls(kernel.resolve(points) if points.shape[1] else kernel, points, coef, intercept)
+        if not len(points):
+            raise ValueError("it is a function of no points")
+        kernel = fitted_from_spec(header.get("kernel"))
+        if points.shape[1]:
+            kernel = kernel.resolve(points)
+            if not np.all(np.isfinite(kernel.block(points[:1], points[:1]))):
+                raise ValueError("its kernel has no values at its own points")
+        return cls(kernel, points, coef, intercept)
 
 
 @dataclass

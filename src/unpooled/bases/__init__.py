@@ -28,7 +28,7 @@ def load(path: files.PathLike) -> Basis:
         raise files.FileError(f"{path} holds a basis {shown(header.get('class'))}, which this version does not know")
     try:
         basis: Basis = cls._from_content(header, arrays)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise files.FileError(f"{path} does not hold a complete basis: {error}") from None
     return basis
 

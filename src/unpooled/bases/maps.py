@@ -17,7 +17,7 @@ from .._base.arrays import Array, like, namespace
 from .._base.text import shown
 from ..kernels.adapters import Precomputed
 from ..kernels.base import Kernel
-from ..kernels.specs import check_described, from_spec, to_spec
+from ..kernels.specs import check_described, fitted_from_spec, to_spec
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     rows = finite(name, arrays, ndim=2)
     if not rows.size:
         raise ValueError(f"the array {name} is empty")
-    kernel = from_spec(header.get("kernel")).resolve(rows)
+    kernel = fitted_from_spec(header.get("kernel")).resolve(rows)
     check_described(kernel, header.get("kernel"))
     if isinstance(kernel, Precomputed) or not np.all(np.isfinite(kernel.block(rows[:1], rows[:1]))):
         raise ValueError("its kernel has no values at its own points")

@@ -108,6 +108,8 @@ class UnreadRows:
             with quietly():
                 how = {"learn": self.learn, "any_size": True}
                 self._source = open_labeled(self.owner, self.X, self.y, None, **how)
+            if self.n_rows not in (None, self._source.n_rows):  # noise was planned for as many as they said
+                raise ValueError(f"X says that it has {self.n_rows} rows, and {self._source.n_rows} are read from it")
             self.n_rows, self.n_labels = self._source.n_rows, self._source.n_outputs
         return self._source
 
@@ -246,8 +248,10 @@ def _open_others(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
 
 
 def read_all(source: Source) -> Rows:
-    """All rows at once, in NumPy arrays of double precision."""
+    """Read all rows at once, in NumPy arrays of double precision; an error where they are not as many as they said."""
     rows = concatenate([piece.read() for piece in source.pieces])
+    if len(rows) != source.n_rows:
+        raise ValueError(f"the rows have changed since they were counted: there were {source.n_rows}, not {len(rows)}")
     double = (to_numpy(rows.X).astype(np.float64), to_numpy(rows.Y).astype(np.float64))
     return Rows(*double, rows.weights)
 

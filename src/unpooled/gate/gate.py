@@ -87,7 +87,7 @@ class Log(Chain):
 
     def releases(self) -> list[Release]:
         """What has left so far, for a policy to compare with."""
-        return releases_in(self.entries(), self.path)
+        return releases_in(self.checked_entries(), self.path)
 
 
 class NothingSpent(ValueError):
@@ -141,7 +141,7 @@ class Gate:
         sha256 = hashlib.sha256(content).hexdigest()
         approved: bool | None = None
         while True:
-            entries = self.log.entries()
+            entries = self.log.checked_entries()
             reasons = self.policy.refusals(release, releases_in(entries, self.log.path))
             if not reasons and self.policy.asks:
                 approved = self._ask(release) if approved is None else approved
@@ -219,11 +219,21 @@ def release(
             "of the labels that were summed"
         )
     gate = Gate(policy, log if isinstance(log, Log) else Log(log), approve)
-    share = summary.label_share if label_share is None else label_share
+    share: Any = label_share if summary.shares is None else _stricter(summary.label_share, label_share)
     facts = replace(of_summary(judged, share), bytes=len(content))
     if show is not None:
         show(facts)
     return gate.write(path, content, facts)
+
+
+def _stricter(own: float, given: Any) -> Any:
+    """The larger of the share that the summary has learned of its rows and the one that was given, if any was.
+
+    A share that is not between 0 and 1 is handed on, for the policy to refuse.
+    """
+    if given is None or not 0 <= own <= 1:
+        return own
+    return max(own, given) if isinstance(given, (int, float)) and 0 <= given <= 1 else given
 
 
 def check_policy(policy: Policy, question: Asked) -> None:

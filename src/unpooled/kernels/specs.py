@@ -72,6 +72,28 @@ def check_described(kernel: Kernel, written: Any) -> None:
         raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model or basis")
 
 
+MOST_PARTS = 100  # of a kernel that a file brings
+
+
+def fitted_from_spec(spec: Any) -> Kernel:
+    """The kernel of a fitted function: a ValueError unless it has numbers for its length scales, and few parts.
+
+    It is not resolved here: a file could otherwise ask for a search over its points in every one of many parts.
+    """
+    kernel = from_spec(spec)
+    _check_parts(kernel)
+    values = kernel.get_params(deep=True).values()
+    if any(isinstance(value, str) and value in ("median", "auto") for value in values):
+        raise ValueError("the kernel of its function has a length scale that is still to be chosen")
+    return kernel
+
+
+def _check_parts(kernel: Kernel) -> None:
+    parts = sum(isinstance(value, Kernel) for value in kernel.get_params(deep=True).values())
+    if parts > MOST_PARTS:
+        raise ValueError(f"a kernel in it has {parts} parts, and a file may bring one of at most {MOST_PARTS}")
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Kernel):
         return to_spec(value)
@@ -123,4 +145,7 @@ class KernelKind(Kind):
         return None if value is None else to_spec(as_kernel(value))
 
     def from_plain(self, written: Any) -> Any:
-        return None if written is None else described(written, from_spec, to_spec)
+        kernel = None if written is None else described(written, from_spec, to_spec)
+        if kernel is not None:
+            _check_parts(kernel)
+        return kernel

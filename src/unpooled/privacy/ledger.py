@@ -242,7 +242,7 @@ class Spending:
     ) -> None:
         self._ledger, self._price, self._purpose = ledger, price, purpose
         self._reservation: Reservation | None = None
-        self._is_paid = False
+        self._is_paid = self._is_over = False
         self._facts: dict[str, Any] = {}
 
     def charge(self) -> None:
@@ -264,9 +264,12 @@ class Spending:
         self._facts |= facts
 
     def __enter__(self) -> Spending:
+        if self._is_over:
+            raise RuntimeError("this release was made already: another one needs a charge of its own")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        self._is_over = True
         if kind is None and self._reservation is not None:
             self._reservation.commit(**self._facts)
 
@@ -285,12 +288,13 @@ def _opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
         if event["what"] != "opened" or event["neighbours"] != NEIGHBOURS or not isinstance(event["dataset"], str):
             raise ValueError
         return event["dataset"], *budget(event["epsilon"], event["delta"])
-    except (KeyError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise LedgerError(f"{path} is not a ledger that this version of unpooled can read") from None
 
 
 def _charges(entries: list[Entry], path: Path) -> list[Charge]:
-    released = {entry.event.get("charge") for entry in entries if entry.event.get("what") == "released"}
+    charges = [entry.event.get("charge") for entry in entries if entry.event.get("what") == "released"]
+    released = {charge for charge in charges if type(charge) is int}
     found = []
     for entry in entries[1:]:
         what = entry.event.get("what")
@@ -301,7 +305,7 @@ def _charges(entries: list[Entry], path: Path) -> list[Charge]:
                 found.append(Charge(entry.sequence, entry.time, purpose, spent, entry.sequence in released))
             elif what != "released":
                 raise ValueError(f"{shown(what)} is unknown")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise LedgerError(
                 f"entry {entry.sequence} of {path} cannot be priced, so nothing more is spent: {error}"
             ) from None

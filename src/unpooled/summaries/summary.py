@@ -302,7 +302,7 @@ class Summary:
         try:
             with files.reading(header, arrays, "summary") as (entries, numbers):
                 summary = _checked(entries, numbers)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
             raise files.FileError(f"{path} does not hold a complete summary: {error}") from None
         return replace(summary, folder=Path(path).absolute().parent)
 
@@ -334,6 +334,9 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     contents = Contents(header["basis"], header["n_features"], header["order"], header["n_outputs"], loss, model)
     if contents.residual and contents.order == 2:
         raise ValueError("it claims to be of residuals and of second order")
+    M = contents.n_features
+    if sum(array.size for array in arrays.values()) < (M if contents.order == 1 else M * (M + 1) // 2):
+        raise ValueError("its sums are not those of as many features as it says")  # before anything is made for them
     privacy = noised_of(header["privacy"], contents)
     sums = from_arrays(arrays, shapes(contents, privacy))
     check_sums(sums, header["n_rows"], privacy)

@@ -182,11 +182,12 @@ class Site:
         if len(asked_for) > study.exchanges:
             raise Declined(f"the study asks for at most {study.exchanges} statistics, and this would be one more")
         offers = self._offers(study, message) if study.secure else []
+        attempt = _attempt(study, message.header.get("attempt")) if study.secure else None  # before anything is charged
         made = statistic.made(self._rows(gate))
         header: dict[str, Any] = {"study": study.digest, "statistic": statistic.digest, "site": self.name}
         header["attempt"] = message.header.get("attempt")
-        if study.secure:
-            words = self._words(study, statistic, made, _attempt(study, header["attempt"]), offers)
+        if attempt is not None:
+            words = self._words(study, statistic, made, attempt, offers)
             answer = Message("answer", header | self._offer(study, message), {"words": words})
         else:
             answer = Message("answer", header, {"file": as_array(content_of(made.part.save))})
