@@ -1,4 +1,7 @@
-"""A fit of a basis that fails, or is interrupted wherever it may be, changes nothing; columns can be named later."""
+"""A fit of a basis that fails, or is interrupted wherever it may be, changes nothing; columns can be named later.
+
+Tests `_base/fits.py`.
+"""
 
 from pathlib import Path
 

@@ -164,3 +164,21 @@ def test_a_fit_leaves_nothing_of_an_earlier_one():
     less = up.LESSRegressor(basis(), lam=0.1).fit(X, y)
     assert "summary_" in vars(less)
     assert "summary_" not in vars(less.set_params(rounds=2).fit(X, y))
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+@pytest.mark.parametrize("cls", [up.NystromRegressor, up.CorrentropyRegressor, up.AveragedRegressor])
+def test_a_failed_fit_puts_a_random_generator_back_to_where_it_stood(cls, make):
+    rng = np.random.default_rng(0)
+    rows, labels = rng.uniform(-1, 1, size=(80, 2)), rng.normal(size=80)
+    spoilt = labels.copy()
+    spoilt[5] = np.nan
+
+    def fitted(*tries):
+        model = cls(random_state=make(5)).fit(rows, labels)
+        for wrong in tries:
+            with pytest.raises(ValueError):
+                model.fit(rows, wrong)
+        return model.fit(rows, labels)
+
+    np.testing.assert_array_equal(fitted().predict(rows), fitted(spoilt, spoilt).predict(rows))

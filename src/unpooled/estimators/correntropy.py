@@ -301,7 +301,9 @@ class CorrentropyRegressor(ExpansionModel):
         rows = n if kept is None else len(kept)
         if rows < 2:
             raise ValueError(f"'auto' needs at least 2 rows of positive weight and there are n_samples = {rows}")
-        shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=self.random_state)
+        seed = self.random_state
+        seed = int(seed.integers(2**31)) if isinstance(seed, np.random.Generator) else seed  # scikit-learn takes none
+        shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=seed)
         return list(shuffled.split(np.empty((rows, 0))))
 
     def facts(self, target: int = 0) -> ModelFacts:

@@ -1,4 +1,7 @@
-"""λ chosen from one decomposition is the λ that refitting by brute force would choose."""
+"""λ chosen from one decomposition is the λ that refitting by brute force would choose.
+
+Tests `_solvers/spectral/grid.py`.
+"""
 
 from __future__ import annotations
 

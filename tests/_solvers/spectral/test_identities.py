@@ -1,4 +1,7 @@
-"""At a given λ every filter is a formula of papers 001 and 002; every route, kernel and spelling gives its numbers."""
+"""At a given λ every filter is a formula of papers 001 and 002; every route, kernel and spelling gives its numbers.
+
+Tests `_solvers/spectral/problem.py`.
+"""
 
 from __future__ import annotations
 
