@@ -15,6 +15,7 @@ import numpy as np
 
 from .._base import html
 from .._base.arrays import Array, to_numpy
+from .._base.checks import check_center
 from .._base.path import SearchPath, Tuning
 from .._base.text import number, with_noun
 from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
@@ -201,11 +202,6 @@ def method_name(filter: Filter) -> str:
     return "Kernel ridge regression" if type(filter) is Tikhonov else f"Kernel regression with the filter {filter!r}"
 
 
-def center_of(center: Any) -> bool | str:
-    """Return whether there is an intercept, or "public", from the parameter ``center``."""
-    return center if isinstance(center, str) else bool(center)
-
-
 def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts:
     """Return the facts of a model that was learned from sums: those that are named, and those that all of them have."""
     path = if_fitted(model, "path_")
@@ -217,7 +213,7 @@ def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts
         path=path,
         tune=None if path is None else lambda: path.tuning(target, squared=model.loss_ == "squared"),
         rounds=model.n_rounds_,
-        center=center_of(model.center),
+        center=check_center(model.center),
         filter=filter,
         loss=model.loss_,
         **facts,

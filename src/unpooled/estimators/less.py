@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
-from .._base.checks import positive_numbers
+from .._base.checks import check_center, positive_numbers
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
@@ -28,7 +28,7 @@ from ..summaries.contents import spec_of
 from ..summaries.passes import mapped_once
 from ..summaries.summary import Summary, of_source
 from . import less_rounds
-from .facts import ModelFacts, center_of, describe_sums, if_fitted
+from .facts import ModelFacts, describe_sums, if_fitted
 from .from_sums import FromSums, Learned, path_in_span, take_from_sums
 from .public_rows import MOST, public_rows, site_counts
 from .span import OnEngine, SpanModel
@@ -208,7 +208,7 @@ class LESSRegressor(OnEngine, SpanModel):
         return basis.fit(U, sample_weight=weights), public is None
 
     def _rules(self) -> FromSums:
-        center = center_of(self.center)
+        center = check_center(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, "all", bool(self.ridge), self.grid)
 
     def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:

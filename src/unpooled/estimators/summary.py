@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.arrays import Floats
-from .._base.checks import check_fitted
+from .._base.checks import check_center, check_fitted
 from .._base.declared import Arrays, Header, digest_of
 from .._base.fits import fitting
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
@@ -37,7 +37,7 @@ from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
 from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
 from ..summaries.summary import Summary
-from .facts import ModelFacts, center_of, describe_sums, if_fitted
+from .facts import ModelFacts, describe_sums, if_fitted
 from .from_sums import FromSums, check_round, check_usable, guarantee_of, means_of, take_from_sums
 from .span import SpanModel
 from .stored import LEARNED_FROM_SUMS, Floor, is_table
@@ -288,7 +288,7 @@ class SummaryRegressor(SpanModel):
         return self
 
     def _rules(self) -> FromSums:
-        center = center_of(self.center)
+        center = check_center(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
