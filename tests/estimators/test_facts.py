@@ -20,7 +20,7 @@ TWO = pd.DataFrame({"a": Y, "b": np.exp(Y)})
 
 def every_model():
     summed = models()["second order"]
-    average = BasisAverage().settle(basis(), summed.coef_matrix_, summed.predictor_.intercept, 0.01, ("stay",), 3)
+    average = BasisAverage().settle(basis(), summed.coef_matrix_, summed.predictor_.intercept, 0.01, ("stay",), 3, {})
     return models() | {
         "nystrom": up.NystromRegressor(n_features=20).fit(X, Y),
         "average of sites": average,
