@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING, Any
 from ._base.files import __version__
 
 if TYPE_CHECKING:
-    from . import auditing, bases, datasets, engines, federation, filters, kernels, losses, privacy, theory
-    from . import data as blocks
-    from . import gate as site
+    from . import (
+        auditing,
+        bases,
+        blocks,
+        datasets,
+        engines,
+        federation,
+        filters,
+        kernels,
+        losses,
+        plot,
+        privacy,
+        site,
+        theory,
+    )
     from ._base.engine import BlockError
     from ._base.files import FileError
     from ._solvers.predictors import BasisPredictor, KernelExpansion
@@ -32,7 +44,6 @@ if TYPE_CHECKING:
     from .models import load, save
     from .planning.plan import ResourcePlan
     from .planning.private import Plan, plan
-    from .reports import plots as plot
     from .reports.writing import Report, report
     from .summaries import Candidates, Scores, Summary
 
@@ -109,15 +120,14 @@ _HOMES = {
     "Scores": "summaries",
     "Summary": "summaries",
 }
-_ROOMS = {name: name for name in __all__ if name not in _HOMES and name != "__version__"}
-_ROOMS |= {"blocks": "data", "plot": "reports.plots", "site": "gate"}
+_ROOMS = {name for name in __all__ if name not in _HOMES and name != "__version__"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         found = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     elif name in _ROOMS:
-        found = import_module(f".{_ROOMS[name]}", __name__)
+        found = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found

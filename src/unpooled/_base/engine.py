@@ -134,7 +134,7 @@ class Engine(ABC):
         """``combine`` of ``fn(part, *args)`` over all parts.
 
         At most ``at_once`` parts are in work together (None: as many as there are workers). A part that fails
-        raises :class:`BlockError`; no partial result is ever returned. ``label`` stands before the progress that
+        raises a ``BlockError``; no partial result is ever returned. ``label`` stands before the progress that
         ``verbose`` shows.
         """
         with Progress(len(parts), label, verbose) as progress:
