@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -158,3 +160,11 @@ def test_the_tuning_of_a_descent_is_at_the_scale_and_steps_that_were_taken():
         here = int(np.flatnonzero(model.path_.scales[:, target] == model.scale_[target])[0])
         assert tuning.score.tolist() == model.path_.score[here, :, target].tolist()
         assert len(tuning.others) == len(model.path_.scales) - 1
+
+
+def test_a_criterion_that_noise_made_negative_is_left_out_of_the_picture():
+    path = copy.copy(MODELS["second order"].path_)
+    path.criterion = path.criterion.copy()
+    path.criterion[0] = -1.0
+    line = path.plot().get_lines()[0]
+    assert np.count_nonzero(np.isnan(line.get_ydata())) == 1

@@ -295,7 +295,8 @@ class LamPath(SearchPath):
     def _picture(self) -> Picture:
         """Root of the criterion against λ, a dot on the chosen λ, one line a target."""
         order = np.argsort(self.lam)
-        scores = np.sqrt(self.criterion.reshape(len(self), -1))
+        squares = self.criterion.reshape(len(self), -1)
+        scores = np.sqrt(np.where(squares >= 0, squares, np.nan))  # an estimate from noised sums may be negative
         several = scores.shape[1] > 1
         curves = [
             Curve(
