@@ -263,8 +263,8 @@ def test_a_large_budget_has_all_features_that_tell_of_other_rows_and_never_fewer
 def test_no_fit_of_many_is_far_off():
     """Coordinates that hardly vary have noise without end in their units: what they seem to tell must not count.
 
-    Far off is half of what a constant leaves. The noise is real: 98 of 100 fits are below 0.002, and one of some hundred
-    is near 0.01 without being far off.
+    Far off is half of what a constant leaves. The noise is real: 98 of 100 fits are below 0.002, and one of some
+    hundred is near 0.01 without being far off.
     """
     rng = np.random.default_rng(0)
     X, public = rng.random((2000, 1)), rng.random((200, 1))
