@@ -87,7 +87,7 @@ class Log(Chain):
 
     def releases(self) -> list[Release]:
         """What has left so far, for a policy to compare with."""
-        return releases_in(self.checked_entries(), self.path)
+        return releases_in(self.entries(), self.path)
 
 
 class NothingSpent(ValueError):
