@@ -49,8 +49,7 @@ autosummary_generate = True
 autosummary_filename_map = {
     "unpooled.Plan": "unpooled.Plan_class",
     "unpooled.Report": "unpooled.Report_class",
-    "unpooled.site.Refused": "unpooled.site.Refused_class",
-    "unpooled.site.Release": "unpooled.site.Release_class",
+    "unpooled.gate.Release": "unpooled.gate.Release_class",
     "unpooled.auditing.Audit": "unpooled.auditing.Audit_class",
     "unpooled.privacy.Gaussian": "unpooled.privacy.Gaussian_class",
 }

@@ -47,9 +47,9 @@ def _again(kept: Folder, path: Path, name: str) -> None:
     elif path.name == "record.json":
         up.federation.StudyRecord.load(path.parent).save(kept.place(name).parent)
     elif path.suffix == ".toml" and "policy" in path.name:
-        up.site.Policy.read(path)
+        up.gate.Policy.read(path)
     elif path.suffix in (".ledger", ".jsonl", ".log"):
-        log = up.privacy.Ledger(path) if path.suffix == ".ledger" else up.site.Log(path)
+        log = up.privacy.Ledger(path) if path.suffix == ".ledger" else up.gate.Log(path)
         checked = log.verify()
         if not checked.ok:
             raise ValueError(str(checked))

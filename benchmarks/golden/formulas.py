@@ -21,7 +21,7 @@ from golden.sums import LABELS, TABLE, basis, less, summary_regressor
 p, k, t = up.privacy, up.kernels, up.theory
 PUBLIC_MODULES = (
     "auditing", "bases", "blocks", "datasets", "engines", "federation", "filters", "kernels", "losses", "plot",
-    "privacy", "privacy.composition", "privacy.gaussian", "privacy.sgd", "site", "theory",
+    "privacy", "privacy.composition", "privacy.gaussian", "privacy.sgd", "gate", "theory",
 )  # fmt: skip
 WITHOUT_A_LIST = {
     "datasets": ("BUNDLED", "Dataset", "SiteDataset", "load_airfoil", "load_heart"),
@@ -293,7 +293,7 @@ def refusals(kept: Folder) -> None:
         "another kind": lambda: _as_model(kept, shared),
         "an unsavable kernel": lambda: up.save(spectral(kernel=lambda *_: 1.0).fit(X, y), place),
         "no ledger": lambda: p.Ledger("nowhere.ledger"),
-        "a policy": lambda: up.site.Policy(approve="perhaps"),
+        "a policy": lambda: up.gate.Policy(approve="perhaps"),
         "a basis without rows": lambda: up.bases.EmpiricalFeatures().fit(X[:0]),
         "an engine": lambda: up.engines.as_engine("abacus"),
         "a theorem": lambda: t.rate(100, 0.1, 0.5),

@@ -151,21 +151,21 @@ def books(kept: Folder) -> None:
     said["charges"] = [(one.number, one.purpose, one.released, list(map(str, one.events))) for one in ledger.charges()]
     kept.json("books/all", said)
     assert ledger.verify().ok
-    log = up.site.Log(kept.place("books/site.log"))
-    gate = up.site.Gate(up.site.Policy.default(), log)
+    log = up.gate.Log(kept.place("books/site.log"))
+    gate = up.gate.Gate(up.gate.Policy.default(), log)
     large, small = (
-        up.site.Release("summary", "0" * 64, ("stay",), 1, n, 25, 1, 0.02, False, None, 53, 0) for n in (150, 9)
+        up.gate.Release("summary", "0" * 64, ("stay",), 1, n, 25, 1, 0.02, False, None, 53, 0) for n in (150, 9)
     )
     with contextlib.chdir(log.path.parent):  # the log has the name of the file as it is given
         gate.write("left.bytes", b"the content of a file", large)
     kept.refusal("a gate that refuses", lambda: gate.write(kept.place("books/kept"), b"", small))
-    up.site.Policy.write_template(kept.place("books/policy.toml"))
+    up.gate.Policy.write_template(kept.place("books/policy.toml"))
     rules = Path(kept.place("books/own policy.toml"))
     rules.write_text('approve = "ask"\norders = [1]\nmax_epsilon = 1\ntargets = ["stay"]\n', encoding="utf-8")
-    kept.text("books/own policy", up.site.Policy.read(rules))
+    kept.text("books/own policy", up.gate.Policy.read(rules))
     facts = {
-        "default": vars(up.site.Policy.default()),
+        "default": vars(up.gate.Policy.default()),
         "log": json.loads(json.dumps(plain(log.releases()[0].to_dict()))),
     }
-    kept.json("books/policy", facts | {"share": up.site.label_share(np.array([1.0, -2.0, 4.0]), np.array([1.0, 1, 2]))})
+    kept.json("books/policy", facts | {"share": up.gate.label_share(np.array([1.0, -2.0, 4.0]), np.array([1.0, 1, 2]))})
     assert log.verify().ok

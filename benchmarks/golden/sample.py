@@ -129,14 +129,14 @@ def _books(folder: Path, expected: dict[str, Any]) -> None:
     with ledger.charge([up.privacy.Gaussian(0.2), up.privacy.Approximate(0.1, 1e-9)], "two means"):
         pass
     ledger.charge(up.privacy.Gaussian(0.1), "a sum that never left")
-    log = up.site.Log(folder / "site.log")
-    gate = up.site.Gate(up.site.Policy.default(), log)
+    log = up.gate.Log(folder / "site.log")
+    gate = up.gate.Gate(up.gate.Policy.default(), log)
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         for n in (150, 5):
-            release = up.site.Release("summary", "0" * 64, ("stay",), 1, n, 25, 1, 0.02, False, None, 53, 0)
-            with contextlib.suppress(up.site.Refused):
+            release = up.gate.Release("summary", "0" * 64, ("stay",), 1, n, 25, 1, 0.02, False, None, 53, 0)
+            with contextlib.suppress(up.gate.Refused):
                 gate.write("a.summary", b"the content of a file", release)
-    up.site.Policy.write_template(folder / "policy.toml", overwrite=True)
+    up.gate.Policy.write_template(folder / "policy.toml", overwrite=True)
     expected["ledger"] = {"spent": ledger.spent(), "left": ledger.mu_left(), "head": ledger.verify().head}
     expected["log"] = {"count": log.verify().count, "head": log.verify().head}
 

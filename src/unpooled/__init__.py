@@ -18,11 +18,11 @@ if TYPE_CHECKING:
         engines,
         federation,
         filters,
+        gate,
         kernels,
         losses,
         plot,
         privacy,
-        site,
         theory,
     )
     from ._base.engine import BlockError
@@ -79,6 +79,7 @@ __all__ = [
     "engines",
     "federation",
     "filters",
+    "gate",
     "kernels",
     "load",
     "losses",
@@ -87,7 +88,6 @@ __all__ = [
     "privacy",
     "report",
     "save",
-    "site",
     "theory",
 ]
 

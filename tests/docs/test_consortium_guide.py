@@ -76,7 +76,7 @@ def test_the_record_says_who_is_in_it_and_that_sums_were_secure(followed):
 def test_every_hospital_has_logged_the_one_answer_that_left(followed):
     folder, *_ = followed
     for name in HOSPITALS:
-        log = up.site.Log(folder / "heart" / "sites" / name / "unpooled-log.jsonl")
+        log = up.gate.Log(folder / "heart" / "sites" / name / "unpooled-log.jsonl")
         assert [entry.event["what"] for entry in log.entries()] == ["left", "opened"]
 
 

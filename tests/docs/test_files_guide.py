@@ -42,7 +42,7 @@ def error_at(folder, model, hospital):
 def test_switzerland_is_refused_at_second_order_and_the_log_says_so(study):
     folder, _ = study
     assert not (folder / "switzerland.summary").exists()
-    log = up.site.Log(folder / "switzerland" / "unpooled-log.jsonl")
+    log = up.gate.Log(folder / "switzerland" / "unpooled-log.jsonl")
     assert [entry.event["what"] for entry in log.entries()] == ["refused", "left", "left", "left"]
 
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from tests.gate.releases import FINE, release
 from unpooled._base import chain
-from unpooled.gate import Log, LogError, left, refused
+from unpooled.gate import Log, LogError, describe_refusal, describe_release
 
 
 @pytest.fixture
 def log(tmp_path):
     """Five entries."""
     log = Log(tmp_path / "unpooled.log")
-    log.append(left(FINE, "site1.summary", "12" * 32))
-    log.append(refused(release(n_rows=3), ["there are 3 rows, and at least 20 must be added up"]))
+    log.append(describe_release(FINE, "site1.summary", "12" * 32))
+    log.append(describe_refusal(release(n_rows=3), ["there are 3 rows, and at least 20 must be added up"]))
     for i in range(3):
         log.append({"what": "note", "Zürich": [i, 0.1, None, True, "a\nb"]})
     return log
@@ -51,7 +51,7 @@ def test_a_whole_log_is_found_whole(log):
 
 def test_only_what_left_counts_as_released(log):
     assert log.releases() == [FINE]
-    log.append(left(release(n_rows=300, private={"epsilon": 0.5}), "site1.summary", "34" * 32))
+    log.append(describe_release(release(n_rows=300, private={"epsilon": 0.5}), "site1.summary", "34" * 32))
     assert [found.n_rows for found in log.releases()] == [100, 300]
 
 

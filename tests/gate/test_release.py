@@ -55,7 +55,7 @@ def test_what_keeps_the_rules_leaves_as_the_command_line_lets_it(site, place):
     assert (entry.event["file"], entry.event["what"]) == (str(place), "left")
     assert [facts.to_dict() for facts in seen] == [entry.event["release"]]
     assert np.array_equal(up.Summary.load(place).label_sum, of().label_sum)
-    assert up.site.release is release
+    assert up.gate.release is release
 
 
 def test_three_rows_do_not_leave_and_the_log_says_why(site, place):

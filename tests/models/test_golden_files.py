@@ -166,7 +166,7 @@ def test_a_ledger_is_whole_and_has_the_budget_left_that_it_had():
 
 
 def test_a_log_is_whole_and_says_what_left_and_what_did_not():
-    log, facts = up.site.Log(FOLDER / "site.log"), EXPECTED["log"]
+    log, facts = up.gate.Log(FOLDER / "site.log"), EXPECTED["log"]
     assert log.verify(facts["head"], facts["count"]).ok
     assert [entry.event["what"] for entry in log.entries()] == ["left", "refused"]
     (release,) = log.releases()
@@ -174,7 +174,7 @@ def test_a_log_is_whole_and_says_what_left_and_what_did_not():
 
 
 def test_the_template_of_a_policy_is_the_default_policy():
-    assert up.site.Policy.read(FOLDER / "policy.toml") == up.site.Policy.default()
+    assert up.gate.Policy.read(FOLDER / "policy.toml") == up.gate.Policy.default()
 
 
 def test_the_record_of_a_study_is_whole_and_names_its_model():

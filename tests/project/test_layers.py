@@ -25,7 +25,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("summaries",),
     ("privacy.release", "privacy.rounds"),
     ("gate",),
-    ("site",),
     ("estimators",),
     ("models",),
     ("federation",),

@@ -1,6 +1,6 @@
 """Rooms with a public name of their own can be imported by it, and it is their public names that are found there.
 
-Tests `blocks.py`, `plot.py` and `site.py`.
+Tests `blocks.py` and `plot.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 import unpooled as up
 
-ROOMS = {"blocks": "data", "plot": "reports.plots", "site": "gate"}
+ROOMS = {"blocks": "data", "plot": "reports.plots"}
 
 
 @pytest.mark.parametrize(("public", "room"), ROOMS.items())

@@ -115,7 +115,7 @@ def test_candidates_a_log_and_a_ledger_fit_on_a_line(tmp_path):
     with pytest.warns(UserWarning, match="public rows"):
         candidates = up.SummaryRegressor(center=True).fit_summary(sums).candidates()
     assert repr(candidates).startswith(f"Candidates({len(candidates.lam)} λ from ")
-    assert repr(up.site.Log(tmp_path / "a.jsonl")) == f"Log({str(tmp_path / 'a.jsonl')!r})"
+    assert repr(up.gate.Log(tmp_path / "a.jsonl")) == f"Log({str(tmp_path / 'a.jsonl')!r})"
     ledger = up.privacy.Ledger.create(tmp_path / "a.ledger", epsilon=1.0, delta=1e-6, dataset=BAD[0])
     page = Page(ledger._repr_html_())
     assert page.all("script") == []

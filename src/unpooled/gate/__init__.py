@@ -3,7 +3,7 @@
 from .._base.chain import Entry, Verification
 from ..summaries.passes import LabelShare
 from .facts import Release, label_share
-from .gate import Gate, Log, LogError, Refused, left, refused, release
+from .gate import Gate, Log, LogError, Refused, describe_refusal, describe_release, release
 from .policy import POLICY_NAME, Policy, PolicyError, find_policy
 
 __all__ = [
@@ -18,9 +18,9 @@ __all__ = [
     "Refused",
     "Release",
     "Verification",
+    "describe_refusal",
+    "describe_release",
     "find_policy",
     "label_share",
-    "left",
-    "refused",
     "release",
 ]

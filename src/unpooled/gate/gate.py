@@ -31,8 +31,8 @@ __all__ = [
     "LogError",
     "LogGrown",
     "Verification",
-    "left",
-    "refused",
+    "describe_refusal",
+    "describe_release",
     "release",
     "releases_in",
 ]
@@ -42,8 +42,8 @@ LogError = ChainError
 LogGrown = ChainGrown
 
 
-def left(release: Release, file: str, sha256: str) -> dict[str, Any]:
-    """The event of a file that leaves, with the SHA-256 of its bytes.
+def describe_release(release: Release, file: str, sha256: str) -> dict[str, Any]:
+    """Describe a release, with the SHA-256 of the bytes that leave, as an event for the log.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def left(release: Release, file: str, sha256: str) -> dict[str, Any]:
     return {"what": "left", "release": release.to_dict(), "file": file, "sha256": sha256}
 
 
-def refused(release: Release, reasons: Sequence[str]) -> dict[str, Any]:
-    """The event of a file that may not leave.
+def describe_refusal(release: Release, reasons: Sequence[str]) -> dict[str, Any]:
+    """Describe a refusal, with its reasons, as an event for the log.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class Gate:
                 approved = self._ask(release) if approved is None else approved
                 if not approved:
                     reasons = [_NOBODY if self.approve is None else _NO]
-            event = refused(release, reasons) if reasons else left(release, name, sha256)
+            event = describe_refusal(release, reasons) if reasons else describe_release(release, name, sha256)
             try:
                 entry = self.log.append(event, after=entries[-1].sha256 if entries else START)
             except LogGrown:  # what left meanwhile counts
@@ -215,7 +215,7 @@ def release(
         content, judged = (Path(folder) / "content").read_bytes(), Summary.load(Path(folder) / "content")
     if judged.privacy is None and label_share is None and summary.shares is None:
         raise ValueError(
-            "label_share must be given for a summary that was loaded and has no noise: up.site.label_share(y, weights) "
+            "label_share must be given for a summary that was loaded and has no noise: up.gate.label_share(y, weights) "
             "of the labels that were summed"
         )
     gate = Gate(policy, log if isinstance(log, Log) else Log(log), approve)

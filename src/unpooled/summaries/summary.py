@@ -265,7 +265,7 @@ class Summary:
 
         It asks nobody: no policy judges the file, and no log has an entry for it. Use it for a summary that was loaded,
         or that was made of rows without a policy beside them. A site lets its summary leave with
-        ``up.site.release(summary, path, policy=...)``.
+        ``up.gate.release(summary, path, policy=...)``.
 
         Parameters
         ----------
