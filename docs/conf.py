@@ -47,7 +47,7 @@ autodoc_member_order = "bysource"
 autosummary_generate = True
 # Files that differ in case alone are one file on some systems.
 autosummary_filename_map = {
-    "unpooled.Plan": "unpooled.Plan_class",
+    "unpooled.privacy.Forecast": "unpooled.privacy.Forecast_class",
     "unpooled.Report": "unpooled.Report_class",
     "unpooled.gate.Release": "unpooled.gate.Release_class",
     "unpooled.auditing.Audit": "unpooled.auditing.Audit_class",

@@ -152,18 +152,18 @@ def plans(kept: Folder) -> None:
     rates = replace(measured, cores=2, **given)
     options = {"memory": "8 GB", "time": 300.0, "rates": rates, "kernel": k.Gaussian(0.7), "lam": None}
     for n in (500, 20_000, 3_000_000):
-        one = up.plan(n=n, d=10, dtype="float64", targets=2, n_features=None, device=None, **options)
+        one = up.plan(n=n, d=10, dtype="float64", targets=2, n_features="auto", device=None, **options)
         kept.json(f"plans/{n} rows", {"said": str(one), **one.to_dict()})
         kept.json(f"plans/{n} rows, regressor", {"type": type(one.estimator()).__name__, **_arguments(one.estimator())})
     kept.text("plans/rows", up.plan(X, Y, **options | {"lam": 0.01}))
     budget = {"epsilon": [0.5, 8.0], "delta": 1e-6, "label_bound": 2.0, "explained": 0.8, "sites": 2, "random_state": 0}
     for name, public in {
         "public rows": {"public": U, "kernel": k.Gaussian("median")},
-        "a basis": {"kernel": basis()},
+        "a basis": {"basis": basis()},
     }.items():
-        one = up.plan(8000, **public, **budget)
+        one = p.forecast(8000, **public, **budget)
         kept.json(f"plans/private, {name}", {"said": str(one), **one.to_dict()})
-    inputs = up.plan(8000, n_inputs=2, kernel=None, **budget | {"epsilon": 1.0})
+    inputs = p.forecast(8000, n_inputs=2, kernel=None, **budget | {"epsilon": 1.0})
     kept.json("plans/private, inputs", inputs.to_dict())
 
 
@@ -221,7 +221,7 @@ def pages_and_pictures(kept: Folder) -> None:
     pictures = {f"path, {name}": draw.path(models[name]) for name in ("spectral", "averaged", "correntropy", "less")}
     pictures |= {f"spectrum, {name}": draw.spectrum(models[name]) for name in ("spectral", "nystrom")}
     pictures |= {"spectrum, basis": draw.spectrum(shared), "partition": draw.partition(models["averaged"], s=0.5)}
-    bought = up.plan(8000, kernel=shared, epsilon=[0.5, 5.0])
+    bought = p.forecast(8000, basis=shared, epsilon=[0.5, 5.0])
     pictures |= {f"frontier, {error}": draw.frontier(bought, error=error) for error in (False, True)}
     pictures |= {f"sites, {what}": draw.sites(of_sums, sums, basis=shared, what=what) for what in ("change", "error")}
     for name, ax in pictures.items():
@@ -241,7 +241,7 @@ def notebooks(kept: Folder) -> None:
         "blocks": averaged(spectral(), grid=GRID).fit(X, y).path_,
         "basis": shared,
         "summary": up.Summary.of(shared, TABLE, LABELS["stay"]),
-        "plan": up.plan(8000, kernel=shared, epsilon=1.0),
+        "plan": p.forecast(8000, basis=shared, epsilon=1.0),
         "ledger": ledger,
         "guarantee": ledger.guarantee("several"),
     }

@@ -13,7 +13,7 @@ import unpooled as up
 rng = np.random.default_rng(0)
 n, epsilons = 4_000, [0.1, 0.3, 1.0, 3.0, 10.0]
 public = rng.uniform(-1, 1, size=(300, 3))
-outlook = up.plan(n, public, epsilon=epsilons, delta=1e-6, explained=0.95)
+outlook = up.privacy.forecast(n, public, epsilon=epsilons, delta=1e-6, explained=0.95)
 print(outlook)
 
 # %%

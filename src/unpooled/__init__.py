@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from .estimators.length_scales import choose_length_scales
     from .estimators.paths import DescentPath, Path
     from .models import load, save
-    from .planning.plan import ResourcePlan
-    from .planning.private import Plan, plan
+    from .planning.plan import plan
+    from .planning.resource_plan import ResourcePlan
     from .reports.writing import Report, report
     from .summaries import Candidates, Scores, Summary
 
@@ -60,7 +60,6 @@ __all__ = [
     "LESSRegressor",
     "NystromRegressor",
     "Path",
-    "Plan",
     "PrivateRegressor",
     "PrivateSGDRegressor",
     "Report",
@@ -111,9 +110,8 @@ _HOMES = {
     "Path": "estimators.paths",
     "load": "models",
     "save": "models",
-    "ResourcePlan": "planning.plan",
-    "Plan": "planning.private",
-    "plan": "planning.private",
+    "ResourcePlan": "planning.resource_plan",
+    "plan": "planning.plan",
     "Report": "reports.writing",
     "report": "reports.writing",
     "Candidates": "summaries",

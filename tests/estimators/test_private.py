@@ -25,11 +25,11 @@ from tests.made_up import CUBE, points, regression
 from unpooled import models
 from unpooled.cli.inspect import of_model
 from unpooled.data.sources import UnreadRows
-from unpooled.estimators.private_plan import telling_features
-from unpooled.estimators.public_rows import widened
 from unpooled.kernels import Gaussian, Matern, Polynomial
 from unpooled.privacy.rounds.learner import Budget, learn
+from unpooled.privacy.rounds.public_sample import widen_basis
 from unpooled.privacy.rounds.questions import Counts, Custodian, Residuals, answer, held
+from unpooled.privacy.rounds.schedule import telling_features
 
 MUCH = 1e10  # an ε at which noise is nothing
 PUBLIC = 150
@@ -251,7 +251,7 @@ def test_a_large_budget_has_all_features_that_tell_of_other_rows_and_never_fewer
     for d, more in ((1, False), (8, True)):
         public = rng.standard_normal((300, d))
         usual = up.bases.EmpiricalFeatures(n_features=150, standardize=True).fit(public)
-        wide = widened(usual, public)
+        wide = widen_basis(usual, public)
         everything = up.bases.EmpiricalFeatures(n_features=1000, standardize=True).fit(public)
         telling = telling_features(everything.eigenvalues_, everything.spread_)
         assert wide.n_features_ == max(usual.n_features_, telling)

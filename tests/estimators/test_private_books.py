@@ -14,8 +14,8 @@ import unpooled as up
 from tests.cases.private_summaries import Unread
 from tests.made_up import CUBE, points, sine
 from unpooled import privacy
-from unpooled.estimators.private_plan import decided
 from unpooled.kernels import Gaussian, Linear, Polynomial
+from unpooled.privacy.rounds.schedule import decided
 
 rng = np.random.default_rng(0)
 X, U = points(rng, 400, between=CUBE), points(rng, 60, between=CUBE)

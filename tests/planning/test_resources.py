@@ -1,4 +1,7 @@
-"""Memory and time are predicted before a fit, within 20 % and a factor; the route that is taken fits."""
+"""Memory and time are predicted before a fit, within 20 % and a factor; the route that is taken fits.
+
+Tests `planning/resource_plan.py`.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +178,7 @@ def test_every_way_to_say_what_the_rows_are_gives_the_same_plan(tmp_path, monkey
         up.plan(tmp_path / "t.parquet", "y", rates=RATES),
         up.plan(str(tmp_path / "t.csv"), y="y", rates=RATES),
         up.plan(n=3000, d=2, rates=RATES),
-        up.plan(np.int64(3000), d=2, rates=RATES),
+        up.plan(n=np.int64(3000), d=2, rates=RATES),
     ]
     for plan in plans:
         assert (plan.table.n, plan.table.d, plan.table.targets, plan.table.single) == (3000, 2, 1, False)
@@ -236,11 +239,11 @@ def test_memory_may_be_said_in_words(text, number):
         ({"n": 0}, "n must be a whole number"),
         ({"n_features": 0}, "n_features must be a positive"),
         ({"rates": 3}, "rates must be those that a plan has"),
-        ({"epsilon": 1.0}, "epsilon belong to plans of a private regression"),
-        ({"public": X}, "public belong to plans for rows that are there"),
-        ({"d": None}, "memory and rates belong to plans of memory and time"),
-        ({"n": X}, "d belong to plans for rows that are given by their number"),
-        ({"n": np.zeros(3), "d": None}, "X must be two-dimensional"),
+        ({"y": Y}, "y are the labels of rows: give the rows as X"),
+        ({"d": None}, "give the rows as X, or their number as n and that of their features as d"),
+        ({"X": X}, "X says itself how large it is: leave n and d out"),
+        ({"X": 1000, "n": None, "d": None}, "X must be rows or the path of a table, got 1000; give .* as n"),
+        ({"X": np.zeros(3), "n": None, "d": None}, "X must be two-dimensional"),
         ({"device": "abacus"}, "device='abacus' cannot be used"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_partition_has_the_best_score_of_every_number_of_blocks_and_the_limit(
 
 
 def test_a_frontier_has_what_the_plan_predicts():
-    plan = up.plan(5000, named_rows(1, 80)[0], epsilon=[0.3, 3.0])
+    plan = up.privacy.forecast(5000, named_rows(1, 80)[0], epsilon=[0.3, 3.0])
     ax = up.plot.frontier(plan)
     usual = next(line for line in ax.get_lines() if line.get_label() == "usual target")
     assert usual.get_ydata().tolist() == [row.usual for row in plan.predictions]
@@ -109,7 +109,7 @@ def test_sites_are_left_out_in_turn():
         (lambda: up.plot.path(models()["landweber"]), "model has no path"),
         (lambda: up.plot.spectrum(up.SpectralRegressor()), "model must be a fitted model or a fitted basis"),
         (lambda: up.plot.partition(models()["spectral"]), "must be a fitted AveragedRegressor that tried several"),
-        (lambda: up.plot.frontier(3), "plan must be what up.plan returns, got 3"),
+        (lambda: up.plot.frontier(3), "forecast must be what up.privacy.forecast returns, got 3"),
         (
             lambda: up.plot.sites(models()["spectral"], summaries()),
             "takes a model of summaries, and this is a Spectral",

@@ -66,7 +66,7 @@ def test_a_guarantee_is_short_as_text_and_complete_as_a_table():
 
 
 def test_plans_are_tables_and_lists():
-    plan = up.plan(5000, named_rows(1, 80)[0], epsilon=[0.3, 3.0])
+    plan = up.privacy.forecast(5000, named_rows(1, 80)[0], epsilon=[0.3, 3.0])
     page = Page(plan._repr_html_())
     assert len(page.all("tr")) == 3
     assert f"{plan.predictions[1].usual:.2f}" in page.words

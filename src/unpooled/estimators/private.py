@@ -23,21 +23,13 @@ from ..privacy.ledger import Spending
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
+from ..privacy.rounds.public_sample import n_public_rows, public_features, standard_normal, widen_basis
 from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
+from ..privacy.rounds.schedule import PrivatePlan, decided, is_rich, usual_features
 from ..summaries.passes import mapped_once
 from .facts import ModelFacts, if_fitted
 from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise
-from .private_plan import PrivatePlan, decided, is_rich, usual_features
-from .public_rows import (
-    BoundedKernel,
-    basis_and_rows,
-    n_public_rows,
-    private_rows,
-    public_features,
-    site_counts,
-    standard_normal,
-    widened,
-)
+from .public_rows import BoundedKernel, basis_and_rows, private_rows, site_counts
 from .span import OnEngine
 from .stored import SITES, SpanFunction, Tables
 
@@ -174,7 +166,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         adding = len(found) if found and self.noise == "site" else 1
         if basis is not None and public is not None and isinstance(self.n_features, str):
             rich = is_rich(rows.count(), mu / math.sqrt(adding))
-            basis = widened(basis, public) if rich else basis
+            basis = widen_basis(basis, public) if rich else basis
         plan = decided(
             rows.count(), float(self.epsilon), float(self.delta), self.label_bound,
             n_features=self._wanted(MADE_UP) if basis is None else basis.n_features_,

@@ -12,20 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._base.arrays import to_numpy
 from .._base.checks import check_weights, check_X, naming
 from .._base.rows import Source, concatenate, site_labels
 from ..bases import Basis
 from ..bases.base import KernelOrBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
-from ..kernels.parts import free_parts
-from ..privacy.sensitivity import bound_of
-from .private_plan import MOST_IF_RICH, telling_features
+from ..privacy.rounds.public_sample import check_bounded, standard_normal
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
 
@@ -73,9 +69,6 @@ def site_counts(sites: Any, n: int) -> list[dict[str, Any]]:
     return [{"name": str(name), "rows": int(count)} for name, count in zip(names, counts)]
 
 
-STAND_IN = 1000  # rows of the standard normal law in the place of a public sample
-
-
 def basis_and_rows(
     model: Any, X: Any, y: Any, public: Any, make: Callable[[Kernel, bool], Basis]
 ) -> tuple[Basis, UnreadRows]:
@@ -114,51 +107,6 @@ def private_rows(owner: Any, X: Any, y: Any, *, learn: bool = False) -> UnreadRo
     return rows
 
 
-def widened(basis: Basis, public: Any) -> Basis:
-    """The same kind of basis with all features that tell something of other rows than the public ones."""
-    wide: Basis = clone(basis).set_params(n_features=MOST_IF_RICH).fit(public)
-    telling = telling_features(wide.eigenvalues_, wide.spread_)
-    if telling <= basis.n_features_:
-        return basis
-    return wide if telling >= wide.n_features_ else clone(basis).set_params(n_features=telling).fit(public)
-
-
-def public_features(basis: Basis, public: Any, most: int) -> np.ndarray:
-    """Features of at most so many public rows."""
-    rows = to_numpy(check_X(basis, public, reset=False)).astype(np.float64)
-    return np.asarray(basis.features(rows[np.random.default_rng(0).permutation(len(rows))[:most]]))
-
-
-def n_public_rows(public: Any) -> int:
-    """How many there are, where they say so; whether they are rows at all is for the basis to find out."""
-    shape = getattr(public, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        return int(shape[0])
-    return len(public) if isinstance(public, (list, tuple)) else STAND_IN
-
-
-def standard_normal(d: int) -> np.ndarray:
-    """The same rows always. They stand for inputs that nobody has told of; the guarantee does not need them."""
-    return np.random.default_rng(0).standard_normal((STAND_IN, d))
-
-
-def check_bounded(kernel: Any) -> None:
-    """A kernel without a bound lets one record reach any distance, and one chosen with labels tells of them."""
-    if isinstance(kernel, Basis) or kernel is None:
-        return
-    kernel = as_kernel(kernel)
-    if free_parts(kernel):
-        raise ValueError(
-            "length_scale='auto' would look at private labels: give numbers or 'median', or take the kernel from "
-            "unpooled.choose_length_scales(kernel, X, y) on public rows"
-        )
-    advice = (
-        "use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public rows, for which no "
-        "more than a bounded part of a record counts"
-    )
-    bound_of(kernel, "the weights", advice)
-
-
 class BoundedKernel(KernelOrBasis):
     """A kernel through which one record reaches no further than a bound, or a fitted basis, or None."""
 
@@ -166,7 +114,8 @@ class BoundedKernel(KernelOrBasis):
 
     def check(self, name: str, value: Any) -> None:
         super().check(name, value)
-        check_bounded(value)
+        if not isinstance(value, Basis):
+            check_bounded(value)
 
     def to_plain(self, value: Any) -> Any:
         """Of the kernel of a basis only what may be asked for without the basis."""

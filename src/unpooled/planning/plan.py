@@ -1,4 +1,4 @@
-"""Plans of a fit before it runs: every route with its memory and time on this machine, and the one to take.
+"""up.plan: what every route to fit a table would take on this machine, and the choice among the routes.
 
 The routes are those that the fits take (:mod:`unpooled._solvers.route`), asked about a table of which no row is read.
 The exact one is taken while it fits, then a basis as large as pays and as there is room for.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,143 +32,61 @@ from .._solvers.spectral.problem import Job
 from .._solvers.spectral.routes import routes_for
 from ..filters import Tikhonov
 from ..kernels import Gaussian, as_kernel
-from .table import Table
+from .resource_plan import Limits, ResourcePlan, Route
+from .table import Table, is_rows
 
-HEADS = ("", "memory", "time", "")
 TIME = 300.0  # seconds that a fit may take if nothing is said
 POINTS = (500, 1000, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000)
 OTHER_KERNELS = 2.0  # what a value costs beside a Gaussian one
 VALIDATION = 20_000  # rows on which averages are scored
 
 
-@dataclass(frozen=True)
-class Route:
-    """One way to fit, and what it takes: bytes beyond the rows at the peak, and seconds."""
-
-    name: str  #: what :meth:`ResourcePlan.estimator` calls it
-    words: str
-    memory: float
-    seconds: float
-    blocks: str  #: what is worked on at once
-    beyond: str = ""  #: "memory", "time" or nothing
-    arguments: dict[str, Any] | None = field(default=None, repr=False)  #: of the estimator; None: one is missing
-
-    @property
-    def fits(self) -> bool:
-        """Whether it stays within memory and time."""
-        return not self.beyond
-
-
-@dataclass(frozen=True)
-class ResourcePlan:
-    """What every route would take on this machine, and which one to take.
-
-    Attributes
-    ----------
-    table : rows, features, labels and precision
-    memory : bytes that a fit may take
-    time : seconds that it may take
-    routes : every route, with its bytes and seconds; ``plan["exact"]`` is one of them
-    chosen : the name of the route to take; "" where none fits
-    why : a sentence on the choice
-    rates : of the machine, to be given to a plan elsewhere
-    device : of the big tables' routes
-    """
-
-    table: Table
-    memory: float  #: bytes that a fit may take
-    time: float  #: seconds that it may take
-    routes: tuple[Route, ...]
-    chosen: str  #: the name of the route to take; "" where none fits
-    why: str
-    rates: Rates
-    device: str | None = None
-
-    def __getitem__(self, name: str) -> Route:
-        for route in self.routes:
-            if route.name == name:
-                return route
-        raise KeyError(f"there is no route {name!r} in this plan; it has {', '.join(r.name for r in self.routes)}")
-
-    def estimator(self, name: str | None = None) -> Any:
-        """The regressor of a route, configured: of the one to take, or of the one that is named."""
-        from ..estimators import AveragedRegressor, NystromRegressor, SpectralRegressor
-
-        if name is None and not self.chosen:
-            raise ValueError(f"no route fits: {self.why}")
-        route = self[self.chosen if name is None else name]
-        if route.arguments is None:
-            raise ValueError(f"the route {route.name!r} needs a λ: give lam to unpooled.plan")
-        arguments = dict(route.arguments)
-        if route.name == "averaged":
-            local = SpectralRegressor(arguments.pop("kernel"))
-            return AveragedRegressor(local, memory_limit=self.memory, **arguments)
-        return (SpectralRegressor if route.name.startswith("exact") else NystromRegressor)(**arguments)
-
-    def __str__(self) -> str:
-        marks = [" ", *("→" if route.name == self.chosen else " " for route in self.routes)]
-        lines = [HEADS, *(self._cells(route) for route in self.routes)]
-        first, second, third = (max(len(line[i]) for line in lines) for i in range(3))
-        rows = [f"{mark} {a:<{first}}  {b:>{second}}  {c:>{third}}  {d}" for mark, (a, b, c, d) in zip(marks, lines)]
-        return "\n".join([self._about(), *(row.rstrip() for row in rows), self.why])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from .._base import html
-
-        heads = ["route", "memory", "time", "worked on at once"]
-        return (
-            html.paragraph(self._about())
-            + html.table(heads, [self._cells(route) for route in self.routes])
-            + html.paragraph(self.why)
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        routes = [{key: value for key, value in asdict(r).items() if key != "arguments"} for r in self.routes]
-        return asdict(self) | {"routes": routes}
-
-    def _about(self) -> str:
-        t = self.table
-        cores = self.rates.cores
-        where = f"on {self.device}" if self.device else f"{cores} core{'s' if cores > 1 else ''}"
-        held = "in memory" if t.loaded else "as arrays"
-        return (
-            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision ({size(t.bytes)} {held}); "
-            f"{where}, {size(self.memory)} for the fit beside its rows, {duration(self.time)}"
-        )
-
-    @staticmethod
-    def _cells(route: Route) -> Sequence[str]:
-        last = f"{route.blocks}; beyond {route.beyond}" if route.beyond else route.blocks
-        return route.words, size(route.memory), duration(route.seconds), last
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bytes and seconds that a fit may take."""
-
-    memory: float
-    time: float
-
-    def beyond(self, need: Memory, seconds: float, rows: float = 0.0) -> str:
-        """What does not fit, or nothing."""
-        return "memory" if need.most + rows > self.memory else "time" if seconds > self.time else ""
-
-
-def planned(
-    table: Table,
+def plan(
+    X: Any = None,
+    y: Any = None,
     *,
-    lam: Any = None,
+    n: int | None = None,
+    d: int | None = None,
+    targets: int | None = None,
+    dtype: Any = None,
     kernel: Any = None,
+    lam: Any = None,
     n_features: Any = "auto",
     memory: Any = None,
-    time: Any = None,
+    time: float | None = None,
     device: Any = None,
     rates: Rates | None = None,
 ) -> ResourcePlan:
-    """The plan of a regression of that shape; see :func:`unpooled.plan`."""
+    """Predict the memory and the time of every way to fit a table, and recommend one, before anything runs.
+
+    ``plan(X, y)`` and ``plan("table.parquet", "label")`` look at rows that exist; of a Parquet file only the metadata
+    are read. ``plan(n=1_000_000, d=10)`` needs no rows. The routes are an exact fit, an average over blocks, and a
+    basis by one pass or by rounds. :meth:`ResourcePlan.estimator` gives the regressor of the recommended route.
+
+    What a privacy budget would buy is another question: see :func:`unpooled.privacy.forecast`.
+
+    Parameters
+    ----------
+    X, y : the rows and their labels as ``fit`` takes them: arrays, frames, a path, the name of a column
+    n, d : the number of rows and of their features, in place of X
+    targets, dtype : with n and d: the number of columns of labels, and the precision of the rows
+    kernel : as for the regressors
+    lam : the λ of the fit; None if it is to be chosen
+    n_features : the points of a basis; "auto" takes as many as pay and fit
+    memory : bytes, or text such as "8 GB", that a fit may take beside its rows; None is what is free, the quota of a
+        container counted
+    time : seconds that it may take; None is 300
+    device : as for :class:`NystromRegressor`
+    rates : those of another machine, which a plan made there has as ``.rates``; None measures them, once a process
+
+    Examples
+    --------
+    >>> import unpooled as up
+    >>> outlook = up.plan(n=1_000_000, d=10, memory="16 GB")
+    >>> outlook["exact"].fits, outlook.estimator().n_features >= 500
+    (False, True)
+    """
+    table = _table(X, y, {"n": n, "d": d, "targets": targets, "dtype": dtype})
     lam = None if lam is None or (isinstance(lam, str) and lam == "auto") else positive("lam", lam)
     where = device_of(device, None)
     gpu = where if where is not None and where.type == "cuda" else None
@@ -188,6 +104,22 @@ def planned(
     routes += _basis(table, cost, limits, common, n_points, device)
     chosen, why = _choice(table, routes, limits)
     return ResourcePlan(table, limits.memory, limits.time, tuple(routes), chosen, why, rates, device and str(device))
+
+
+def _table(X: Any, y: Any, counts: dict[str, Any]) -> Table:
+    """The shape of the rows, from the rows themselves or from numbers in their place."""
+    given = [name for name, value in counts.items() if value is not None]
+    if X is not None:
+        if given:
+            raise ValueError(f"X says itself how large it is: leave {' and '.join(given)} out")
+        if not is_rows(X):
+            raise ValueError(f"X must be rows or the path of a table, got {shown(X)}; give a number of rows as n")
+        return Table.of_rows(X, y)
+    if y is not None:
+        raise ValueError("y are the labels of rows: give the rows as X, or their number as n and leave y out")
+    if counts["n"] is None or counts["d"] is None:
+        raise ValueError("give the rows as X, or their number as n and that of their features as d")
+    return Table.of_size(counts["n"], counts["d"], counts["targets"] or 1, counts["dtype"])
 
 
 def _room(memory: Any, gpu: Any) -> float:

@@ -16,6 +16,7 @@ from .sensitivity import Released, centered_kappa, first_order
 
 if TYPE_CHECKING:
     from .release import Private
+    from .rounds.forecast import Forecast, forecast
 
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Approximate",
     "Charge",
     "Event",
+    "Forecast",
     "Gaussian",
     "GridGaussian",
     "Guarantee",
@@ -40,6 +42,7 @@ __all__ = [
     "draw",
     "epsilon_of",
     "first_order",
+    "forecast",
     "gaussian",
     "mu_for",
     "plan",
@@ -49,8 +52,11 @@ __all__ = [
 ]
 
 
+# These stand above summaries, whose files name the records of noise in this room: they are loaded when asked for.
+_LATE = {"Private": ".release", "Forecast": ".rounds.forecast", "forecast": ".rounds.forecast"}
+
+
 def __getattr__(name: str) -> Any:
-    # Requests for noised sums stand above summaries, whose files name the records of noise in this room.
-    if name != "Private":
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(".release", __name__).Private
+    return getattr(import_module(_LATE[name], __name__), name)

@@ -20,7 +20,7 @@ from .._base.text import shown
 from .._solvers.averaging.search import BlockPath
 from ..bases.base import Basis
 from ..estimators.facts import ModelFacts, ShowsChoices
-from ..planning.private import Plan
+from ..privacy import Forecast
 from .fit import spectrum_of, spectrum_of_basis
 from .sensitivity import leave_one_out
 from .sites import opened
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["frontier", "partition", "path", "sites", "spectrum"]
 
 
-def frontier(plan: Plan, ax: Axes | None = None, *, error: bool = False) -> Axes:
-    """What a privacy budget would buy: predicted R² against ε, for three kinds of targets.
+def frontier(forecast: Forecast, ax: Axes | None = None, *, error: bool = False) -> Axes:
+    """Draw what a privacy budget would buy: predicted R² against ε, for three kinds of targets.
 
     Parameters
     ----------
-    plan : what ``up.plan`` returned
+    forecast : what ``up.privacy.forecast`` returned
     ax : axes to draw into
     error : draw 1 - R², the share of the variance that is left, on a logarithmic axis
 
@@ -49,13 +49,13 @@ def frontier(plan: Plan, ax: Axes | None = None, *, error: bool = False) -> Axes
     --------
     >>> import numpy as np, unpooled as up
     >>> public = np.random.default_rng(0).uniform(size=(60, 2))
-    >>> ax = up.plot.frontier(up.plan(5000, public, epsilon=[0.3, 3.0]))
+    >>> ax = up.plot.frontier(up.privacy.forecast(5000, public, epsilon=[0.3, 3.0]))
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('ε', 'predicted R²')
     """
-    if not isinstance(plan, Plan):
-        raise ValueError(f"plan must be what up.plan returns, got {shown(plan, 60)}")
-    return draw(plan.picture(error), ax)
+    if not isinstance(forecast, Forecast):
+        raise ValueError(f"forecast must be what up.privacy.forecast returns, got {shown(forecast, 60)}")
+    return draw(forecast.picture(error), ax)
 
 
 def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:

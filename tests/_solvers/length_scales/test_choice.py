@@ -384,7 +384,7 @@ def test_private_models_refuse_it_before_anything_is_paid(public, rows, tmp_path
             model.fit(rows, Y, public=public)
     assert ledger.charges() == []
     with pytest.raises(ValueError, match="would look at private labels"):
-        up.plan(1000, X, kernel=Gaussian("auto"))
+        privacy.forecast(1000, X, kernel=Gaussian("auto"))
 
 
 def test_inside_a_kernel_that_does_not_say_how_it_depends_on_it_it_is_refused():

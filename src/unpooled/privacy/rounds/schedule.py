@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .._base.kinds import POSITIVE, Bound, Real, Sentences, Whole, Word, from_plain, parameter, to_plain
-from ..privacy import mu_for
-from ..privacy.gaussian import Gaussian
-from ..privacy.rounds import learner
-from ..privacy.rounds.labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
-from ..privacy.rounds.learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget
+from ..._base.kinds import POSITIVE, Bound, Real, Sentences, Whole, Word, from_plain, parameter, to_plain
+from ..gaussian import Gaussian, mu_for
+from . import learner
+from .labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
+from .learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget
 
 RICH = 5_000  # n·μ from which more still teaches: what is left is how the public sample differs from the rows
 ROUNDS = {0: 10, 1_000: 16, 15_000: 24}  # from so large an n·μ: none is lost, and each needs a pass over the rows
@@ -106,7 +105,7 @@ class PrivatePlan:
         return "\n".join(self.why)
 
     def _repr_html_(self) -> str:
-        from .._base import html
+        from ..._base import html
 
         return html.bullets(str(self).splitlines())
 

@@ -1,0 +1,129 @@
+"""The plan of a fit: every route with its memory and time on this machine, and the one to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .._base.text import duration, size
+from .._solvers.route import Memory, Rates
+from .table import Table
+
+HEADS = ("", "memory", "time", "")
+
+
+@dataclass(frozen=True)
+class Route:
+    """One way to fit, and what it takes: bytes beyond the rows at the peak, and seconds."""
+
+    name: str  #: what :meth:`ResourcePlan.estimator` calls it
+    words: str
+    memory: float
+    seconds: float
+    blocks: str  #: what is worked on at once
+    beyond: str = ""  #: "memory", "time" or nothing
+    arguments: dict[str, Any] | None = field(default=None, repr=False)  #: of the estimator; None: one is missing
+
+    @property
+    def fits(self) -> bool:
+        """Whether it stays within memory and time."""
+        return not self.beyond
+
+
+@dataclass(frozen=True)
+class ResourcePlan:
+    """What every route would take on this machine, and which one to take.
+
+    Attributes
+    ----------
+    table : rows, features, labels and precision
+    memory : bytes that a fit may take
+    time : seconds that it may take
+    routes : every route, with its bytes and seconds; ``plan["exact"]`` is one of them
+    chosen : the name of the route to take; "" where none fits
+    why : a sentence on the choice
+    rates : of the machine, to be given to a plan elsewhere
+    device : of the big tables' routes
+    """
+
+    table: Table
+    memory: float  #: bytes that a fit may take
+    time: float  #: seconds that it may take
+    routes: tuple[Route, ...]
+    chosen: str  #: the name of the route to take; "" where none fits
+    why: str
+    rates: Rates
+    device: str | None = None
+
+    def __getitem__(self, name: str) -> Route:
+        for route in self.routes:
+            if route.name == name:
+                return route
+        raise KeyError(f"there is no route {name!r} in this plan; it has {', '.join(r.name for r in self.routes)}")
+
+    def estimator(self, name: str | None = None) -> Any:
+        """The regressor of a route, configured: of the one to take, or of the one that is named."""
+        from ..estimators import AveragedRegressor, NystromRegressor, SpectralRegressor
+
+        if name is None and not self.chosen:
+            raise ValueError(f"no route fits: {self.why}")
+        route = self[self.chosen if name is None else name]
+        if route.arguments is None:
+            raise ValueError(f"the route {route.name!r} needs a λ: give lam to unpooled.plan")
+        arguments = dict(route.arguments)
+        if route.name == "averaged":
+            local = SpectralRegressor(arguments.pop("kernel"))
+            return AveragedRegressor(local, memory_limit=self.memory, **arguments)
+        return (SpectralRegressor if route.name.startswith("exact") else NystromRegressor)(**arguments)
+
+    def __str__(self) -> str:
+        marks = [" ", *("→" if route.name == self.chosen else " " for route in self.routes)]
+        lines = [HEADS, *(self._cells(route) for route in self.routes)]
+        first, second, third = (max(len(line[i]) for line in lines) for i in range(3))
+        rows = [f"{mark} {a:<{first}}  {b:>{second}}  {c:>{third}}  {d}" for mark, (a, b, c, d) in zip(marks, lines)]
+        return "\n".join([self._about(), *(row.rstrip() for row in rows), self.why])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from .._base import html
+
+        heads = ["route", "memory", "time", "worked on at once"]
+        return (
+            html.paragraph(self._about())
+            + html.table(heads, [self._cells(route) for route in self.routes])
+            + html.paragraph(self.why)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        routes = [{key: value for key, value in asdict(r).items() if key != "arguments"} for r in self.routes]
+        return asdict(self) | {"routes": routes}
+
+    def _about(self) -> str:
+        t = self.table
+        cores = self.rates.cores
+        where = f"on {self.device}" if self.device else f"{cores} core{'s' if cores > 1 else ''}"
+        held = "in memory" if t.loaded else "as arrays"
+        return (
+            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision ({size(t.bytes)} {held}); "
+            f"{where}, {size(self.memory)} for the fit beside its rows, {duration(self.time)}"
+        )
+
+    @staticmethod
+    def _cells(route: Route) -> Sequence[str]:
+        last = f"{route.blocks}; beyond {route.beyond}" if route.beyond else route.blocks
+        return route.words, size(route.memory), duration(route.seconds), last
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes and seconds that a fit may take."""
+
+    memory: float
+    time: float
+
+    def beyond(self, need: Memory, seconds: float, rows: float = 0.0) -> str:
+        """What does not fit, or nothing."""
+        return "memory" if need.most + rows > self.memory else "time" if seconds > self.time else ""
