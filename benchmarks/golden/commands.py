@@ -30,7 +30,7 @@ def help_texts(kept: Folder) -> None:
     """Help texts of all commands, with their options by name."""
     for name in ("", "policy", "log", "ledger", "federation", *ALL):
         kept.text(f"said/help/{name or 'unpooled'}", said("commands", kept, [*name.split(), "--help"]))
-    kept.command("version", "version", plain_too=True)
+    kept.text("said/version", said("commands", kept, ["--version"]))
 
 
 def tables(kept: Folder) -> None:
@@ -49,10 +49,21 @@ def from_files_to_a_model(kept: Folder) -> None:
     """A study by files: bases, policies, summaries, sums, models, rounds, candidates, scores, predictions, pages."""
     tables(kept)
     run = kept.command
-    options = ("--drop", "stay,cost,site,w", "--features", "20", "--length-scale", "1.5")
+    options = ("--drop", "stay,cost,site,w", "--n-features", "20", "--length-scale", "1.5")
     run("basis", "basis", "public.parquet", "-o", "study.basis", *options, plain_too=True)
-    run("basis of waves", "basis", "public.parquet", "-o", "waves.basis", "--drop", "stay,cost,site,w", "--random", 15)
-    matern = ("--kernel", "matern", "--columns", "age,dose", "--no-standardize", "--points", 40, "--seed", 2)
+    run(
+        "basis of waves",
+        "basis",
+        "public.parquet",
+        "-o",
+        "waves.basis",
+        "--drop",
+        "stay,cost,site,w",
+        "--random",
+        "--n-features",
+        15,
+    )
+    matern = ("--kernel", "matern", "--columns", "age,dose", "--no-standardize", "--max-points", 40, "--seed", 2)
     run("basis, matern", "basis", "public.parquet", "-o", "matern.basis", *matern)
     run("policy init", "policy", "init", "east", plain_too=False)
     run("policy check", "policy", "check", "east", plain_too=True)
@@ -72,7 +83,17 @@ def from_files_to_a_model(kept: Folder) -> None:
             ]
             run(f"summarize, {site}, order {order}", *command, plain_too=site == "west")
     firsts, seconds = ([f"{site}/{order}.summary" for site in SITES] for order in (1, 2))
-    several = ["summarize", "study.basis", "east/rows.parquet", "-t", "stay,cost", "--weight", "w", "-o", "two.summary"]
+    several = [
+        "summarize",
+        "study.basis",
+        "east/rows.parquet",
+        "-t",
+        "stay,cost",
+        "--sample-weight",
+        "w",
+        "-o",
+        "two.summary",
+    ]
     run("summarize, two labels", *several)
     robust = ["summarize", "study.basis", "south/rows.parquet", "-t", "stay", "--loss", "huber", "--scale", "0.7"]
     run("summarize, huber", *robust, "-o", "huber.summary")
@@ -90,7 +111,7 @@ def from_files_to_a_model(kept: Folder) -> None:
     )
     run("merge", "merge", *seconds, "-o", "all.summary", plain_too=True)
     run("fit, order 2", "fit", "all.summary", "-o", "second.model", plain_too=True)
-    run("fit, filter", "fit", *seconds, "-o", "nu.model", "--filter", "nu", "--no-center")
+    run("fit, filter", "fit", *seconds, "-o", "nu.model", "--filter", "nu", "--no-fit-intercept")
     run("fit, order 1", "fit", *firsts, "-o", "first.model", "--candidates", "first.candidates", "--ridge")
     for i, site in enumerate(SITES):
         place = f"{site}/rows.{'csv' if i % 2 else 'parquet'}"
@@ -125,7 +146,7 @@ def from_files_to_a_model(kept: Folder) -> None:
         for end in ("csv", "parquet"):
             words = ["predict", f"{model}.model", f"new.{end}", "-o", f"{model}.{end}", "--keep", "site,w"]
             run(f"predict, {model}, {end}", *words, plain_too=end == "csv")
-    page = ["report", "second.model", "-o", "page.html", "--data", "new.csv", "--site", "site", *seconds]
+    page = ["report", "second.model", "-o", "page.html", "--data", "new.csv", "--sites", "site", *seconds]
     run("report", *page, "--title", "A page", plain_too=True)
     for folder in ("east", "west"):
         run(f"log show, {folder}", "log", "show", folder, plain_too=True)
@@ -154,7 +175,7 @@ def private_commands(kept: Folder) -> None:
     if not tables_there.exists():
         tables(kept)
     run = kept.command
-    words = ("basis", "public.parquet", "-o", "small.basis", "--drop", "stay,cost,site,w", "--features", 8)
+    words = ("basis", "public.parquet", "-o", "small.basis", "--drop", "stay,cost,site,w", "--n-features", 8)
     run("basis, small", *words)
     create = ("ledger", "create", "books.ledger", "--epsilon", 3, "--delta", 1e-6, "--dataset", "a table")
     run("ledger create", *create)
@@ -181,12 +202,14 @@ def private_commands(kept: Folder) -> None:
         run(f"inspect {name.replace('/', ' ')}", "inspect", name, plain_too=True)
     for command in ("show", "verify"):
         run(f"ledger {command}", "ledger", command, "books.ledger", plain_too=True)
-    private = ("plan", 9000, "small.basis", "--epsilon", "0.5,5", "--label-bound", 2)
+    private = ("forecast", 9000, "small.basis", "--epsilon", "0.5,5", "--label-bound", 2)
     run("plan, private", *private, plain_too=True)
-    run("plan, private, rows", "plan", 9000, "public.parquet", "--drop", "stay,cost,site,w", "--epsilon", 2)
+    run("plan, private, rows", "forecast", 9000, "public.parquet", "--drop", "stay,cost,site,w", "--epsilon", 2)
     # How fast this machine is, and how much memory is free, is in what this prints: only its words are compared.
-    run("plan, measured", "plan", 5000, "--inputs", 4, "--memory", "8GB")
-    run("plan, measured, of a table", "plan", "new.parquet", "--label", "stay", "--drop", "cost,site,w", plain_too=True)
+    run("plan, measured", "plan", "--n", 5000, "--d", 4, "--memory", "8GB")
+    run(
+        "plan, measured, of a table", "plan", "new.parquet", "--target", "stay", "--drop", "cost,site,w", plain_too=True
+    )
 
 
 @case("matplotlib")
@@ -198,7 +221,7 @@ def data_demo_and_reproduction(kept: Folder) -> None:
     import matplotlib
 
     matplotlib.rcParams["svg.hashsalt"] = "golden"  # else the names of parts of a picture are random
-    kept.command("demo", "demo", "--out", "demo")
+    kept.command("demo", "demo", "--output", "demo")
     kept.command("reproduce list", "reproduce", "--list", plain_too=True)
     with tempfile.TemporaryDirectory() as place, fixed_noise():
         kept.command("reproduce", "reproduce", *EXPERIMENTS, "--quick", "-o", place)
@@ -246,7 +269,7 @@ def commands_in_processes(kept: Folder) -> None:
     if not kept.place("commands/second.model").exists():
         from_files_to_a_model(kept)
     for name, *words in (
-        ("version", "version"),
+        ("version", "--version"),
         ("inspect", "inspect", "study.basis"),
         ("round", "fit", *(f"{site}/r.summary" for site in SITES), "-o", "process.model"),
         ("predict", "predict", "process.model", "new.csv", "-o", "process.csv"),

@@ -17,7 +17,7 @@ import unpooled as up
 from tests.cases.cli import answer_of, call, said, write
 from tests.made_up import COLUMNS, patients
 from unpooled.cli import app, console, summarize
-from unpooled.cli.console import plain
+from unpooled.cli.console import to_plain
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def study(tmp_path, monkeypatch):
     write(patients(2, 90), tmp_path, "north")
     write(patients(3, 130), tmp_path, "south")
     for name, more in (("study", ()), ("other", ("--length-scale", "0.9"))):
-        call("basis", "public.parquet", "-o", f"{name}.basis", "--columns", ",".join(COLUMNS), "--features", 6, *more)
+        call("basis", "public.parquet", "-o", f"{name}.basis", "--columns", ",".join(COLUMNS), "--n-features", 6, *more)
     for site in ("north", "south"):
         call("summarize", "study.basis", f"{site}.csv", "--target", "stay", "-o", f"{site}.summary")
     call("fit", "north.summary", "south.summary", "-o", "study.model", "--candidates", "study.models")
@@ -70,7 +70,9 @@ def test_a_target_or_weight_that_is_not_there_is_named(study):
     assert "lacks what --target asks for: 'stya' (did you mean 'stay'?)" in untouched(
         study, *base, "--target", "stya", code=3
     )
-    assert "lacks what --weight asks for: 'v'" in untouched(study, *base, "--target", "stay", "--weight", "v", code=3)
+    assert "lacks what --sample-weight asks for: 'v'" in untouched(
+        study, *base, "--target", "stay", "--sample-weight", "v", code=3
+    )
     assert "--target must name the column" in untouched(study, *base, code=2)
 
 
@@ -186,7 +188,13 @@ def test_a_basis_that_is_nowhere_near_is_asked_for(study):
 
 def test_later_rounds_go_on_as_the_first_began(study):
     call("summarize", "study.basis", "north.csv", "-o", "x.summary", "--residuals-of", "study.model")
-    for option in (("--lam", 0.1), ("--ridge",), ("--steps", "conjugate"), ("--no-center",), ("--filter", "cutoff")):
+    for option in (
+        ("--lam", 0.1),
+        ("--ridge",),
+        ("--steps", "conjugate"),
+        ("--no-fit-intercept",),
+        ("--filter", "cutoff"),
+    ):
         sentence = untouched(study, "fit", "x.summary", "-o", "y.model", *option, code=2)
         assert f"{option[0].replace('no-', '')} was decided in the first round" in sentence
     assert "first round" in untouched(study, "fit", "x.summary", "-o", "y.model", "--candidates", "c", code=2)
@@ -229,8 +237,8 @@ def test_options_of_fit_that_cannot_be(study, option, words):
     [
         (("--kernel", "rbf"), "--kernel must be gaussian, laplacian or matern, got 'rbf'"),
         (("--length-scale", "0"), "--length-scale must be median or a positive number"),
-        (("--features", "2.5"), "--features must be auto or a positive whole number"),
-        (("--random", "5", "--features", "5"), "leave --features out"),
+        (("--n-features", "2.5"), "--n-features must be auto or a positive whole number"),
+        (("--random", "--n-features", "0"), "--n-features must be auto or a positive whole number"),
     ],
 )
 def test_options_of_basis_that_cannot_be(study, option, words):
@@ -315,7 +323,7 @@ def test_a_lam_at_the_edge_of_the_grid_is_said_in_words(study):
 
 
 def test_json_has_no_numbers_that_json_lacks():
-    assert plain({"a": float("nan"), "b": np.float64(2.0), "c": [np.inf, np.arange(2)]}) == {
+    assert to_plain({"a": float("nan"), "b": np.float64(2.0), "c": [np.inf, np.arange(2)]}) == {
         "a": None,
         "b": 2.0,
         "c": [None, [0, 1]],

@@ -18,7 +18,7 @@ def study(tmp_path, monkeypatch):
     write(patients(0, 120), tmp_path, "public")
     write(patients(1, 400), tmp_path, "rows")
     write(patients(2, 300), tmp_path, "others")
-    call("basis", "public.parquet", "-o", "study.basis", "--drop", "id,stay,site,w", "--features", 8)
+    call("basis", "public.parquet", "-o", "study.basis", "--drop", "id,stay,site,w", "--n-features", 8)
     call("ledger", "create", "rows.ledger", "--epsilon", 1.2, "--delta", 1e-6, "--dataset", "rows")
     return tmp_path
 
@@ -101,7 +101,7 @@ def test_rounds_of_residuals_in_shares(study):
         (("--epsilon", 0, "--delta", 1e-6, "--label-bound", 1), 2, "epsilon must be a positive"),
         (("--epsilon", 1, "--delta", 2, "--label-bound", 1), 2, "delta must lie between"),
         (("--epsilon", 1, "--delta", 1e-6), 3, "have no bound"),
-        ((*ASK, "--weight", "w"), 2, "--weight counts as repeated rows"),
+        ((*ASK, "--sample-weight", "w"), 2, "--sample-weight counts as repeated rows"),
         ((*ASK, "--target", "dose"), 2, "a private summary is of one --target"),
         ((*ASK, "--parties", 2, "--missing", 2), 2, "missing must be less than"),
     ],

@@ -29,7 +29,7 @@ def made(tmp_path_factory):
     """A study of two sites, and labeled rows of both."""
     folder = tmp_path_factory.mktemp("study")
     write(patients(1, 80).drop_columns(["stay", "w", "site", "id"]), folder, "public")
-    call("basis", folder / "public.parquet", "-o", folder / "study.basis", "--features", 12)
+    call("basis", folder / "public.parquet", "-o", folder / "study.basis", "--n-features", 12)
     for seed, name in ((2, "site1"), (3, "site2")):
         (folder / name).mkdir()
         write(patients(seed, 120), folder / name, "rows")
@@ -71,7 +71,7 @@ def test_every_way_to_give_summaries_gives_the_same_page(study):
 
 def test_csv_and_parquet_and_python_give_the_same_figures(study):
     for kind in ("csv", "parquet"):
-        call("report", "study.model", "-o", f"{kind}.html", "--data", f"test.{kind}", "--site", "site")
+        call("report", "study.model", "-o", f"{kind}.html", "--data", f"test.{kind}", "--sites", "site")
     one, two = (Page(Path(f"{kind}.html").read_text("utf-8")) for kind in ("csv", "parquet"))
     table = pyarrow.parquet.read_table("test.parquet")
     model = up.load("study.model")
@@ -95,7 +95,7 @@ def test_a_model_without_names_takes_the_columns_that_are_left(study):
     X = np.column_stack([table[name].to_numpy() for name in ("age", "dose", "pressure")])
     up.save(up.SpectralRegressor(lam=0.1).fit(X, table["stay"].to_numpy()), "plain.model")
     pyarrow.parquet.write_table(table.drop_columns(["id", "w"]), "plain.parquet")
-    call("report", "plain.model", "-o", "plain.html", "--data", "plain.parquet", "--site", "site", "--target", "stay")
+    call("report", "plain.model", "-o", "plain.html", "--data", "plain.parquet", "--sites", "site", "--target", "stay")
     assert "input 3" in Page(Path("plain.html").read_text("utf-8")).words
     sentence = said("report", "plain.model", "-o", "no.html", "--data", "test.parquet", "--target", "stay", code=3)
     assert "the model has 3 inputs without names" in sentence
@@ -106,13 +106,17 @@ def test_a_model_without_names_takes_the_columns_that_are_left(study):
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["--site", "site"], 2, "--site names a column of --data: give the rows as well"),
+        (["--sites", "site"], 2, "--sites names a column of --data: give the rows as well"),
         (
             ["--data", "test.parquet", "--target", "age"],
             2,
             "--target must be one of stay, or a number from 0 to 0, got",
         ),
-        (["--data", "test.parquet", "--site", "Site"], 3, "lacks what --site asks for: 'Site' (did you mean 'site'?)"),
+        (
+            ["--data", "test.parquet", "--sites", "Site"],
+            3,
+            "lacks what --sites asks for: 'Site' (did you mean 'site'?)",
+        ),
         (["--data", "public.parquet"], 3, "public.parquet lacks what the report asks for: 'stay'"),
         (["--data", "nowhere.parquet"], 3, "nowhere.parquet"),
         (["--summaries", "study.model"], 4, "study.model holds a model, and a summary was asked for"),
@@ -142,7 +146,7 @@ def test_values_that_are_missing_are_named(study, name, value, sentence):
     values[3] = value
     bad = table.set_column(table.column_names.index(name), name, pa.array(values, table[name].type))
     pyarrow.parquet.write_table(bad, "bad.parquet")
-    words = ["report", "study.model", "-o", "no.html", "--data", "bad.parquet", "--site", "site"]
+    words = ["report", "study.model", "-o", "no.html", "--data", "bad.parquet", "--sites", "site"]
     assert said(*words, code=3) == sentence
 
 

@@ -24,8 +24,8 @@ def site(tmp_path, monkeypatch):
     (tmp_path / "site").mkdir()
     write(patients(2, 90), tmp_path / "site", "rows")
     columns = ",".join(COLUMNS)
-    call("basis", "public.csv", "-o", "study.basis", "--columns", columns, "--features", 6)
-    call("basis", "public.csv", "-o", "large.basis", "--columns", columns, "--features", 30)
+    call("basis", "public.csv", "-o", "study.basis", "--columns", columns, "--n-features", 6)
+    call("basis", "public.csv", "-o", "large.basis", "--columns", columns, "--n-features", 30)
     return tmp_path
 
 

@@ -178,5 +178,5 @@ def test_the_page_does_without_a_plot_where_there_is_no_matplotlib(monkeypatch):
 
 def test_the_command_line_knows_its_version_and_its_commands():
     run = CliRunner()
-    assert run.invoke(app, ["version"]).output.strip() == up.__version__
+    assert run.invoke(app, ["--version"]).output.strip() == up.__version__
     assert "demo" in run.invoke(app, ["--help"]).output

@@ -29,5 +29,5 @@ def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
 
 def test_the_page_has_every_exit_code():
     text = PAGE.read_text()
-    for code, words in console.WORDS.items():
+    for code, words in console.EXIT_CODES.items():
         assert f"| {code} | {words}" in text

@@ -23,7 +23,7 @@ from tests.cases.private_rounds import answered, basis_of, exact, frame_of, sour
 from tests.estimators.private_checks import without_noise
 from tests.made_up import CUBE, points, regression
 from unpooled import models
-from unpooled.cli.inspect import of_model
+from unpooled.cli.inspect import describe_model
 from unpooled.data.sources import UnreadRows
 from unpooled.kernels import Gaussian, Matern, Polynomial
 from unpooled.privacy.rounds.learner import Budget, learn
@@ -296,8 +296,8 @@ def test_it_says_what_it_did():
     assert len(told) == len(set(told)) > 0
     assert repr(model) == "PrivateRegressor(delta=1e-06, epsilon=1.0, label_bound=3.0)"
     assert repr(clone(model)) == repr(model)
-    assert str(model.privacy_) in of_model(model)  # what the command line says of its file
-    assert str(model.plan_) in of_model(model)
+    assert str(model.privacy_) in describe_model(model)  # what the command line says of its file
+    assert str(model.plan_) in describe_model(model)
 
 
 @pytest.mark.parametrize("public", [U, None])

@@ -29,7 +29,7 @@ import numpy as np
 
 import unpooled as up
 from unpooled._base import files
-from unpooled.cli.inspect import of_candidates, of_model, of_scores
+from unpooled.cli.inspect import describe_candidates, describe_model, describe_scores
 from unpooled.summaries.contents import loss_of
 
 SLOW = 5  # seconds for a file of a few kilobytes
@@ -108,7 +108,7 @@ def specimens(folder: Path) -> list[Specimen]:
     for number, (name, one) in enumerate(objects):
         made = Specimen(name, *_ways(one, X[:3]))
         if name == "SummaryRegressor":
-            made.use = lambda m: (of_model(m), _predicted(m, X[:3]), _next_round(m, named, table, y[:20]))
+            made.use = lambda m: (describe_model(m), _predicted(m, X[:3]), _next_round(m, named, table, y[:20]))
         path = folder / f"{number}"
         made.save(one, path)
         made.content = path.read_bytes()
@@ -126,10 +126,10 @@ def _ways(one: Any, rows: np.ndarray) -> tuple[Any, Any, Any]:
     if isinstance(one, up.Summary):
         return up.Summary.load, own, lambda s: (s.describe(), s + s, s.gram, s.first_order())
     if isinstance(one, up.Candidates):
-        return up.Candidates.load, own, lambda c: (of_candidates(c), c.digest, _scored(c))
+        return up.Candidates.load, own, lambda c: (describe_candidates(c), c.digest, _scored(c))
     if isinstance(one, up.Scores):
-        return up.Scores.load, own, lambda s: (of_scores(s), s + s, s.mean)
-    return up.load, up.save, lambda m: (of_model(m), _predicted(m, rows), repr(m), getattr(m, "path_", None))
+        return up.Scores.load, own, lambda s: (describe_scores(s), s + s, s.mean)
+    return up.load, up.save, lambda m: (describe_model(m), _predicted(m, rows), repr(m), getattr(m, "path_", None))
 
 
 def _fitting(rows: np.ndarray, map_: Any) -> np.ndarray:

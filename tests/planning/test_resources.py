@@ -311,32 +311,30 @@ def test_the_command_says_what_the_library_says(tmp_path, monkeypatch):
     write(patients(1, 400), tmp_path, "rows")
     monkeypatch.setattr(rates, "measure", lambda: RATES)
     rates.measured.cache_clear()
-    options = ("--label", "stay", "--drop", "id,site", "--memory", "2GB")
+    options = ("--target", "stay", "--drop", "id,site", "--memory", "2GB")
     for name in ("rows.parquet", "rows.csv"):
         found = answer_of("plan", tmp_path / name, *options)
         assert (found["table"]["n"], found["table"]["d"], found["memory"]) == (400, 4, 2e9)
         assert found["chosen"] == "exact"
-    counted = answer_of("plan", "1000000", "--inputs", "10", "--memory", "16 GB", "--time", "100", "--lam", "1e-5")
+    counted = answer_of("plan", "--n", "1000000", "--d", "10", "--memory", "16 GB", "--time", "100", "--lam", "1e-5")
     expected = up.plan(n=1_000_000, d=10, memory="16 GB", time=100, lam=1e-5, rates=RATES)
     assert counted["routes"] == expected.to_dict()["routes"]
-    assert "→" in call("plan", "1000000", "--inputs", "10").stdout
+    assert "→" in call("plan", "--n", "1000000", "--d", "10").stdout
     rates.measured.cache_clear()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("100",), 2, "give a table, or a number of rows and --inputs"),
-        (("rows.parquet",), 2, "give the column to predict as --label"),
-        (("rows.parquet", "--label", "stay"), 3, "columns that do not hold numbers: id, site"),
-        (("rows.parquet", "--label", "sty"), 3, "did you mean 'stay'?"),
-        (("rows.parquet", "--label", "stay", "--inputs", "3"), 2, "--inputs goes with a number of rows"),
-        (("100", "--inputs", "3", "--label", "stay"), 2, "--label goes with a table"),
-        (("100", "--inputs", "3", "--epsilon", "1"), 2, "--epsilon goes with PUBLIC"),
-        (("rows.parquet", "rows.csv"), 2, "planned for a number of records, and rows.parquet is none"),
-        (("100", "rows.csv", "--memory", "1GB"), 2, "--memory goes with rows that are fitted as they are"),
-        (("none.parquet", "--label", "stay"), 3, "there is no file or folder"),
-        (("100", "--inputs", "3", "--dtype", "int"), 2, "--dtype must be float64 or float32"),
+        (("--n", "100"), 2, "give a table, or --n and --d"),
+        (("rows.parquet",), 2, "--target must name the column to predict"),
+        (("rows.parquet", "--target", "stay"), 3, "columns that do not hold numbers: id, site"),
+        (("rows.parquet", "--target", "sty"), 3, "did you mean 'stay'?"),
+        (("rows.parquet", "--target", "stay", "--d", "3"), 2, "--d can only be used with a number of rows"),
+        (("--n", "100", "--d", "3", "--target", "stay"), 2, "--target can only be used with a table"),
+        (("none.parquet", "--target", "stay"), 3, "there is no file or folder"),
+        (("--n", "100", "--d", "3", "--dtype", "int"), 2, "--dtype must be float64 or float32"),
+        (("--n", "100", "--d", "3", "--n-features", "x"), 2, "--n-features must be auto or a positive whole number"),
     ],
 )
 def test_commands_that_make_no_sense_are_refused(tmp_path, monkeypatch, arguments, code, sentence):

@@ -1,7 +1,4 @@
-"""The app of the command line, the way a function becomes one of its commands, and two commands.
-
-The two are ``unpooled demo`` and ``unpooled version``.
-"""
+"""The app of the command line: its commands in the order of their use, and the way a function becomes one of them."""
 
 from __future__ import annotations
 
@@ -10,33 +7,70 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from .._base.files import __version__
-from .console import STOPPED, UNEXPECTED, WORDS, Out, Problem
+from .console import EXIT_CODES, STOPPED, UNEXPECTED, Out, Problem
+
+#: The panels of ``unpooled --help`` and their commands, in the order in which people come to need them.
+PANELS = {
+    "A table": ("data", "plan", "predict"),
+    "A study": ("basis", "policy", "summarize", "merge", "fit", "validate", "log", "federation"),
+    "Privacy": ("forecast", "ledger", "audit"),
+    "Looking": ("inspect", "report", "demo"),
+    "The papers": ("reproduce",),
+}
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+
+
+class _Commands(TyperGroup):
+    """The commands and groups in the order of the panels."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(super().list_commands(ctx), key=list(_PANEL_OF).index)
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="Kernel regression for data that cannot be pooled.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Exit codes. " + " · ".join(f"{code}: {words}" for code, words in WORDS.items()) + ".",
+    epilog="Exit codes. " + " · ".join(f"{code}: {words}" for code, words in EXIT_CODES.items()) + ".",
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program an error came up.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program an error occurred.")]
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(__version__)
+        raise typer.Exit
 
 
 @app.callback()
-def main() -> None:
-    """Kernel regression for data that cannot be pooled: too big for one machine, or not yours to share."""
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Kernel regression for data that cannot be pooled: too large for one machine, or not yours to share."""
+
+
+def add_group(name: str, help: str) -> typer.Typer:
+    """Add a group of commands to the app."""
+    group = typer.Typer(help=help, no_args_is_help=True)
+    app.add_typer(group, name=name, rich_help_panel=_PANEL_OF[name])
+    return group
 
 
 def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[..., dict[str, Any]]], Any]:
-    """Make a command of a function of an :class:`Out` and options, which returns what ``--json`` prints.
+    """Make a command of a function that takes an :class:`Out` and options, and returns what ``--json`` prints.
 
     ``--json`` and ``--debug`` are added to its options. The function itself stays as it is.
     """
@@ -51,21 +85,23 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[.
 
         def run(*, json: bool, debug: bool, **given: Any) -> None:
             out = Out(json)
-            with guarded(out, debug):
+            with _report_errors(out, debug):
                 out.finish(function(out, **given))
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
         run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
-        group.command(name or function.__name__)(run)
+        called = name or function.__name__
+        panel = {"rich_help_panel": _PANEL_OF[called]} if group is app else {}
+        group.command(called, **panel)(run)
         return function
 
     return register
 
 
 @contextmanager
-def guarded(out: Out, debug: bool) -> Iterator[None]:
-    """Errors become a sentence and an exit code, warnings a line each; both on standard error."""
+def _report_errors(out: Out, debug: bool) -> Iterator[None]:
+    """Turn errors into a sentence and an exit code, and warnings into a line each, all on standard error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind in (UserWarning, RuntimeWarning):
@@ -87,24 +123,3 @@ def guarded(out: Out, debug: bool) -> Iterator[None]:
                 sentence += " (run the command again with --debug to see where)"
             out.fail(sentence, problem.code, **({} if problem.reasons is None else {"reasons": problem.reasons}))
             raise typer.Exit(problem.code) from None
-
-
-@command(app)
-def demo(
-    out: Out,
-    folder: Annotated[Path, typer.Option("--out", help="Folder for the report; made if it does not exist.")] = Path(
-        "demo"
-    ),
-) -> dict[str, Any]:
-    """Compare methods on bundled real data: a table here, a page to open in OUT."""
-    from ..demo import run
-
-    rows = run(folder, out.err) if out.as_json else run(folder)
-    return {"folder": folder, "rows": rows}
-
-
-@command(app)
-def version(out: Out) -> dict[str, Any]:
-    """Print the version."""
-    out.say(__version__)
-    return {"version": __version__}

@@ -1,4 +1,4 @@
-"""Terms that all commands share: exit codes and errors as one sentence, output, options, and where may be written."""
+"""The terms that all commands share: exit codes, errors as one sentence, output, options, and checks of files."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from ..privacy import Overspend
 
 UNEXPECTED, USAGE, DATA, FILE, REFUSED, LOG, AUDIT, STUDY, STOPPED = 1, 2, 3, 4, 5, 6, 7, 8, 130
 
-WORDS = {
+EXIT_CODES = {
     0: "done",
-    UNEXPECTED: "something unexpected, a bug perhaps",
+    UNEXPECTED: "something unexpected, perhaps a bug",
     USAGE: "the command was called with arguments it cannot use",
-    DATA: "data cannot be read or used: a file, a column, a value; or a result cannot be written",
-    FILE: "a file of unpooled is damaged, or does not go with the others",
-    REFUSED: "the site's policy does not let it leave, or cannot be read; or its privacy budget is spent",
-    LOG: "the site's log or privacy ledger is not whole, or cannot be written",
-    AUDIT: "an audit found that a private mechanism exceeds its claim, or did not catch a planted fault",
+    DATA: "data cannot be read or used (a file, a column, a value), or a result cannot be written",
+    FILE: "a file of unpooled is damaged or does not belong to the others",
+    REFUSED: "the site's policy does not let it leave or cannot be read, or the privacy budget is spent",
+    LOG: "the site's log or privacy ledger was changed or cannot be written",
+    AUDIT: "an audit found that a private mechanism exceeds its claim, or missed a planted fault",
     STUDY: "a study over a network failed: there is no model",
     STOPPED: "stopped from the keyboard",
 }
 
 
 class Problem(Exception):
-    """An error that a user can mend: a sentence, its exit code, and for scripts the reasons where there are several."""
+    """An error that a user can correct: a sentence, its exit code, and for scripts the reasons if there are several."""
 
     def __init__(self, sentence: str, code: int = DATA, reasons: list[str] | None = None) -> None:
         super().__init__(sentence)
@@ -58,7 +58,7 @@ class Problem(Exception):
             if isinstance(error, kind):
                 return Problem(sentence, code or usual, error.reasons if isinstance(error, Refused) else None)
         if isinstance(error, MemoryError):
-            return Problem(str(error) or "there is not enough memory for this: use fewer features or points", DATA)
+            return Problem(str(error) or "not enough memory: use fewer features or points", DATA)
         return Problem(f"unexpected {type(error).__name__}: {sentence}", code or UNEXPECTED)
 
 
@@ -79,11 +79,11 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = error.at_command_line if isinstance(error, AdvisedError) else str(error)
-    return one_line(text) or "no more is known"
+    return one_line(text) or "no further details are known"
 
 
 class Out:
-    """Results go to standard output, everything else to standard error."""
+    """Output of a command: results on standard output, everything else on standard error."""
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
@@ -92,16 +92,16 @@ class Out:
         self.warnings: list[str] = []
 
     def say(self, text: str = "") -> None:
-        """A line, or several, for people."""
+        """Print a line, or several, for people."""
         if not self.as_json:
             self.out.print(text, markup=False)
 
     def facts(self, title: str, rows: Sequence[tuple[str, Any]]) -> None:
-        """A table of names and values."""
+        """Print a table of names and values."""
         self.table(title, ["", ""], [[name, str(value)] for name, value in rows], headed=False)
 
     def table(self, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], headed: bool = True) -> None:
-        """A table; a terminal that is too narrow folds it."""
+        """Print a table; a narrow terminal folds it."""
         if self.as_json:
             return
         table = Table(title=title, title_justify="left", show_header=headed)
@@ -112,14 +112,14 @@ class Out:
         self.out.print(table, markup=False)
 
     def warn(self, sentence: str) -> None:
-        """A warning, on one line."""
+        """Print a warning on one line."""
         sentence = one_line(sentence)
         self.warnings.append(sentence)
         self.err.print(f"warning: {sentence}", markup=False)
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
-        """Something turns while this lasts, at a terminal."""
+        """Show at a terminal that work is in progress."""
         if self.err.is_terminal:
             with self.err.status(what):
                 yield
@@ -127,64 +127,76 @@ class Out:
             yield
 
     def finish(self, result: dict[str, Any]) -> None:
-        """The result, where a script has asked for it."""
+        """Print the result as JSON if a script asked for it."""
         if self.as_json:
             self._print({"ok": True, **result, "warnings": self.warnings})
 
     def fail(self, sentence: str, code: int, **more: Any) -> None:
-        """The sentence for people, the object for scripts."""
+        """Print the sentence for people and the object for scripts."""
         self.err.print(f"error: {sentence}", markup=False)
         if self.as_json:
             self._print({"ok": False, "error": sentence, "exit_code": code, **more, "warnings": self.warnings})
 
     def _print(self, content: dict[str, Any]) -> None:
-        print(plain_json.readable(plain(content), indent=2), file=sys.stdout)
+        print(plain_json.readable(to_plain(content), indent=2), file=sys.stdout)
 
 
-def plain(value: Any) -> Any:
-    """Return a result as JSON has it: arrays are lists, numbers that are not finite are null, paths are text."""
-    return plain_json.plain(value, lambda other: plain(other.tolist()) if isinstance(other, np.ndarray) else str(other))
+def to_plain(value: Any) -> Any:
+    """Convert a result for JSON: arrays become lists, numbers that are not finite null, and paths text."""
+    return plain_json.plain(
+        value, lambda other: to_plain(other.tolist()) if isinstance(other, np.ndarray) else str(other)
+    )
 
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 Data = Annotated[Path, typer.Argument(help="Rows: a .csv or .csv.gz file, a .parquet file, or a folder of those.")]
 BasisFile = Annotated[
-    Path | None, typer.Option("--basis", help="The basis. Without it, the file of the right digest nearby is taken.")
+    Path | None,
+    typer.Option("--basis", help="The basis. Without it, a .basis file nearby with the right digest is used."),
 ]
-Target = Annotated[list[str] | None, typer.Option("--target", "-t", help="The column to predict; several with commas.")]
-Weight = Annotated[str | None, typer.Option("--weight", help="A column of weights, which count as repeated rows.")]
+Target = Annotated[
+    list[str] | None, typer.Option("--target", "-t", help="The column to predict, or several with commas.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", help="Columns that are not inputs, such as the site; several with commas.")
+]
+SampleWeight = Annotated[
+    str | None, typer.Option("--sample-weight", help="A column of weights: a row of weight 2 counts as two rows.")
+]
 PolicyFile = Annotated[
     Path | None,
-    typer.Option("--policy", help="The site's policy. Without it: unpooled-policy.toml beside the data, or here."),
+    typer.Option(
+        "--policy", help="The site's policy. Default: unpooled-policy.toml beside the data or in this folder."
+    ),
 ]
 LogFile = Annotated[
     Path | None,
-    typer.Option("--log", help="The site's log. Without it: unpooled-log.jsonl beside the policy, or the data."),
+    typer.Option("--log", help="The site's log. Default: unpooled-log.jsonl beside the policy, or beside the data."),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Add noise for differential privacy: ε of this one summary.")]
-Delta = Annotated[float | None, typer.Option(help="δ, far below one in the number of records.")]
+Epsilon = Annotated[float | None, typer.Option(help="Add noise for differential privacy: the ε of this summary alone.")]
+Delta = Annotated[float | None, typer.Option(help="δ, far below one divided by the number of records.")]
 LabelBound = Annotated[
-    float | None, typer.Option(help="c: labels are moved into [-c, c]. Not needed with huber and correntropy.")
+    float | None, typer.Option(help="c: labels are clipped to [-c, c]. Not needed with huber and correntropy.")
 ]
 LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", help="The ledger of the data, charged before they are read.")
+    Path | None, typer.Option("--ledger", help="The ledger of the data, which is charged before the data are read.")
 ]
-Parties = Annotated[int, typer.Option(min=1, help="How many sites make the noise together; 1: each its own.")]
-Missing = Annotated[int, typer.Option(min=0, help="How many of their shares may be missing.")]
+Parties = Annotated[int, typer.Option(min=1, help="The number of sites that make the noise together; 1: each its own.")]
+Missing = Annotated[int, typer.Option(min=0, help="The number of their shares that may be missing.")]
 Yes = Annotated[bool, typer.Option("--yes", help='Say yes where the policy says approve = "ask".')]
 
 
-def names(values: Sequence[str] | None, known: Sequence[str] = ()) -> list[str]:
-    """Names from options given several times, or with commas; a known name may have a comma in it."""
+def split_names(values: Sequence[str] | None, known: Sequence[str] = ()) -> list[str]:
+    """Split options into names, at commas; a known name may have a comma in it."""
     found: list[str] = []
     for value in values or []:
         found += [value] if value in known else [name.strip() for name in value.split(",") if name.strip()]
     return list(dict.fromkeys(found))
 
 
-def number_or(word: str, option: str, value: str) -> float | str:
-    """A positive number, or the one word that may stand in its place."""
+def parse_number(word: str, option: str, value: str) -> float | str:
+    """Parse a positive number, or the one word that may stand in its place."""
     if value == word:
         return word
     try:
@@ -196,8 +208,8 @@ def number_or(word: str, option: str, value: str) -> float | str:
     return number
 
 
-def count_or(word: str, option: str, value: str) -> int | str:
-    """A positive whole number, or the word."""
+def parse_count(word: str, option: str, value: str) -> int | str:
+    """Parse a positive whole number, or the one word that may stand in its place."""
     if value == word:
         return word
     if not (value.isascii() and value.isdigit()) or int(value) < 1:
@@ -205,15 +217,15 @@ def count_or(word: str, option: str, value: str) -> int | str:
     return int(value)
 
 
-def choice(option: str, value: str, choices: Sequence[str]) -> str:
-    """One of a few words."""
+def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
+    """Check that a value is one of a few words."""
     if value not in choices:
         raise Problem(f"{option} must be {', '.join(choices[:-1])} or {choices[-1]}, got {shown(value)}", USAGE)
     return value
 
 
 def check_output(output: Path, inputs: Iterable[Path]) -> None:
-    """What is written is none of what is read, and has a folder to be in."""
+    """Check that the output has a folder and is none of the files that are read."""
     if output.is_dir():
         raise Problem(f"--output {output} is a folder: name a file", USAGE)
     if not output.parent.is_dir():
@@ -224,17 +236,17 @@ def check_output(output: Path, inputs: Iterable[Path]) -> None:
 
 
 def check_table(output: Path) -> None:
-    """What is written is a table in a format that its name tells."""
+    """Check that the name of the output says in which format the table is written."""
     if not str(output).lower().endswith(tables.FORMATS):
         raise Problem(f"--output {output} must end in {' or '.join(tables.FORMATS)}", USAGE)
 
 
 def check_new(output: Path, overwrite: bool) -> None:
-    """Nothing is there that would be lost, unless that was asked for."""
+    """Check that no file would be lost unless --overwrite was given."""
     if output.exists() and not overwrite:
-        raise Problem(f"--output {output} exists already: choose another name, or say --overwrite", USAGE)
+        raise Problem(f"--output {output} exists already: choose another name, or add --overwrite", USAGE)
 
 
-def somebody_is_there() -> bool:
-    """Whether a person can be asked."""
+def is_interactive() -> bool:
+    """Whether a person at a terminal can be asked."""
     return sys.stdin.isatty()

@@ -1,4 +1,4 @@
-"""``unpooled audit`` and ``unpooled reproduce``: private mechanisms and the papers' claims, put to the test."""
+"""``unpooled forecast``, ``audit``, ``reproduce`` and ``demo``: what to expect, and claims put to the test."""
 
 from __future__ import annotations
 
@@ -10,23 +10,84 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .app import app, command
-from .console import AUDIT, DATA, USAGE, Out, Problem
+from .basis import read_inputs
+from .console import AUDIT, DATA, USAGE, Delta, Drop, Out, Problem, split_names
 
 if TYPE_CHECKING:
     from ..auditing import Audit
+    from ..reproduce import Result
+
+DELTA = 1e-6
+
+
+@command(app)
+def forecast(
+    out: Out,
+    n: Annotated[int, typer.Argument(help="The number of records.")],
+    public: Annotated[
+        Path | None, typer.Argument(help="Public rows without labels, or a .basis file. Without it: --n-inputs.")
+    ] = None,
+    epsilon: Annotated[list[str] | None, typer.Option(help="ε, or several with commas. Default: 0.1 to 10.")] = None,
+    delta: Delta = DELTA,
+    label_bound: Annotated[float, typer.Option(help="c: labels will be clipped to [-c, c].")] = 1.0,
+    explained: Annotated[
+        float, typer.Option(help="The share of the labels' variance that the inputs could explain.")
+    ] = 0.9,
+    sites: Annotated[int, typer.Option(min=1, help="The number of sites that each add all of the noise.")] = 1,
+    n_inputs: Annotated[int | None, typer.Option(min=1, help="The number of inputs, in place of PUBLIC.")] = None,
+    drop: Drop = None,
+) -> dict[str, Any]:
+    """Predict what a privacy budget would buy: the R² of a private regression against ε.
+
+    Only public rows are read, and nothing is spent. What a fit takes in memory and time: see `unpooled plan`.
+    """
+    from .. import bases
+    from ..privacy import forecast as predict
+
+    source: dict[str, Any] = {"n_inputs": n_inputs}
+    if public is not None and public.suffix == ".basis":
+        if drop:
+            raise Problem("a basis has its inputs already: leave --drop out", USAGE)
+        with out.working(f"reading {public}"):
+            source["basis"] = bases.load(public)
+    elif public is not None:
+        with out.working(f"reading {public}"):
+            source["public"] = read_inputs(public, None, drop)
+    if (public is None) == (n_inputs is None):
+        raise Problem("give either PUBLIC (public rows, or a .basis file) or --n-inputs", USAGE)
+    delta = DELTA if delta is None else delta
+    with out.working("simulating"):
+        found = predict(
+            n,
+            epsilon=_parse_numbers(epsilon) or None,
+            delta=delta,
+            label_bound=label_bound,
+            explained=explained,
+            sites=sites,
+            **source,
+        )
+    out.say(str(found))
+    return found.to_dict()
+
+
+def _parse_numbers(values: list[str] | None) -> list[float]:
+    try:
+        return [float(value) for value in split_names(values)]
+    except ValueError:
+        raise Problem(f"--epsilon must be numbers, got {', '.join(values or [])}", USAGE) from None
 
 
 @command(app)
 def audit(
     out: Out,
-    name: Annotated[list[str] | None, typer.Argument(help="What to audit; all that there is without a name.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs: a minute and not several minutes.")] = False,
-    runs: Annotated[int | None, typer.Option(min=30, help="Runs on each of two data sets.")] = None,
+    name: Annotated[list[str] | None, typer.Argument(help="What to audit. Default: everything.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs: one minute instead of several.")] = False,
+    runs: Annotated[int | None, typer.Option(min=30, help="The number of runs on each of two data sets.")] = None,
 ) -> dict[str, Any]:
     """Run every private mechanism many times on neighbouring data sets, and bound its ε from below.
 
-    Planted faults have to be caught. The exit code is not 0 where one was not, where a mechanism exceeds its claim, or
-    where the runs are too few to refute a claim.
+    Planted faults have to be caught. The exit code is 7 if one was missed, if a mechanism exceeds its claim, or if the
+    runs are too few to refute a claim.
     """
     from ..auditing import FAULTS, SHIPPED
     from ..auditing import audit as run
@@ -42,12 +103,12 @@ def audit(
     found = run(name or None, runs=runs, quick=quick, progress=not out.as_json)
     out.say(str(found))
     if not found.ok:
-        raise NotKept(found)
+        raise AuditFailed(found)
     return found.to_dict()
 
 
-class NotKept(Problem):
-    """The audit went wrong, and why."""
+class AuditFailed(Problem):
+    """An audit that failed, with the reasons."""
 
     def __init__(self, found: Audit) -> None:
         reasons = [
@@ -59,28 +120,25 @@ class NotKept(Problem):
         super().__init__("; ".join(reasons), AUDIT, reasons)
 
 
-if TYPE_CHECKING:
-    from ..reproduce import Result
-
-
 @command(app)
 def reproduce(
     out: Out,
     name: Annotated[
-        list[str] | None, typer.Argument(help="Papers (000 to 004) or experiments (001-rates); all without a name.")
+        list[str] | None, typer.Argument(help="Papers (000 to 004) or experiments (001-rates). Default: all.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Short protocols: two minutes and not half an hour.")] = False,
-    folder: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for results, plots and the page; made if it does not exist.")
-    ] = Path("reproduce"),
-    again: Annotated[bool, typer.Option("--again", help="Run also what has a result there already.")] = False,
-    names: Annotated[bool, typer.Option("--list", help="Say what there is, and run nothing.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Short protocols: two minutes instead of half an hour.")
+    ] = False,
+    folder: Annotated[Path, typer.Option("--output", "-o", help="The folder for results, plots and the page.")] = Path(
+        "reproduce"
+    ),
+    again: Annotated[bool, typer.Option("--again", help="Also run what has a result there already.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="List the experiments and run none.")] = False,
 ) -> dict[str, Any]:
     """Run the papers' claims as experiments: tables and verdicts here, a page with plots in the folder.
 
-    NAME is a paper (000 to 004) or an experiment (001-rates); without one all are run. A run that was stopped goes
-    on where it stopped; a changed protocol is run again. A claim that does not hold is a result and no error: the
-    exit code is 0.
+    A run that was stopped continues where it stopped, and an experiment whose protocol changed is run again. A claim
+    that does not hold is a result and not an error: the exit code is 0.
     """
     from ..reproduce import EXPERIMENTS, chosen, page, run
 
@@ -136,3 +194,17 @@ def _as_json(result: Result) -> dict[str, Any]:
     if result.outcome is None:
         return found | {"missing": result.missing}
     return found | {"protocol": dict(result.protocol), **result.outcome.to_dict()}
+
+
+@command(app)
+def demo(
+    out: Out,
+    folder: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder for the report; made if it does not exist.")
+    ] = Path("demo"),
+) -> dict[str, Any]:
+    """Compare methods on real data of four hospitals: a table here, and a page to open in the folder."""
+    from ..demo import run
+
+    rows = run(folder, out.err) if out.as_json else run(folder)
+    return {"folder": folder, "rows": rows}

@@ -22,11 +22,10 @@ from ..federation.site.config import CONFIG_NAME
 from ..federation.study.new_study import NewStudy
 from ..federation.study.study import RESULTS, STUDY_NAME
 from ..federation.wire.network import write_node_key
-from .app import app, command
-from .console import STUDY, USAGE, Out, Problem, Target, names, somebody_is_there
+from .app import add_group, command
+from .console import STUDY, USAGE, Out, Problem, Target, is_interactive, split_names
 
-group = typer.Typer(help="A live study: a server, sites that decide for themselves, sums.", no_args_is_help=True)
-app.add_typer(group, name="federation")
+group = add_group("federation", "A live study: a server, and sites that decide for themselves and send sums.")
 
 LOOK = 0.2  # seconds between two looks at a study that is watched
 SiteFolder = Annotated[Path, typer.Argument(help="The site's own folder.")]
@@ -35,48 +34,52 @@ SiteFolder = Annotated[Path, typer.Argument(help="The site's own folder.")]
 @command(group)
 def init(
     out: Out,
-    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to create.")],
     site: Annotated[
-        list[str] | None, typer.Option("--site", help="The name of a site; once for each, 3 or more.")
+        list[str] | None, typer.Option("--site", help="The name of a site; repeat it for each of 3 sites or more.")
     ] = None,
     target: Target = None,
     kind: Annotated[str, typer.Option(help="second-order, less, rounds or average.")] = "second-order",
-    rounds: Annotated[int, typer.Option(min=1, help="Of the kind rounds: how many.")] = 1,
-    host: Annotated[str, typer.Option(help="Where the server listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Its port; the sites' nodes take those above it.")] = 8000,
+    rounds: Annotated[int, typer.Option(min=1, help="The number of rounds of the kind rounds.")] = 1,
+    host: Annotated[str, typer.Option(help="The address at which the server listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Its port; the sites' nodes take the ports above it.")] = 8000,
 ) -> dict[str, Any]:
-    """Make a ready study folder: Flower app, study, certificates for a TEST network, a folder for every site."""
-    new = NewStudy(folder, names(site), names(target), kind, rounds, host, port)
+    """Create a complete study folder: Flower app, study, certificates for a TEST network, a folder for every site."""
+    new = NewStudy(folder, split_names(site), split_names(target), kind, rounds, host, port)
     keys = new.write()
     out.say(f"{folder} written: read {folder / 'HOWTO.md'}, edit {folder / STUDY_NAME}")
     out.table(
         "The sites and their keys", ["site", "key", "folder"], [[n, k, str(new.site(n))] for n, k in keys.items()]
     )
-    out.warn("certificates and keys are for a TEST network, all made here: for real data bring your own, site by site")
+    out.warn(
+        "certificates and keys are for a TEST network, since all were made here: for real data each site makes its own"
+    )
     return {"folder": folder, "sites": keys}
 
 
 @command(group)
 def key(out: Out, folder: SiteFolder) -> dict[str, Any]:
-    """Make a site's keys where it has none, and print the line that the other sites pin."""
+    """Create a site's keys if it has none, and print the line that the other sites pin."""
     folder.mkdir(parents=True, exist_ok=True)
     place, node = folder / "site.key", folder / "node.key.pub"
     identity = Identity.load(place) if place.exists() else Identity.create(place)
     if not node.exists():
         write_node_key(folder)
     out.say(identity.public)
-    out.say(f"Tell the other sites this line on a way you trust; send the server {node}. {place} stays here.")
+    out.say(
+        f"Give the other sites this line by a way that you trust, and send {node} to the server. {place} stays here."
+    )
     return {"key": identity.public, "private": place, "node": node}
 
 
 @command(group)
 def site(out: Out, folder: SiteFolder) -> dict[str, Any]:
-    """Be a site: start its node, and answer with the code that is installed here, until stopped."""
+    """Run a site: start its node and answer studies until stopped, with the code that is installed here."""
     from ..federation.wire import network
 
     code = network.run(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
     if code > 0:
-        raise Problem(f"the SuperNode of {folder} ended with exit code {code}: what it said is above")
+        raise Problem(f"the SuperNode of {folder} ended with exit code {code}: its output is above")
     return {"site": folder}
 
 
@@ -84,30 +87,35 @@ def site(out: Out, folder: SiteFolder) -> dict[str, Any]:
 def approve(
     out: Out,
     folder: SiteFolder,
-    study: Annotated[str | None, typer.Argument(help="How a study's digest begins; without it, all that wait.")] = None,
-    deny: Annotated[bool, typer.Option("--deny", help="Say no, also to what was approved before.")] = False,
+    study: Annotated[
+        str | None, typer.Argument(help="The beginning of a study's digest. Default: all that wait.")
+    ] = None,
+    deny: Annotated[bool, typer.Option("--deny", help="Say no, also to a study that was approved before.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Say yes without being asked.")] = False,
-    by: Annotated[str | None, typer.Option(help="Who decides; without it, the user's name.")] = None,
+    by: Annotated[str | None, typer.Option(help="The person who decides. Default: the user's name.")] = None,
 ) -> dict[str, Any]:
-    """Show the studies that ask to be joined, and say yes or no."""
+    """Show the studies that ask this site to take part, and say yes or no."""
     if deny and yes:
         raise Problem("--deny and --yes contradict each other: give one", USAGE)
     found = Site.from_folder(folder)
     requests = found.requests.all()
     wanted = [r for r in requests if (r.study.startswith(study.lower()) if study else r.state == "pending")]
     if study and len(wanted) != 1:
-        raise Problem(f"{len(wanted)} studies ask {folder} whose digest begins with {study}: look at the list", USAGE)
+        raise Problem(
+            f"{len(wanted)} studies that ask {folder} have a digest that begins with {study}: give more of the digest",
+            USAGE,
+        )
     if not wanted:
-        out.say(f"no study waits for an answer of {found.name}")
-    answered = [_decided(out, found, request, deny, yes, by or _user()) for request in wanted]
+        out.say(f"no study waits for an answer from {found.name}")
+    answered = [_decide(out, found, request, deny, yes, by or _user_name()) for request in wanted]
     return {"site": found.name, "requests": [asdict(request) for request in answered]}
 
 
-def _decided(out: Out, site: Site, request: Request, deny: bool, yes: bool, by: str) -> Request:
+def _decide(out: Out, site: Site, request: Request, deny: bool, yes: bool, by: str) -> Request:
     out.say(f"{request.described}\nasked {request.asked}, {request.state}")
     if not (deny or yes):
-        if not somebody_is_there():
-            out.say("nobody is here to be asked: give --yes or --deny")
+        if not is_interactive():
+            out.say("nobody is at the terminal to be asked: give --yes or --deny")
             return request
         yes = typer.confirm(f"May {site.name} take part?", default=False, err=out.as_json)
     request = (site.approve if yes else site.deny)(request.study, by)
@@ -119,13 +127,13 @@ def _decided(out: Out, site: Site, request: Request, deny: bool, yes: bool, by: 
 def status(
     out: Out,
     folder: Annotated[Path, typer.Argument(help="The study's folder.")],
-    watch: Annotated[bool, typer.Option("--watch", help="Stay until the study has ended.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Wait until the study has ended.")] = False,
 ) -> dict[str, Any]:
-    """Show how far a study is: sites, exchanges, bytes, time left. The exit code says whether it failed."""
+    """Show the progress of a study: sites, exchanges, bytes, time left. The exit code says whether it failed."""
     if (folder / CONFIG_NAME).exists():
         raise Problem(f"{folder} is a site's folder: look at its requests with `unpooled federation approve`", USAGE)
     place = folder / RESULTS if (folder / STUDY_NAME).exists() else folder
-    found = _watched(out, place) if watch else status_of(place)
+    found = _watch(out, place) if watch else status_of(place)
     record = None
     with suppress(StudyError):
         record = StudyRecord.load(place)
@@ -135,7 +143,9 @@ def status(
     if found.state == "failed":
         raise Problem(f"the study {found.study} failed: {found.problem}", STUDY)
     if found.state == "partial" and record is not None:
-        out.warn(f"the sums are partial: {', '.join(record.missing)} is not in all of them, and the record says so")
+        out.warn(
+            f"the sums are partial: {', '.join(record.missing)} did not take part in all of them, as the record says"
+        )
     if found.state in ("done", "partial"):
         out.say(f"the model is {place / 'study.model'}, its record {place / 'record.json'}")
     return {**asdict(found), "seconds_left": found.seconds_left, "folder": place}
@@ -156,15 +166,15 @@ def _facts(status: Status) -> Sequence[tuple[str, Any]]:
     return rows
 
 
-def _watched(out: Out, place: Path) -> Status:
-    """The last status, once there is no more to come; at a terminal, a display that keeps up with it."""
+def _watch(out: Out, place: Path) -> Status:
+    """Wait for the last status; at a terminal, a display follows the progress."""
     if not out.err.is_terminal:
-        while (found := _latest(place)) is None or found.state in ("joining", "asking"):
+        while (found := _read_status(place)) is None or found.state in ("joining", "asking"):
             time.sleep(LOOK)
         return found
     with Live(console=out.err, refresh_per_second=4) as live:
         while True:
-            found = _latest(place)
+            found = _read_status(place)
             if found is not None:
                 live.update(_display(found))
                 if found.state not in ("joining", "asking"):
@@ -172,8 +182,8 @@ def _watched(out: Out, place: Path) -> Status:
             time.sleep(LOOK)
 
 
-def _latest(place: Path) -> Status | None:
-    """None while the study has not begun."""
+def _read_status(place: Path) -> Status | None:
+    """Read the status; None while the study has not begun."""
     with suppress(StudyError):
         return status_of(place)
     return None
@@ -192,7 +202,7 @@ def _display(status: Status) -> Group:
     return Group(bar, table)
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user that the system has no name for

@@ -11,14 +11,13 @@ import typer
 from ..gate import POLICY_NAME, Log, Policy
 from ..gate.gate import LOG_NAME, Verification
 from ..privacy import Ledger
-from .app import app, command
+from .app import add_group, command
 from .console import DATA, LOG, Out, Overwrite, Problem
 
 Head = Annotated[str | None, typer.Option(help="The head that was noted earlier.")]
 Count = Annotated[int | None, typer.Option(min=0, help="The number of entries that was noted with it.")]
 
-policy_group = typer.Typer(help="The site's policy: what may leave.", no_args_is_help=True)
-app.add_typer(policy_group, name="policy")
+policy_group = add_group("policy", "The site's rules: what may leave.")
 
 
 @command(policy_group)
@@ -30,7 +29,7 @@ def init(
     """Write the default policy with every rule explained, for the site to edit."""
     path = path / POLICY_NAME if path.is_dir() else path
     Policy.write_template(path, overwrite)
-    out.say(f"{path} written: read it and edit it; it is applied to data in its folder")
+    out.say(f"{path} written: read it and edit it; it applies to the data in its folder")
     return {"policy": path}
 
 
@@ -38,19 +37,18 @@ def init(
 def check(
     out: Out, path: Annotated[Path, typer.Argument(help="A policy, or its folder.")] = Path(POLICY_NAME)
 ) -> dict[str, Any]:
-    """Read a policy and show its rules; an error where it cannot be kept."""
+    """Read a policy and show its rules, or say what is wrong with it."""
     path = path / POLICY_NAME if path.is_dir() else path
     rules = asdict(Policy.read(path))
-    out.facts(f"{path} can be kept", [(name, _shown(value)) for name, value in rules.items()])
+    out.facts(f"{path} can be applied", [(name, _show_value(value)) for name, value in rules.items()])
     return {"policy": path, "rules": rules}
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     return ", ".join(map(str, value)) or "any" if isinstance(value, tuple) else str(value).lower()
 
 
-log_group = typer.Typer(help="The site's log: what left, and what was refused.", no_args_is_help=True)
-app.add_typer(log_group, name="log")
+log_group = add_group("log", "The site's log: what left, and what was refused.")
 
 LogPath = Annotated[Path, typer.Argument(help="The log, or its folder.")]
 
@@ -64,26 +62,26 @@ def verify_log(
 ) -> dict[str, Any]:
     """Check that no entry was changed, removed or moved.
 
-    That the end was cut off shows only against a head and a count that were noted elsewhere.
+    A log whose end was cut off is only found out by a head and a count that were noted elsewhere.
     """
-    log = _log(path)
-    return _say_verified(out, "log", log.path, log.verify(head, count))
+    log = _open_log(path)
+    return _report_check(out, "log", log.path, log.verify(head, count))
 
 
 @command(log_group, "show")
 def show_log(out: Out, path: LogPath = Path(LOG_NAME)) -> dict[str, Any]:
     """Show the entries, oldest first."""
-    log = _log(path)
+    log = _open_log(path)
     entries = log.entries()
     out.table(
         f"{log.path}: {len(entries)} entries",
-        ["", "time", "what", "kind", "rows", "order", "target", "file, or why not"],
-        [_row(entry.sequence, entry.time, entry.event) for entry in entries],
+        ["", "time", "what", "kind", "rows", "order", "target", "file or reasons"],
+        [_make_row(entry.sequence, entry.time, entry.event) for entry in entries],
     )
     return {"log": log.path, "entries": [vars(entry) for entry in entries]}
 
 
-def _row(sequence: int, time: str, event: dict[str, Any]) -> list[str]:
+def _make_row(sequence: int, time: str, event: dict[str, Any]) -> list[str]:
     release = event.get("release")
     facts = release if isinstance(release, dict) else {}
     targets = facts.get("targets")
@@ -93,27 +91,24 @@ def _row(sequence: int, time: str, event: dict[str, Any]) -> list[str]:
         str(event.get("what", "")),
         *(str(facts.get(name, "")) for name in ("kind", "n_rows", "order")),
         ", ".join(map(str, targets)) if isinstance(targets, list) else "",
-        _words(event),
+        _describe(event),
     ]
 
 
-def _words(event: dict[str, Any]) -> str:
-    """The file that left, the sum that was opened, or why not."""
+def _describe(event: dict[str, Any]) -> str:
+    """Name the file that left or the sum that was opened, or give the reasons for a refusal."""
     said = [str(event[name]) for name in ("file", "attempt", "reason") if event.get(name)]
     return said[0] if said else "; ".join(map(str, event.get("reasons", [])))
 
 
-def _log(path: Path) -> Log:
+def _open_log(path: Path) -> Log:
     path = path / LOG_NAME if path.is_dir() else path
     if not path.is_file():
-        raise Problem(f"there is no log {path}", DATA)
+        raise Problem(f"there is no log at {path}", DATA)
     return Log(path)
 
 
-ledger_group = typer.Typer(
-    help="The privacy budget of a data set: what it is, and what it was spent on.", no_args_is_help=True
-)
-app.add_typer(ledger_group, name="ledger")
+ledger_group = add_group("ledger", "The privacy budget of a data set, and what it was spent on.")
 
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger.", metavar="LEDGER")]
 
@@ -122,14 +117,14 @@ LedgerPath = Annotated[Path, typer.Argument(help="The ledger.", metavar="LEDGER"
 def create(
     out: Out,
     path: LedgerPath,
-    epsilon: Annotated[float, typer.Option(help="ε of everything that will ever be released of the data.")],
-    delta: Annotated[float, typer.Option(help="δ, far below one in the number of records.")],
+    epsilon: Annotated[float, typer.Option(help="ε of everything that will ever be released from the data.")],
+    delta: Annotated[float, typer.Option(help="δ, far below one divided by the number of records.")],
     dataset: Annotated[str, typer.Option(help="A name for the data.")],
 ) -> dict[str, Any]:
     """Open a ledger with a budget, which cannot be raised later."""
     ledger = Ledger.create(path, epsilon, delta, dataset)
     out.say(str(ledger))
-    return _ledger_facts(ledger)
+    return _describe_ledger(ledger)
 
 
 @command(ledger_group, "show")
@@ -137,7 +132,7 @@ def show_ledger(out: Out, path: LedgerPath) -> dict[str, Any]:
     """Show what was charged, and what is left."""
     ledger = Ledger(path)
     out.say(str(ledger))
-    return _ledger_facts(ledger)
+    return _describe_ledger(ledger)
 
 
 @command(ledger_group, "verify")
@@ -148,18 +143,18 @@ def verify_ledger(
     count: Count = None,
 ) -> dict[str, Any]:
     """Check that no entry was changed, removed or moved."""
-    return _say_verified(out, "ledger", path, Ledger(path).verify(head, count))
+    return _report_check(out, "ledger", path, Ledger(path).verify(head, count))
 
 
-def _say_verified(out: Out, kind: str, path: Path, found: Verification) -> dict[str, Any]:
-    if not found.ok:
-        raise Problem(str(found), LOG)
-    out.say(str(found))
-    out.say(f"Note both: unpooled {kind} verify {path} --head {found.head} --count {found.count}")
-    return {kind: path, "count": found.count, "head": found.head}
+def _report_check(out: Out, kind: str, path: Path, check: Verification) -> dict[str, Any]:
+    if not check.ok:
+        raise Problem(str(check), LOG)
+    out.say(str(check))
+    out.say(f"Note both: unpooled {kind} verify {path} --head {check.head} --count {check.count}")
+    return {kind: path, "count": check.count, "head": check.head}
 
 
-def _ledger_facts(ledger: Ledger) -> dict[str, Any]:
+def _describe_ledger(ledger: Ledger) -> dict[str, Any]:
     return {
         "ledger": ledger.path,
         "dataset": ledger.dataset,

@@ -1,6 +1,6 @@
-"""``unpooled summarize`` and ``unpooled validate``: what a site sends instead of its rows, and lets go by its gate.
+"""``unpooled summarize`` and ``unpooled validate``: the sums that a site sends instead of its rows, through its gate.
 
-Where noise is asked for, ``unpooled summarize`` does its steps in this order: check, charge, read, add noise.
+With noise, ``unpooled summarize`` takes its steps in this order: check, charge, read, add noise.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from .console import (
     Parties,
     PolicyFile,
     Problem,
+    SampleWeight,
     Target,
-    Weight,
     Yes,
+    check_choice,
     check_output,
-    choice,
-    names,
-    somebody_is_there,
+    is_interactive,
+    split_names,
 )
-from .inspect import of_scores
-from .merge import basis_for
+from .fit import find_basis
+from .inspect import describe_scores
 
 LOSSES = ("squared", "huber", "correntropy")
 Show = Callable[[Release], None]
@@ -68,11 +68,17 @@ def summarize(
     data: Data,
     output: Output,
     target: Target = None,
-    order: Annotated[int, typer.Option(min=1, max=2, help="1: a sum a feature. 2: a sum a pair as well.")] = 1,
-    weight: Weight = None,
-    residuals_of: Annotated[Path | None, typer.Option(help="A model: sum its residuals instead of the labels.")] = None,
+    order: Annotated[
+        int, typer.Option(min=1, max=2, help="1: one sum for each feature. 2: also one for each pair.")
+    ] = 1,
+    sample_weight: SampleWeight = None,
+    residuals_of: Annotated[
+        Path | None, typer.Option(help="A model whose residuals are summed instead of the labels.")
+    ] = None,
     loss: Annotated[str | None, typer.Option(help="squared, huber or correntropy.")] = None,
-    scale: Annotated[float | None, typer.Option(help="The scale of huber or correntropy, in units of y.")] = None,
+    scale: Annotated[
+        float | None, typer.Option(help="The scale of huber or correntropy, in the unit of the label.")
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     label_bound: LabelBound = None,
@@ -83,23 +89,23 @@ def summarize(
     log: LogFile = None,
     yes: Yes = False,
 ) -> dict[str, Any]:
-    """Add up a site's rows into a summary, which may leave the site if its policy lets it.
+    """Add up a site's rows into a summary, and write it if the site's policy lets it leave.
 
-    Columns are taken by the names the basis has for them; others are not looked at. What is about to leave is shown;
-    what the policy does not allow is not written. Either goes into the site's log.
+    Columns are found by the names that the basis has for them; no other column is read. The command shows what is about
+    to leave, and writes nothing that the policy forbids. Both outcomes are recorded in the site's log.
 
-    With --epsilon and --delta the sums get noise, and the ledger is charged before the rows are looked at.
+    With --epsilon and --delta noise is added to the sums, and the ledger is charged before the rows are read.
     """
     check_output(output, [basis, data, *(path for path in (residuals_of, ledger) if path)])
-    privacy = asked_for(epsilon, delta, label_bound, ledger, parties, missing, weight)
-    gate, rules = gate_for(out, data, policy, log, yes)
+    privacy = read_privacy_options(epsilon, delta, label_bound, ledger, parties, missing, sample_weight)
+    gate, rules = open_gate(out, data, policy, log, yes)
     shared = bases.load(basis)
     model = None if residuals_of is None else models.load(residuals_of)
     targets = _targets(target, model)
     chosen = _loss(loss, scale, model)
     if model is not None:
         _check_model(model, residuals_of, shared, basis, targets, order)
-    asked = {"--target": targets} | ({"--weight": [weight]} if weight else {})
+    asked = {"--target": targets} | ({"--sample-weight": [sample_weight]} if sample_weight else {})
     rows = sources.rows_for(data, sources.columns_of(shared), asked)
     y = targets[0] if len(targets) == 1 else targets
     question = None
@@ -107,16 +113,16 @@ def summarize(
         question = check_question(out, gate.policy, shared, y, order, model, chosen, privacy)
     with nullcontext() if question is None else question.spending() as spending:
         if question is not None and spending is not None:
-            summary = _with_noise(out, question, spending, rows, y)
+            summary = _add_noise(out, question, spending, rows, y)
         else:
             with out.working(f"reading {data}"):
-                source = open_labeled(shared, rows, y, weight)
+                source = open_labeled(shared, rows, y, sample_weight)
             summary = of_source(shared, source, order, model, chosen, None, verbose=1)
 
         def write(show: Show) -> Entry:
             return release(summary, output, policy=gate.policy, log=gate.log, approve=gate.approve, show=show)
 
-        left = leave(out, gate, rules, summary.describe(), output, write)
+        left = let_leave(out, gate, rules, summary.describe(), output, write)
         if spending is not None:
             spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
     return {
@@ -131,26 +137,26 @@ def summarize(
     }
 
 
-def _with_noise(out: Out, question: Asked, spending: Spending, rows: Any, y: Any) -> Summary:
-    """The summary that was paid for; how many labels the bound has moved is said here and nowhere else."""
+def _add_noise(out: Out, question: Asked, spending: Spending, rows: Any, y: Any) -> Summary:
+    """Make the summary that was charged. Only this site is told how many labels were clipped."""
     with out.working("reading"):
         source = question.read(spending, rows, y)
     summary = question.release(source, None, verbose=1)
     if not question.contents.residual:
         outside = facts.clipped_labels(source, question.bounds.label_bound)
-        out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
+        out.say(f"For this site only: {outside} of {summary.n_rows} labels were clipped to the label bound.")
     return summary
 
 
 def _targets(given: list[str] | None, model: Any) -> list[str]:
-    targets = names(given) or ([] if model is None else list(model.facts().targets))
+    targets = split_names(given) or ([] if model is None else list(model.facts().targets))
     if not targets:
         raise Problem("--target must name the column to predict", USAGE)
     return targets
 
 
 def _loss(name: str | None, scale: float | None, model: Any) -> Any:
-    """The loss that is asked for, or the model's."""
+    """Choose the loss of --loss, or the one of the model."""
     own = "squared" if model is None else model.facts().loss
     if name is None:
         if scale is not None:
@@ -158,9 +164,9 @@ def _loss(name: str | None, scale: float | None, model: Any) -> Any:
         from ..summaries.contents import loss_of
 
         return loss_of(own)
-    choice("--loss", name, LOSSES)
+    check_choice("--loss", name, LOSSES)
     if (scale is None) != (name == "squared") or (scale is not None and not 0 < scale < float("inf")):
-        raise Problem("--loss huber and --loss correntropy need --scale, a positive number; squared has none", USAGE)
+        raise Problem("--loss huber and --loss correntropy need --scale, a positive number; squared takes none", USAGE)
     chosen = as_loss(name, scale)
     if model is not None and spec_of(chosen) != own:
         raise Problem(f"--loss is {spec_of(chosen)}, and the model was fitted with {own}: leave --loss out", FILE)
@@ -169,28 +175,28 @@ def _loss(name: str | None, scale: float | None, model: Any) -> Any:
 
 def _check_model(model: Any, path: Path | None, shared: Basis, basis: Path, targets: list[str], order: int) -> None:
     if order != 1:
-        raise Problem("--residuals-of goes with --order 1: order 2 is exact without rounds", USAGE)
+        raise Problem("--residuals-of needs --order 1: order 2 is exact without rounds", USAGE)
     own = model.facts().basis_digest
     if own != shared.digest:
         of = "no basis" if own is None else f"the basis {own[:12]}"
-        raise Problem(f"{path} is a model of {of}, and {basis} is the basis {shared.digest[:12]}", FILE)
+        raise Problem(f"{path} is a model in {of}, and {basis} is the basis {shared.digest[:12]}", FILE)
     known = list(model.facts().targets)
     if known and known != targets:
         raise Problem(f"{path} predicts {', '.join(known)}, and --target is {', '.join(targets)}", FILE)
 
 
-def gate_for(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
-    """The site's gate, and the file its policy is from; None is the default policy."""
+def open_gate(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
+    """Open the site's gate, and name the file of its policy; None stands for the default policy."""
     path = policy or find_policy(data)
     place = log or (data if path is None else path).parent / LOG_NAME
     rules = Policy.default() if path is None else Policy.read(path)
-    return Gate(rules, Log(place), _asking(out, yes)), path
+    return Gate(rules, Log(place), _make_approval(out, yes)), path
 
 
-def leave(
+def let_leave(
     out: Out, gate: Gate, policy: Path | None, words: str, output: Path, write: Callable[[Show], Entry]
 ) -> dict[str, Any]:
-    """Let ``write`` put the file through the gate, with the facts shown before they are judged; say what came of it."""
+    """Let ``write`` take the file through the gate, show the facts before they are judged, and report the outcome."""
     rules = gate.policy
 
     def show(release: Release) -> None:
@@ -200,9 +206,9 @@ def leave(
             f"About to leave, judged by {policy or 'the default policy'}",
             [
                 ("rows", f"{release.n_rows} (at least {rules.minimum_rows})"),
-                ("numbers", f"{release.numbers} (at most {rules.max_numbers_per_row:g} a row)"),
-                ("features", f"{release.n_features}{_features(release, rules)}"),
-                ("largest record", _largest(release, rules)),
+                ("numbers", f"{release.numbers} (at most {rules.max_numbers_per_row:g} per row)"),
+                ("features", f"{release.n_features}{_show_limit(release, rules)}"),
+                ("largest record", _show_largest(release, rules)),
                 ("basis", release.basis),
                 ("size", size(release.bytes)),
             ],
@@ -211,9 +217,9 @@ def leave(
     try:
         entry = write(show)
     except Refused as error:
-        out.table("Refused: nothing was written", ["why"], [[reason] for reason in error.reasons])
+        out.table("Refused: nothing was written", ["reason"], [[reason] for reason in error.reasons])
         raise
-    out.say(f"{output} written; entry {entry.sequence} of {gate.log.path} says so")
+    out.say(f"{output} written and recorded as entry {entry.sequence} of {gate.log.path}")
     return {
         "file": output,
         "sha256": entry.event["sha256"],
@@ -225,43 +231,46 @@ def leave(
     }
 
 
-def _features(release: Release, rules: Policy) -> str:
-    return f" (at most {rules.max_features_per_row:g} a row)" if release.order >= 2 else ""
+def _show_limit(release: Release, rules: Policy) -> str:
+    return f" (at most {rules.max_features_per_row:g} per row)" if release.order >= 2 else ""
 
 
-def _largest(release: Release, rules: Policy) -> str:
+def _show_largest(release: Release, rules: Policy) -> str:
     if release.private is not None:
-        return "not looked at: noise hides every record"
+        return "not checked: noise hides every record"
     return f"{release.largest_label_share:.1%} of all (at most {rules.max_label_share:.0%})"
 
 
-def _asking(out: Out, yes: bool) -> Callable[[Release], bool] | None:
+def _make_approval(out: Out, yes: bool) -> Callable[[Release], bool] | None:
     if yes:
         return lambda _: True
-    if not somebody_is_there():
+    if not is_interactive():
         return None
     return lambda _: typer.confirm("Let it leave?", default=False, err=out.as_json)
 
 
-def asked_for(
+def read_privacy_options(
     epsilon: float | None,
     delta: float | None,
     label_bound: float | None,
     ledger: Path | None,
     parties: int,
     missing: int,
-    weight: str | None,
+    sample_weight: str | None,
 ) -> Private | None:
-    """The options as what is asked for; None where no noise is."""
+    """Read the options of noise; None where no noise is asked for."""
     if epsilon is None or delta is None:
         given = {"--label-bound": label_bound, "--ledger": ledger, "--epsilon": epsilon, "--delta": delta}
         given |= {"--parties": parties if parties > 1 else None, "--missing": missing or None}
         for option, value in given.items():
             if value is not None:
-                raise Problem(f"{option} asks for noise, which needs --epsilon and --delta both", USAGE)
+                raise Problem(f"{option} is for noise, which needs both --epsilon and --delta", USAGE)
         return None
-    if weight is not None:
-        raise Problem("--weight counts as repeated rows, and noise hides one row: leave one of the two out", USAGE)
+    if sample_weight is not None:
+        raise Problem(
+            "--sample-weight counts rows several times, and noise hides one row: leave the weights or the noise out",
+            USAGE,
+        )
     try:
         return Private(epsilon, delta, label_bound, ledger=ledger, parties=parties, missing=missing)
     except ValueError as error:
@@ -271,43 +280,43 @@ def asked_for(
 def check_question(
     out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: Private
 ) -> Asked:
-    """The private summary that is asked for, refused before it is paid for where the rows are not needed for that."""
+    """Check the request for a private summary as far as no rows are needed, before the ledger is charged."""
     if not isinstance(y, str):
-        raise Problem("a private summary is of one --target: make one for each, and pay for each", USAGE)
+        raise Problem(
+            "a private summary has one --target: make one summary per label; each is charged separately", USAGE
+        )
     question = asked(basis, order, model, loss, None, privacy)
     try:
         check_policy(policy, question)
     except NothingSpent as error:
         raise Problem.of(error, REFUSED) from None
     if privacy.ledger is None:
-        out.warn(
-            "without --ledger nobody keeps count of what is spent: two summaries of the same rows cost more than one"
-        )
+        out.warn("without --ledger the spending is not counted, and two summaries of the same rows cost more than one")
     return question
 
 
 @command(app)
 def validate(
     out: Out,
-    candidates: Annotated[Path, typer.Argument(help="The candidates of `unpooled fit --candidates`.")],
+    candidates: Annotated[Path, typer.Argument(help="The candidates that `unpooled fit --candidates` wrote.")],
     data: Data,
     output: Output,
     target: Target = None,
-    weight: Weight = None,
+    sample_weight: SampleWeight = None,
     basis: BasisFile = None,
     policy: PolicyFile = None,
     log: LogFile = None,
     yes: Yes = False,
 ) -> dict[str, Any]:
-    """Score candidate models on a site's rows: the sums of their squared leave-one-out errors, one for each λ.
+    """Score candidate models on a site's rows: one sum of squared leave-one-out errors for each λ.
 
-    The rows must be those of the site's summary. The same policy and log apply as for a summary.
+    The rows must be those of the site's summary. The policy and the log apply as they do to a summary.
     """
     check_output(output, [candidates, data, *([basis] if basis else [])])
-    gate, rules = gate_for(out, data, policy, log, yes)
+    gate, rules = open_gate(out, data, policy, log, yes)
     asked = Candidates.load(candidates)
-    shared = basis_for(asked.basis, basis, [candidates.parent, data.parent, output.parent], str(candidates))
-    targets = names(target) or list(asked.targets)
+    shared = find_basis(asked.basis, basis, [candidates.parent, data.parent, output.parent], str(candidates))
+    targets = split_names(target) or list(asked.targets)
     if not targets:
         raise Problem("--target must name the column to predict", USAGE)
     if asked.targets and list(asked.targets) != targets:
@@ -315,10 +324,12 @@ def validate(
     if asked.coef.shape[1] != shared.n_features_:
         raise Problem(f"{candidates} have {asked.coef.shape[1]} features, and the basis {shared.n_features_}", FILE)
     rows = sources.rows_for(
-        data, sources.columns_of(shared), {"--target": targets} | ({"--weight": [weight]} if weight else {})
+        data,
+        sources.columns_of(shared),
+        {"--target": targets} | ({"--sample-weight": [sample_weight]} if sample_weight else {}),
     )
     with out.working(f"reading {data}"):
-        source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, weight)
+        source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, sample_weight)
     scores = scores_of_source(asked, shared, source, verbose=1)
     with out.working("looking for large errors"):
         share = facts.error_share_of(asked, shared, source)
@@ -329,5 +340,5 @@ def validate(
         show(judged)
         return gate.write(output, content, judged)
 
-    left = leave(out, gate, rules, of_scores(scores), output, write)
+    left = let_leave(out, gate, rules, describe_scores(scores), output, write)
     return {**left, "n_rows": scores.n_rows, "targets": targets, "candidates": scores.candidates}

@@ -140,7 +140,7 @@ HEADER = ("learned from", "all", *HOSPITALS.values(), "numbers sent", "bytes sen
 COMMANDS = (
     "unpooled inspect va/less.summary",
     "unpooled log show va",
-    "unpooled basis consortium/public.parquet --features 30 -o my.basis",
+    "unpooled basis consortium/public.parquet --n-features 30 -o my.basis",
     f"unpooled summarize my.basis va/patients.parquet --target {TARGET} -o my.summary",
     f"unpooled summarize consortium/small.basis switzerland/patients.parquet --target {TARGET} --order 2 -o no.summary",
     "unpooled fit cleveland/less.summary hungarian/less.summary switzerland/less.summary va/less.summary -o my.model",
