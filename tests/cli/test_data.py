@@ -65,7 +65,7 @@ def test_without_a_name_all_are_listed():
 def test_a_file_that_is_there_stays_unless_it_is_to_be_replaced():
     Path("mine.csv").write_text("mine")
     assert said("data", "heart", "-o", "mine.csv", code=console.USAGE) == (
-        "--output mine.csv exists already: choose another name, or say --overwrite"
+        "--output mine.csv exists already: choose another name, or add --overwrite"
     )
     assert Path("mine.csv").read_text() == "mine"
     call("data", "heart", "-o", "mine.csv", "--overwrite")
@@ -76,7 +76,7 @@ def test_a_file_that_is_there_stays_unless_it_is_to_be_replaced():
     ("words", "code", "sentence"),
     [
         (("hart", "-o", "x.csv"), console.USAGE, "NAME must be airfoil or heart, got 'hart'"),
-        (("heart",), console.USAGE, "--output is missing: name a file for it, -o heart.csv, say"),
+        (("heart",), console.USAGE, "--output is missing: name a file for it, such as -o heart.csv"),
         (("-o", "x.csv"), console.USAGE, "NAME is missing: say which of airfoil, heart goes to x.csv"),
         (("heart", "-o", "x.txt"), console.USAGE, "--output x.txt must end in .parquet or .csv"),
         (("heart", "-o", "."), console.USAGE, "--output . is a folder: name a file"),

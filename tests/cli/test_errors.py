@@ -119,14 +119,14 @@ def test_files_that_are_not_there_or_not_what_they_should_be(study):
         (("summarize", "study.basis", "study.model", "-t", "stay", "-o", "x"), 3, "is not a Parquet file"),
         (("fit", "study.model", "-o", "x.model"), 4, "holds a model, and a summary was asked for"),
         (("fit", "nothing.summary", "-o", "x.model"), 3, "nothing.summary does not exist"),
-        (("merge", "study.basis", "-o", "x.summary"), 4, "only summaries, or scores, add up"),
+        (("merge", "study.basis", "-o", "x.summary"), 4, "only summaries or scores can be added up"),
         (("merge", "north.summary", "study.basis", "-o", "x.summary"), 4, "holds a basis, and a summary was asked"),
         (("predict", "study.basis", "north.csv", "-o", "x.csv"), 4, "holds a basis, and a model was asked for"),
         (("validate", "study.model", "north.csv", "-o", "x.scores"), 4, "holds a model, and candidates was asked for"),
         (("predict", "study.model", "north.csv", "-o", "no/x.csv"), 3, "there is no folder no"),
         (("predict", "study.model", "north.csv", "-o", "x.txt"), 2, "must end in .parquet or .csv"),
         (("predict", "study.model", "north.csv", "-o", "x.csv", "--keep", "ident"), 3, "--keep asks for: 'ident'"),
-        (("log", "verify", "nothing.jsonl"), 3, "there is no log nothing.jsonl"),
+        (("log", "verify", "nothing.jsonl"), 3, "there is no log at nothing.jsonl"),
         (("policy", "check", "nothing.toml"), 5, "cannot be read (No such file or directory)"),
     ]:
         assert words in untouched(study, *command, code=code)
@@ -157,19 +157,19 @@ def test_summaries_that_do_not_add_up_are_named_with_their_digests(study):
 def test_a_summary_counts_once(study):
     (study / "copy.summary").write_bytes((study / "north.summary").read_bytes())
     sentence = untouched(study, "merge", "north.summary", "copy.summary", "-o", "x.summary", code=4)
-    assert sentence == "north.summary and copy.summary are the same: their rows would count twice"
+    assert sentence == "north.summary and copy.summary are the same file: its rows would count twice"
 
 
 def test_a_basis_or_model_that_does_not_belong_is_named(study):
     wrong = ("fit", "north.summary", "-o", "x.model", "--basis", "other.basis")
-    assert "is of the basis" in untouched(study, *wrong, code=4)
+    assert "belongs to the basis" in untouched(study, *wrong, code=4)
     call("fit", "south.summary", "-o", "wrong.model")
     command = ("summarize", "study.basis", "north.csv", "-o", "x.summary", "--residuals-of")
     call(*command, "study.model")
     assert "wrong.model is model" in untouched(
         study, "fit", "x.summary", "-o", "y.model", "--model", "wrong.model", code=4
     )
-    assert "is a model of the basis" in untouched(
+    assert "is a model in the basis" in untouched(
         study, "summarize", "other.basis", "north.csv", "-o", "y.summary", "--residuals-of", "study.model", code=4
     )
     (study / "study.model").rename(study / "study.elsewhere")
@@ -225,7 +225,7 @@ def test_scores_of_other_candidates_are_refused(study):
         (("--lam", "nan"), "--lam must be auto or a positive number"),
         (("--filter", "ridge"), "--filter must be tikhonov, iterated-tikhonov, cutoff, landweber or nu, got 'ridge'"),
         (("--steps", "big"), "--steps must be plain or conjugate, got 'big'"),
-        (("--model", "study.model"), "--model goes with summaries of residuals"),
+        (("--model", "study.model"), "--model belongs to summaries of residuals"),
     ],
 )
 def test_options_of_fit_that_cannot_be(study, option, words):
@@ -319,7 +319,7 @@ def test_a_lam_at_the_edge_of_the_grid_is_said_in_words(study):
     call("summarize", "study.basis", "noise.csv", "--target", "stay", "-o", "noise.summary", "--order", 2)
     found = answer_of("fit", "noise.summary", "-o", "x.model")
     assert found["path"]["at_edge"]
-    assert any("λ is the largest there was to choose from" in warning for warning in found["warnings"])
+    assert any("the chosen λ is the largest that was tried" in warning for warning in found["warnings"])
 
 
 def test_json_has_no_numbers_that_json_lacks():
@@ -341,15 +341,15 @@ def test_semicolons_and_tabs_are_commas_too(study):
 
 def test_every_exit_code_is_in_the_help():
     text = " ".join(call("--help").stdout.split())
-    for code in console.WORDS:
+    for code in console.EXIT_CODES:
         assert f"{code}: " in text
-    assert sorted(console.WORDS) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 130]
+    assert sorted(console.EXIT_CODES) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 130]
 
 
-def test_the_commands_are_listed_in_the_order_in_which_a_study_needs_them():
+def test_the_commands_are_listed_in_the_order_of_their_use():
     lines = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"}).output.splitlines()
     listed = [line.split()[1] for line in lines if line.startswith("│ ") and line[2].islower()]
     assert " ".join(listed) == (
-        "demo version data basis summarize inspect merge fit validate predict report plan audit reproduce "
-        "policy log ledger federation"
+        "data plan predict basis policy summarize merge fit validate log federation forecast ledger audit "
+        "inspect report demo reproduce"
     )

@@ -137,7 +137,7 @@ def test_what_is_asked_is_shown_and_a_person_says_yes(asking, monkeypatch):
     result = call("federation", "approve", place)
     assert "ridge regression on the pooled rows" in result.stdout
     assert "nobody is here to be asked" in result.stdout
-    monkeypatch.setattr("unpooled.cli.federation.somebody_is_there", lambda: True)
+    monkeypatch.setattr("unpooled.cli.federation.is_interactive", lambda: True)
     assert "approved by Ada" in call("federation", "approve", place, "--by", "Ada", answer="y\n").stdout
     assert go(0.0).outcome == "complete"
     found = answer_of("federation", "status", folder)

@@ -29,7 +29,7 @@ def summarize(*more, data="rows.csv", output="a.summary"):
 
 def test_from_the_ledger_to_the_model(study):
     first = call(*summarize(*ASK, "--ledger", "rows.ledger", "--order", 2))
-    assert "For this site only: 0 of 400 labels were moved" in first.output
+    assert "For this site only: 0 of 400 labels were clipped" in first.output
     assert "Differentially private with ε = 1" in first.output
     call(*summarize(*ASK, "--order", 2, data="others.parquet", output="b.summary"))
     assert "Differentially private" in call("inspect", "a.summary").output
@@ -45,7 +45,7 @@ def test_from_the_ledger_to_the_model(study):
 def test_the_count_of_moved_labels_stays_at_the_terminal(study):
     asked = ("--epsilon", 1, "--delta", 1e-6, "--label-bound", 5)
     result = call(*summarize(*asked))
-    assert "labels were moved to the label bound" in result.output
+    assert "labels were clipped to the label bound" in result.output
     header, _ = files.read_any(study / "a.summary")
     assert "moved" not in json.dumps(header)
     assert "moved" not in (study / "unpooled-log.jsonl").read_text()
@@ -95,14 +95,14 @@ def test_rounds_of_residuals_in_shares(study):
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (("--epsilon", 1), 2, "needs --epsilon and --delta both"),
-        (("--label-bound", 1), 2, "needs --epsilon and --delta both"),
-        (("--parties", 2), 2, "needs --epsilon and --delta both"),
+        (("--epsilon", 1), 2, "needs both --epsilon and --delta"),
+        (("--label-bound", 1), 2, "needs both --epsilon and --delta"),
+        (("--parties", 2), 2, "needs both --epsilon and --delta"),
         (("--epsilon", 0, "--delta", 1e-6, "--label-bound", 1), 2, "epsilon must be a positive"),
         (("--epsilon", 1, "--delta", 2, "--label-bound", 1), 2, "delta must lie between"),
         (("--epsilon", 1, "--delta", 1e-6), 3, "have no bound"),
-        ((*ASK, "--sample-weight", "w"), 2, "--sample-weight counts as repeated rows"),
-        ((*ASK, "--target", "dose"), 2, "a private summary is of one --target"),
+        ((*ASK, "--sample-weight", "w"), 2, "--sample-weight counts rows several times"),
+        ((*ASK, "--target", "dose"), 2, "a private summary has one --target"),
         ((*ASK, "--parties", 2, "--missing", 2), 2, "missing must be less than"),
     ],
 )

@@ -129,7 +129,7 @@ def test_asking_needs_somebody_or_yes(site):
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\n", 5)])
 def test_a_person_at_the_terminal_is_asked(site, monkeypatch, answer, code):
     rules('approve = "ask"\n')
-    monkeypatch.setattr(summarize, "somebody_is_there", lambda: True)
+    monkeypatch.setattr(summarize, "is_interactive", lambda: True)
     assert "Let it leave? [y/N]" in call(*SUMMARIZE, code=code, answer=answer).stdout
     assert (site / "out.summary").exists() is (code == 0)
 
