@@ -136,7 +136,7 @@ def test_what_is_asked_is_shown_and_a_person_says_yes(asking, monkeypatch):
     place = folder / "sites" / "b"
     result = call("federation", "approve", place)
     assert "ridge regression on the pooled rows" in result.stdout
-    assert "nobody is here to be asked" in result.stdout
+    assert "nobody is at the terminal to be asked" in result.stdout
     monkeypatch.setattr("unpooled.cli.federation.is_interactive", lambda: True)
     assert "approved by Ada" in call("federation", "approve", place, "--by", "Ada", answer="y\n").stdout
     assert go(0.0).outcome == "complete"
@@ -193,7 +193,7 @@ def test_watching_shows_sites_exchanges_bytes_and_time_left_as_they_change(tmp_p
     out.err = Console(file=io.StringIO(), force_terminal=True, width=150)
     study = threading.Thread(target=going)
     study.start()
-    assert federation._watched(out, tmp_path).state == "done"
+    assert federation._watch(out, tmp_path).state == "done"
     study.join()
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.err.file.getvalue())
     for said_there in ("4/10", "12 kB in, 3 MB out", "about 12 s left", "in exchange 4", "heart: done", "10/10"):

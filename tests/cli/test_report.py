@@ -1,6 +1,6 @@
 """``unpooled report``: what it reads, what it says when it cannot, and the commands of docs/report.md.
 
-Tests `cli/models.py`.
+Tests `cli/inspect.py`.
 """
 
 from __future__ import annotations

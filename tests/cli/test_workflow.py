@@ -1,6 +1,6 @@
 """The file workflow: what a consortium types, from a basis to predictions.
 
-Tests `cli/basis.py`, `cli/fit.py` and `cli/merge.py`.
+Tests `cli/basis.py`, `cli/fit.py` and `cli/tables.py`.
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
 Noise is never seeded: where it is drawn, a test asks for what fails with a probability far below one in a million.
 
-Tests `estimators/private_model.py`.
+Tests `estimators/private_model.py` and `estimators/public_rows.py`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from unpooled.cli.inspect import describe_model
 from unpooled.data.sources import UnreadRows
 from unpooled.kernels import Gaussian, Matern, Polynomial
 from unpooled.privacy.rounds.learner import Budget, learn
-from unpooled.privacy.rounds.public_sample import widen_basis
 from unpooled.privacy.rounds.questions import Counts, Custodian, Residuals, answer, held
-from unpooled.privacy.rounds.schedule import telling_features
+from unpooled.privacy.rounds.schedule import telling_features, widen_basis
 
 MUCH = 1e10  # an ε at which noise is nothing
 PUBLIC = 150

@@ -1,6 +1,6 @@
 """A forecast comes from public knowledge alone: more budget and smoother targets are better, and it is about right.
 
-Tests `privacy/rounds/simulation.py`, `privacy/rounds/schedule.py` and `privacy/rounds/public_sample.py`.
+Tests `privacy/rounds/simulation.py` and `privacy/rounds/schedule.py`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ ASKING = {
     "kernels/parts.py": 1,
     "planning/table.py": 6,
     "privacy/noised.py": 1,
-    "privacy/rounds/public_sample.py": 1,
+    "privacy/rounds/schedule.py": 1,
     "summaries/passes.py": 2,
     "summaries/summary.py": 1,
     "theory/dimension.py": 1,

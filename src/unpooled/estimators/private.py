@@ -23,9 +23,17 @@ from ..privacy.ledger import Spending
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
-from ..privacy.rounds.public_sample import n_public_rows, public_features, standard_normal, widen_basis
 from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
-from ..privacy.rounds.schedule import PrivatePlan, decided, is_rich, usual_features
+from ..privacy.rounds.schedule import (
+    PrivatePlan,
+    decided,
+    is_rich,
+    n_public_rows,
+    public_features,
+    standard_normal,
+    usual_features,
+    widen_basis,
+)
 from ..summaries.passes import mapped_once
 from .facts import ModelFacts, if_fitted
 from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise

@@ -20,7 +20,7 @@ from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.noise import opendp
-from ..privacy.rounds.public_sample import public_features, standard_normal
+from ..privacy.rounds.schedule import public_features, standard_normal
 from .facts import ModelFacts, if_fitted
 from .private_model import COUNT, DELTA, EPSILON, LEDGER, SEED, SIZE, PrivateModel, Promise
 from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan

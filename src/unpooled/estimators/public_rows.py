@@ -21,7 +21,7 @@ from ..bases import Basis
 from ..bases.base import KernelOrBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
-from ..privacy.rounds.public_sample import check_bounded, standard_normal
+from ..privacy.rounds.schedule import check_bounded, standard_normal
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
 

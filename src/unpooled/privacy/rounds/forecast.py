@@ -16,9 +16,17 @@ from ...bases import Basis, EmpiricalFeatures
 from ..gaussian import mu_for
 from .frame import Frame, made_up_frame, public_frame
 from .learner import learn
-from .public_sample import check_bounded, n_public_rows, public_features, standard_normal, widen_basis
 from .questions import held
-from .schedule import decided, is_rich, usual_features
+from .schedule import (
+    check_bounded,
+    decided,
+    is_rich,
+    n_public_rows,
+    public_features,
+    standard_normal,
+    usual_features,
+    widen_basis,
+)
 from .simulation import MadeUp
 
 TARGETS = {"rough": -0.75, "usual": -0.25, "smooth": 0.5}  # β of the made-up targets
