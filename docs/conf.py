@@ -51,7 +51,6 @@ autosummary_filename_map = {
     "unpooled.Report": "unpooled.Report_class",
     "unpooled.gate.Release": "unpooled.gate.Release_class",
     "unpooled.auditing.Audit": "unpooled.auditing.Audit_class",
-    "unpooled.privacy.Gaussian": "unpooled.privacy.Gaussian_class",
 }
 autosummary_context = {"fields_of": fields_of}
 numpydoc_show_class_members = False

@@ -119,7 +119,12 @@ def theorems(kept: Folder) -> None:
     dimension, spectrum = t.effective_dimension(kernel, X, GRID, **options), t.eigenvalues(kernel, X, **options)
     kept.arrays("formulas/theory", dimension=dimension, spectrum=spectrum)
     kept.json("formulas/theory/exponent", {"shown": repr(exponent), "s": exponent.s})
-    events = [p.Gaussian(0.3), p.Gaussian.of(2.0, 9.0), p.Approximate(0.2, 1e-9), p.Approximate(0.1)]
+    events = [
+        p.GaussianEvent(0.3),
+        p.GaussianEvent.of(2.0, 9.0),
+        p.ApproximateEvent(0.2, 1e-9),
+        p.ApproximateEvent(0.1),
+    ]
     priced = [
         p.composition.delta(events, 1.0),
         p.composition.epsilon(events, 1e-6),
@@ -233,7 +238,7 @@ def notebooks(kept: Folder) -> None:
     """Pages that notebooks show of models, paths, bases, summaries, plans, ledgers and guarantees."""
     model, shared = spectral(lam="loo", center=True).fit(X, y), basis()
     ledger = p.Ledger.create(kept.place("books/notebook.ledger"), 1.0, 1e-6, "a made-up table")
-    ledger.charge(p.Gaussian(0.1), "a mean").commit()
+    ledger.charge(p.GaussianEvent(0.1), "a mean").commit()
     shown = {
         "model": model,
         "path": model.path_,

@@ -141,11 +141,11 @@ def real_noise(kept: Folder) -> None:
 def books(kept: Folder) -> None:
     """A ledger with every kind of entry, and a site's log with files that left and one that may not."""
     ledger = p.Ledger.create(kept.place("books/all.ledger"), 3.0, 1e-6, "a made-up table")
-    with ledger.charge(p.Gaussian(0.2), "a mean"):
+    with ledger.charge(p.GaussianEvent(0.2), "a mean"):
         pass
-    ledger.charge([p.Approximate(0.3, 1e-8), p.Gaussian(0.1)], "two counts").commit(n_rows=150, note="é")
-    ledger.charge(p.Gaussian(0.05), "a sum that never left")
-    kept.refusal("a ledger that refuses", lambda: ledger.charge(p.Gaussian(2.0), "too much"))
+    ledger.charge([p.ApproximateEvent(0.3, 1e-8), p.GaussianEvent(0.1)], "two counts").commit(n_rows=150, note="é")
+    ledger.charge(p.GaussianEvent(0.05), "a sum that never left")
+    kept.refusal("a ledger that refuses", lambda: ledger.charge(p.GaussianEvent(2.0), "too much"))
     said = {"spent": ledger.spent(), "left": ledger.mu_left(), "events": list(map(str, ledger.events()))}
     said |= {"guarantee": ledger.guarantee("several").to_dict(), "promise": str(ledger.guarantee("several"))}
     said["charges"] = [(one.number, one.purpose, one.released, list(map(str, one.events))) for one in ledger.charges()]

@@ -126,9 +126,9 @@ def _sums(folder: Path, expected: dict[str, Any], shared: Any, table: Any, label
 def _books(folder: Path, expected: dict[str, Any]) -> None:
     """A ledger with what was charged, and a log of what left and what was refused."""
     ledger = up.privacy.Ledger.create(folder / "books.ledger", 3.0, 1e-6, "a made-up table")
-    with ledger.charge([up.privacy.Gaussian(0.2), up.privacy.Approximate(0.1, 1e-9)], "two means"):
+    with ledger.charge([up.privacy.GaussianEvent(0.2), up.privacy.ApproximateEvent(0.1, 1e-9)], "two means"):
         pass
-    ledger.charge(up.privacy.Gaussian(0.1), "a sum that never left")
+    ledger.charge(up.privacy.GaussianEvent(0.1), "a sum that never left")
     log = up.gate.Log(folder / "site.log")
     gate = up.gate.Gate(up.gate.Policy.default(), log)
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):

@@ -204,7 +204,7 @@ def test_the_ledger_is_charged_before_the_data_are_looked_at(tmp_path):
         private(ledger=other).fit(Unread(400, 2), Unread(400))
     assert [charge.released for charge in other.charges()] == [False]  # spent, and nothing has left
     private(method="paper", n_steps=20, ledger=other).fit(X, y)
-    assert other.events()[1] == privacy.Approximate(1.0, 1e-6)
+    assert other.events()[1] == privacy.ApproximateEvent(1.0, 1e-6)
 
 
 BAD = [

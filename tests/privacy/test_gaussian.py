@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from unpooled.privacy import Approximate, Gaussian, Guarantee, Spent, composition, gaussian
+from unpooled.privacy import ApproximateEvent, GaussianEvent, Guarantee, Spent, composition, gaussian
 
 EPSILONS, DELTAS = np.geomspace(1e-3, 100, 11), np.geomspace(1e-12, 0.1, 8)
 epsilons = st.floats(1e-3, 100.0)
@@ -87,7 +87,7 @@ def test_the_classical_calibration_is_no_theorem_above_one():
 def test_gaussians_compose_to_a_gaussian(mus):
     total = gaussian.compose(mus)
     assert total == pytest.approx(math.sqrt(sum(mu**2 for mu in mus)))
-    assert composition.delta([Gaussian(mu) for mu in mus], 1.0) == pytest.approx(
+    assert composition.delta([GaussianEvent(mu) for mu in mus], 1.0) == pytest.approx(
         gaussian.delta_of(1.0, total), rel=1e-9
     )
     assert sum(gaussian.rho_of(mu, 1.0) for mu in mus) == pytest.approx(total**2 / 2)
@@ -95,11 +95,11 @@ def test_gaussians_compose_to_a_gaussian(mus):
 
 
 MIXES = [
-    [Gaussian(0.3)] * 5,
-    [Gaussian(0.2), Approximate(0.1)],
-    [Gaussian(0.2), Approximate(0.1), Approximate(0.3, 1e-7), Approximate(0.05)],
-    [Approximate(0.1)] * 20,
-    [Gaussian(0.5), *(Approximate(0.01 * i, 1e-9) for i in range(1, 18))],
+    [GaussianEvent(0.3)] * 5,
+    [GaussianEvent(0.2), ApproximateEvent(0.1)],
+    [GaussianEvent(0.2), ApproximateEvent(0.1), ApproximateEvent(0.3, 1e-7), ApproximateEvent(0.05)],
+    [ApproximateEvent(0.1)] * 20,
+    [GaussianEvent(0.5), *(ApproximateEvent(0.01 * i, 1e-9) for i in range(1, 18))],
 ]
 
 
@@ -111,7 +111,7 @@ def test_composition_agrees_with_dp_accounting(events):
 
     total = pld.identity()
     for event in events:
-        if isinstance(event, Gaussian):
+        if isinstance(event, GaussianEvent):
             found = pld.from_gaussian_mechanism(1 / event.mu)
         else:
             found = pld.from_privacy_parameters(common.DifferentialPrivacyParameters(event.epsilon, event.delta))
@@ -125,7 +125,7 @@ def test_composition_agrees_with_dp_accounting(events):
     mu=st.floats(0.01, 1.0),
 )
 def test_composition_never_costs_more_than_basic_composition(others, mu):
-    events = [Gaussian(mu), *(Approximate(*other) for other in others)]
+    events = [GaussianEvent(mu), *(ApproximateEvent(*other) for other in others)]
     delta = 1e-6
     basic = gaussian.epsilon_of(mu, delta - sum(d for _, d in others)) + sum(e for e, _ in others)
     spent = composition.epsilon(events, delta)
@@ -137,13 +137,13 @@ def test_composition_never_costs_more_than_basic_composition(others, mu):
 def test_what_is_left_fits_and_a_little_more_does_not(events):
     epsilon, delta = 10.0, 1e-6
     mu = composition.mu_left(events, epsilon, delta)
-    assert composition.delta([*events, Gaussian(mu)], epsilon) <= delta * (1 + 1e-9)
-    assert composition.delta([*events, Gaussian(mu * 1.001)], epsilon) > delta
+    assert composition.delta([*events, GaussianEvent(mu)], epsilon) <= delta * (1 + 1e-9)
+    assert composition.delta([*events, GaussianEvent(mu * 1.001)], epsilon) > delta
     assert composition.mu_left(events, 0.01, delta) == 0.0
 
 
 def test_a_spent_delta_leaves_nothing():
-    assert composition.epsilon([Approximate(0.1, 2e-6)], 1e-6) == math.inf
+    assert composition.epsilon([ApproximateEvent(0.1, 2e-6)], 1e-6) == math.inf
 
 
 @pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "1", None, True])
@@ -163,7 +163,7 @@ def test_a_delta_above_one_in_n_is_warned_of():
 
 
 def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():
-    spent = (Spent("Σyφ", Gaussian(0.1)), Spent("the choice of λ", Approximate(0.1)))
+    spent = (Spent("Σyφ", GaussianEvent(0.1)), Spent("the choice of λ", ApproximateEvent(0.1)))
     promise = Guarantee(1.0, 1e-6, "noise on sums", spent, conditions=("no site tells its noise",))
     said = str(promise)
     for part in ("ε = 1", "δ = 1e-06", "replace one record, n public", "noise on sums", "choice of λ", "no site tells"):
@@ -173,7 +173,7 @@ def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():
     assert Guarantee.from_dict(promise.to_dict()) == promise
     assert Guarantee.of(spent, 1e-6, "noise").epsilon < 1.0
     assert "rounds (9 times Gaussian noise, μ = 0.01)" in str(
-        Guarantee(1.0, 1e-6, "noise", (Spent("rounds", Gaussian(0.01)),) * 9)
+        Guarantee(1.0, 1e-6, "noise", (Spent("rounds", GaussianEvent(0.01)),) * 9)
     )
     with pytest.raises(ValueError, match="costs more than"):
         Guarantee(0.1, 1e-6, "noise on sums", spent)

@@ -6,7 +6,16 @@ import multiprocessing
 import pytest
 
 from unpooled._base.chain import ChainError
-from unpooled.privacy import Approximate, Gaussian, Guarantee, Ledger, LedgerError, Overspend, composition, mu_for
+from unpooled.privacy import (
+    ApproximateEvent,
+    GaussianEvent,
+    Guarantee,
+    Ledger,
+    LedgerError,
+    Overspend,
+    composition,
+    mu_for,
+)
 
 EPSILON, DELTA = 1.0, 1e-6
 WHOLE = mu_for(EPSILON, DELTA)
@@ -19,7 +28,7 @@ def ledger(tmp_path):
 
 def part(share):
     """Gaussian noise that costs this share of the budget, in μ²."""
-    return Gaussian(WHOLE * math.sqrt(share))
+    return GaussianEvent(WHOLE * math.sqrt(share))
 
 
 def test_the_whole_budget_can_be_spent_in_parts_and_not_a_bit_more(ledger):
@@ -49,7 +58,7 @@ def test_an_overspend_is_refused_after_a_restart(ledger):
         again.charge(part(0.2), "too much")
     again.charge(part(0.1), "the rest")
     with pytest.raises(Overspend):
-        Ledger(ledger.path).charge(Approximate(0.01), "nothing is left")
+        Ledger(ledger.path).charge(ApproximateEvent(0.01), "nothing is left")
 
 
 def test_a_crash_between_charge_and_release_has_spent(ledger):
@@ -65,14 +74,14 @@ def test_a_crash_between_charge_and_release_has_spent(ledger):
 
 
 def test_other_mechanisms_are_priced_with_the_gaussians(ledger):
-    ledger.charge(Approximate(0.2), "the choice of λ")
-    ledger.charge(Approximate(0.1, 1e-8), "a bound")
+    ledger.charge(ApproximateEvent(0.2), "the choice of λ")
+    ledger.charge(ApproximateEvent(0.1, 1e-8), "a bound")
     left = ledger.mu_left()
     assert 0.6 * WHOLE < left < WHOLE
-    ledger.charge(Gaussian(left), "the sums")
+    ledger.charge(GaussianEvent(left), "the sums")
     assert composition.delta(ledger.events(), EPSILON) <= DELTA * (1 + 1e-9)
     with pytest.raises(Overspend):
-        ledger.charge(Approximate(0.0, 1e-7), "more δ")
+        ledger.charge(ApproximateEvent(0.0, 1e-7), "more δ")
 
 
 def test_any_edited_line_is_found_and_nothing_more_is_spent(ledger):
@@ -159,7 +168,7 @@ def test_an_entry_that_cannot_be_priced_stops_all_spending(ledger):
 
 def test_the_books_can_be_read(ledger):
     assert "nothing was charged" in str(ledger)
-    with ledger.charge([part(0.2), Approximate(0.1)], "sums and a choice"):
+    with ledger.charge([part(0.2), ApproximateEvent(0.1)], "sums and a choice"):
         pass
     ledger.charge(part(0.1), "a second round")
     said = str(ledger)
@@ -178,7 +187,7 @@ def test_the_books_can_be_read(ledger):
     [
         (([], "x"), "a charge must be one event or several"),
         ((["x"], "x"), "a charge must be one event or several"),
-        ((Gaussian(0.1), ""), "purpose must say what is released"),
+        ((GaussianEvent(0.1), ""), "purpose must say what is released"),
     ],
 )
 def test_a_charge_that_says_nothing_is_refused(ledger, charge, says):

@@ -17,7 +17,7 @@ import pytest
 import unpooled as up
 from tests.cases.spending import BOUND, CASES, DELTA, PLACES, TABLE, Diary, keep, of_a_site, of_an_audit, rows_of
 from unpooled.estimators import private_sgd
-from unpooled.privacy import Approximate, Ledger, Overspend
+from unpooled.privacy import ApproximateEvent, Ledger, Overspend
 from unpooled.privacy.ledger import Spending
 
 pytest.importorskip("opendp")
@@ -63,7 +63,7 @@ def test_the_order_is_charge_read_noise_release(place, kind, diary, ledger, tmp_
 @every_case_with_a_ledger
 def test_what_does_not_fit_the_budget_reads_nothing(place, kind, diary, ledger, tmp_path):
     rows = rows_of(kind, diary, tmp_path, place)
-    ledger.charge(Approximate(1.1, DELTA / 2), "something else")
+    ledger.charge(ApproximateEvent(1.1, DELTA / 2), "something else")
     diary.events.clear()
     with pytest.raises((Overspend, RuntimeError), match="budget") as caught:
         place(diary, tmp_path, *rows)
@@ -181,7 +181,7 @@ def test_a_fault_in_the_order_is_seen_at_every_place(
 
 
 def test_a_release_is_paid_for_once_however_often_it_reads(ledger):
-    spent = Approximate(0.5, DELTA / 2)
+    spent = ApproximateEvent(0.5, DELTA / 2)
     with Spending(ledger, spent, "a release") as spending:
         assert [spending.read(lambda: 1), spending.read(lambda: 2)] == [1, 2]
         spending.charge()

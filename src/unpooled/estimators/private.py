@@ -155,7 +155,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         with fitting(self):
             self._check_parameters()
             mu = mu_for(float(self.epsilon), float(self.delta))  # of all that will be asked: μ² adds up
-            with Spending(self.ledger, gaussian.Gaussian(mu), PURPOSE) as spending:
+            with Spending(self.ledger, gaussian.GaussianEvent(mu), PURPOSE) as spending:
                 return self._fit(X, y, public, sites, mu, spending)
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, mu: float, spending: Spending) -> PrivateRegressor:

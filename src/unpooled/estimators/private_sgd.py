@@ -17,7 +17,7 @@ from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_b
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
-from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
+from ..privacy import ApproximateEvent, Event, GaussianEvent, Guarantee, Spent, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.noise import opendp
 from ..privacy.rounds.schedule import public_features, standard_normal
@@ -139,7 +139,9 @@ class PrivateSGDRegressor(PrivateModel):
         with fitting(self):
             self._check_parameters()
             epsilon, delta = float(self.epsilon), float(self.delta)
-            price: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
+            price: Event = (
+                ApproximateEvent(epsilon, delta) if self.method == "paper" else GaussianEvent(mu_for(epsilon, delta))
+            )
             with Spending(self.ledger, price, PURPOSE[self.method]) as spending:
                 return self._fit(X, y, public, price, spending)
 

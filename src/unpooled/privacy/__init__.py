@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import composition, gaussian, sgd
 from .composition import NEIGHBOURS, Guarantee, Spent
-from .gaussian import Approximate, Event, Gaussian, delta_of, epsilon_of, mu_for, rho_of, sigma_for
+from .gaussian import ApproximateEvent, Event, GaussianEvent, delta_of, epsilon_of, mu_for, rho_of, sigma_for
 from .ledger import Charge, Ledger, LedgerError, Overspend, Reservation
 from .noise import GridGaussian, draw, plan
 from .noised import Noised
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEIGHBOURS",
-    "Approximate",
+    "ApproximateEvent",
     "Charge",
     "Event",
     "Forecast",
-    "Gaussian",
+    "GaussianEvent",
     "GridGaussian",
     "Guarantee",
     "Ledger",

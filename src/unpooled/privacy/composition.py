@@ -20,7 +20,7 @@ import numpy as np
 from .._base.checks import budget, positive
 from .._base.text import shown
 from . import gaussian
-from .gaussian import Approximate, Event, Gaussian, compose, delta_of, least, log_deltas_of
+from .gaussian import ApproximateEvent, Event, GaussianEvent, compose, delta_of, least, log_deltas_of
 
 __all__ = ["delta", "epsilon", "mu_left", "split"]  # Guarantee and Spent are names of unpooled.privacy
 
@@ -92,10 +92,10 @@ class _Total:
     @classmethod
     def of(cls, events: Iterable[Event]) -> _Total:
         events = list(events)
-        others = [event for event in events if isinstance(event, Approximate)]
+        others = [event for event in events if isinstance(event, ApproximateEvent)]
         losses, weights = _sums_of_losses([event.epsilon for event in others])
         return cls(
-            compose(event.mu for event in events if isinstance(event, Gaussian)),
+            compose(event.mu for event in events if isinstance(event, GaussianEvent)),
             losses,
             weights,
             math.fsum(event.epsilon for event in others),

@@ -165,7 +165,7 @@ def _mills_slope(x: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianEvent:
     """Gaussian noise on an answer that one record moves by at most μ standard deviations; ρ = μ²/2 in zCDP.
 
     Parameters
@@ -179,7 +179,7 @@ class Gaussian:
         object.__setattr__(self, "mu", positive("mu", self.mu))
 
     @classmethod
-    def of(cls, sensitivity: float, sigma: float) -> Gaussian:
+    def of(cls, sensitivity: float, sigma: float) -> GaussianEvent:
         """Noise of standard deviation σ on an answer of sensitivity Δ."""
         return cls((2 * rho_of(sensitivity, sigma)) ** 0.5)
 
@@ -188,7 +188,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Approximate:
+class ApproximateEvent:
     """Any mechanism that is (ε, δ)-private; δ = 0 where it is pure.
 
     Parameters
@@ -207,7 +207,7 @@ class Approximate:
         return f"ε = {self.epsilon:.4g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
 
 
-Event = Gaussian | Approximate
+Event = GaussianEvent | ApproximateEvent
 
 
 def to_dict(event: Event) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def to_dict(event: Event) -> dict[str, Any]:
     ----------
     event : what was released
     """
-    if isinstance(event, Gaussian):
+    if isinstance(event, GaussianEvent):
         return {"kind": "gaussian", "mu": event.mu}
     return {"kind": "approximate", "epsilon": event.epsilon, "delta": event.delta}
 
@@ -230,8 +230,8 @@ def from_dict(content: Any) -> Event:
     content : what was read from JSON
     """
     kinds: dict[str, tuple[type[Event], set[str]]] = {
-        "gaussian": (Gaussian, {"mu"}),
-        "approximate": (Approximate, {"epsilon", "delta"}),
+        "gaussian": (GaussianEvent, {"mu"}),
+        "approximate": (ApproximateEvent, {"epsilon", "delta"}),
     }
     values = dict(content) if isinstance(content, dict) else {}
     cls, names = kinds.get(str(values.pop("kind", None)), (None, set()))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._base.checks import count, positive
-from .gaussian import Gaussian
+from .gaussian import GaussianEvent
 
 
 def opendp() -> Any:
@@ -112,9 +112,9 @@ class GridGaussian:
         return units / math.sqrt(self.scale**2 - SMOOTHING)
 
     @property
-    def event(self) -> Gaussian:
+    def event(self) -> GaussianEvent:
         """The same, for a ledger."""
-        return Gaussian(self.mu)
+        return GaussianEvent(self.mu)
 
     def add(self, values: Any) -> np.ndarray:
         """The values with this party's noise: multiples of the grid, in an array of the same shape."""

@@ -29,7 +29,7 @@ from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_o
 from ..summaries.passes import Target, residual_target
 from ..summaries.summary import Summary, check_order, of_target
 from .composition import Guarantee, Spent
-from .gaussian import Gaussian, mu_for
+from .gaussian import GaussianEvent, mu_for
 from .ledger import Spending, check_ledger
 from .noise import GridGaussian
 from .noised import MECHANISM, Noised, condition
@@ -144,7 +144,7 @@ class Private(NoiseRequest):
         """What the summary says of its noise."""
         r = bounds.released
         public = ("the number of records", "the basis", f"κ = {bounds.kappa:.6g}", f"c = {bounds.label_bound:.6g}")
-        spent = (Spent(purpose, Gaussian(noise.mu)),)
+        spent = (Spent(purpose, GaussianEvent(noise.mu)),)
         conditions = (condition(self.parties, self.missing),) if self.parties > 1 else ()
         promise = Guarantee(self.epsilon, self.delta, MECHANISM, spent, public=public, conditions=conditions)
         sigma = {name: noise.own_sigma / float(weights[0]) for name, weights in r.weights.items()}

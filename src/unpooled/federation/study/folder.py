@@ -20,7 +20,7 @@ from ..._base import files
 from ..._base.files import PathLike, atomic
 from ..._base.plain_json import readable
 from ..._base.text import shown
-from ...privacy import Gaussian, composition, mu_for
+from ...privacy import GaussianEvent, composition, mu_for
 from .study import Study
 
 
@@ -259,7 +259,7 @@ def spent_in(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, A
     releases = {name: sum(name in answered for one in exchanges for answered in one.attempts) for name in study.members}
     delta = study.privacy.delta
     sites = {
-        name: {"releases": n, "epsilon": composition.epsilon([Gaussian(mu)] * n, delta) if n else 0.0}
+        name: {"releases": n, "epsilon": composition.epsilon([GaussianEvent(mu)] * n, delta) if n else 0.0}
         for name, n in releases.items()
     }
     guarantee = None if model is None else model.privacy_

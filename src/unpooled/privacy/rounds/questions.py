@@ -26,7 +26,7 @@ from ..._base.threads import quietly
 from ...losses import Loss
 from ...summaries.passes import mapped, stretches
 from ..composition import Spent
-from ..gaussian import Gaussian
+from ..gaussian import GaussianEvent
 from ..noise import GridGaussian, opendp, plan
 from ..sensitivity import ROOM, ROUNDING
 from .belief import slopes
@@ -378,7 +378,7 @@ def held(
     try:
         question, mu, purpose = next(learner)
         while True:
-            spent.append(Spent(purpose, Gaussian(mu)))
+            spent.append(Spent(purpose, GaussianEvent(mu)))
             question, mu, purpose = learner.send(told(question, mu))
     except StopIteration as end:
         return end.value, spent

@@ -15,7 +15,7 @@ from ..._base.kinds import POSITIVE, Bound, Real, Sentences, Whole, Word, from_p
 from ...bases import Basis
 from ...kernels import as_kernel
 from ...kernels.parts import free_parts
-from ..gaussian import Gaussian, mu_for
+from ..gaussian import GaussianEvent, mu_for
 from ..sensitivity import bound_of
 from . import learner
 from .labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
@@ -92,21 +92,21 @@ class PrivatePlan:
             calibration=learner.share(known),
         )
 
-    def events(self) -> list[tuple[str, Gaussian]]:
+    def events(self) -> list[tuple[str, GaussianEvent]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
         found, budget = [], self.budget()
         if self.inputs:
-            found += [(PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
+            found += [(PURPOSE, GaussianEvent(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
         if self.labels:
-            each = Gaussian(budget.mu * math.sqrt(self.labels / LOOKS))
+            each = GaussianEvent(budget.mu * math.sqrt(self.labels / LOOKS))
             found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
         if budget.tails:
-            found.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
-        found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
+            found.append((TAILS_ASKED, GaussianEvent(budget.mu * math.sqrt(budget.tails))))
+        found += [(f"round {t + 1} of residuals", GaussianEvent(budget.round(t))) for t in range(self.rounds)]
         if budget.check:
-            found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
+            found.append((CHECKING, GaussianEvent(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
-            found.append((learner.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
+            found.append((learner.CALIBRATING, GaussianEvent(budget.mu * math.sqrt(budget.calibration))))
         return found
 
     def __str__(self) -> str:
