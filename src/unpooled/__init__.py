@@ -123,13 +123,13 @@ _ROOMS = {name for name in __all__ if name not in _HOMES and name != "__version_
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        found = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     elif name in _ROOMS:
-        found = import_module(f".{name}", __name__)
+        value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

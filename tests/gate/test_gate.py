@@ -101,7 +101,7 @@ def test_what_leaves_while_a_person_thinks_counts(gate, tmp_path):
             Gate(Policy.default(), gate.log).write(tmp_path / "other", b"2", release(n_rows=101))
         return True
 
-    with pytest.raises(Refused, match="the difference would show 1 record"):
+    with pytest.raises(Refused, match="the difference would reveal 1 record"):
         asking(gate, slow).write(tmp_path / "a", b"1", FINE)
     assert [entry.event["what"] for entry in gate.log.entries()] == ["left", "refused"]
 

@@ -57,7 +57,7 @@ def test_only_what_left_counts_as_released(log):
 
 def test_an_entry_that_does_not_say_what_left_is_an_error(log):
     log.append({"what": "left", "release": {"n_rows": 3}})
-    with pytest.raises(LogError, match="entry 5 of .* does not say what left"):
+    with pytest.raises(LogError, match="entry 5 of .* does not describe a release"):
         log.releases()
 
 

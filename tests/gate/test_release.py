@@ -94,7 +94,7 @@ def test_neither_log_nor_policy_is_written_over(site, place, name, how):
     elif how != "itself":
         target = place.with_name("link")
         (target.symlink_to if how == "a link" else target.hardlink_to)(before)
-    with pytest.raises(ValueError, match="of this site, and would be lost: choose another name"):
+    with pytest.raises(ValueError, match="of this site and would be overwritten: choose another name"):
         release(of(), target, policy=site, label_share=SHARE)
     assert before.read_bytes() == content
     assert log_of(site) == ["left"]
@@ -134,7 +134,7 @@ def test_a_policy_of_another_folder_has_its_own_log_unless_the_log_is_named(site
     """Whoever judges by another policy names the log of the site, and so what has left before still counts."""
     release(of(), place, policy=site, label_share=SHARE)
     Policy.write_template(tmp_path / POLICY_NAME)
-    with pytest.raises(Refused, match="the difference would show 1 record"):
+    with pytest.raises(Refused, match="the difference would reveal 1 record"):
         release(of(199), place, policy=tmp_path, log=site / LOG_NAME, label_share=SHARE)
     assert log_of(site) == ["left", "refused"]
     with pytest.raises(ValueError, match="log must be the site's log"):

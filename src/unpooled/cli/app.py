@@ -43,8 +43,8 @@ app = typer.Typer(
     epilog="Exit codes. " + " · ".join(f"{code}: {words}" for code, words in EXIT_CODES.items()) + ".",
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program an error occurred.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program an error occurred.")]
 
 
 def _print_version(is_asked: bool) -> None:
@@ -80,7 +80,7 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[.
         _, *own = [p.replace(annotation=hints[p.name]) for p in inspect.signature(function).parameters.values()]
         added = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-            for name, annotation in (("json", Json), ("debug", Debug))
+            for name, annotation in (("json", _Json), ("debug", _Debug))
         ]
 
         def run(*, json: bool, debug: bool, **given: Any) -> None:
@@ -92,8 +92,7 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[.
         run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
         run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
         called = name or function.__name__
-        panel = {"rich_help_panel": _PANEL_OF[called]} if group is app else {}
-        group.command(called, **panel)(run)
+        group.command(called, rich_help_panel=_PANEL_OF[called] if group is app else None)(run)
         return function
 
     return register

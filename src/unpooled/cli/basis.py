@@ -102,16 +102,16 @@ def input_columns(
 ) -> list[str]:
     """List the names of the inputs: those of --columns, or all columns but the labels and those of --drop."""
     given = sources.table(data)
-    found = sources.columns(given)
-    dropped = split_names(drop, list(found))
-    sources.check_columns(data, dict.fromkeys(found), dropped, "--drop")
-    asked = split_names(columns, list(found))
-    sources.check_columns(data, found, asked, "--columns")
-    used = [name for name in asked or found if name not in {*dropped, *labels}]
+    known = sources.columns(given)
+    dropped = split_names(drop, list(known))
+    sources.check_columns(data, dict.fromkeys(known), dropped, "--drop")
+    wanted = split_names(columns, list(known))
+    sources.check_columns(data, known, wanted, "--columns")
+    used = [name for name in wanted or known if name not in {*dropped, *labels}]
     if not used:
         raise Problem(f"no column of {data} is left as an input: name fewer columns with --drop", DATA)
     words = sources.text_columns(given)
-    unusable = [name for name in used if name in words or not sources.is_number(found[name])]
+    unusable = [name for name in used if name in words or not sources.is_number(known[name])]
     if unusable:
         raise Problem(
             f"{data} has columns that do not hold numbers: {', '.join(unusable)}; convert them to numbers, or leave "

@@ -189,10 +189,10 @@ Yes = Annotated[bool, typer.Option("--yes", help='Say yes where the policy says 
 
 def split_names(values: Sequence[str] | None, known: Sequence[str] = ()) -> list[str]:
     """Split options into names, at commas; a known name may have a comma in it."""
-    found: list[str] = []
+    split: list[str] = []
     for value in values or []:
-        found += [value] if value in known else [name.strip() for name in value.split(",") if name.strip()]
-    return list(dict.fromkeys(found))
+        split += [value] if value in known else [name.strip() for name in value.split(",") if name.strip()]
+    return list(dict.fromkeys(split))
 
 
 def parse_number(word: str, option: str, value: str) -> float | str:

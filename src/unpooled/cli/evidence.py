@@ -57,7 +57,7 @@ def forecast(
         raise Problem("give either PUBLIC (public rows, or a .basis file) or --n-inputs", USAGE)
     delta = DELTA if delta is None else delta
     with out.working("simulating"):
-        found = predict(
+        outlook = predict(
             n,
             epsilon=_parse_numbers(epsilon) or None,
             delta=delta,
@@ -66,8 +66,8 @@ def forecast(
             sites=sites,
             **source,
         )
-    out.say(str(found))
-    return found.to_dict()
+    out.say(str(outlook))
+    return outlook.to_dict()
 
 
 def _parse_numbers(values: list[str] | None) -> list[float]:
@@ -100,21 +100,21 @@ def audit(
         opendp()
     except ImportError as error:
         raise Problem.of(error, DATA) from None
-    found = run(name or None, runs=runs, quick=quick, progress=not out.as_json)
-    out.say(str(found))
-    if not found.ok:
-        raise AuditFailed(found)
-    return found.to_dict()
+    result = run(name or None, runs=runs, quick=quick, progress=not out.as_json)
+    out.say(str(result))
+    if not result.ok:
+        raise _AuditFailure(result)
+    return result.to_dict()
 
 
-class AuditFailed(Problem):
+class _AuditFailure(Problem):
     """An audit that failed, with the reasons."""
 
-    def __init__(self, found: Audit) -> None:
+    def __init__(self, audit: Audit) -> None:
         reasons = [
             f"{row.name}: {row.verdict.lower()} (claimed ε = {row.epsilon:g} at δ = {row.delta:g}, found "
             f"ε ≥ {row.found:.2f} in {row.runs} runs, which can show {row.attainable:.2f} at most)"
-            for row in found.rows
+            for row in audit.rows
             if not row.ok
         ]
         super().__init__("; ".join(reasons), AUDIT, reasons)
@@ -169,31 +169,31 @@ def _show(out: Out, result: Result) -> None:
 
     experiment = result.experiment
     out.say()
-    out.say(_wrapped(f"{experiment.name}: {experiment.title}"))
-    out.say(_wrapped(experiment.question))
+    out.say(_wrap(f"{experiment.name}: {experiment.title}"))
+    out.say(_wrap(experiment.question))
     if result.outcome is None:
         out.warn(f"{experiment.name} was not run: {result.missing}")
         return
     for table in result.outcome.tables:
         out.table(table.title, table.heads, table.cells())
     for verdict in result.outcome.verdicts:
-        out.say(_wrapped(said_of(verdict), "* "))
-        out.say(_wrapped(verdict.evidence, "    "))
+        out.say(_wrap(said_of(verdict), "* "))
+        out.say(_wrap(verdict.evidence, "    "))
     for note in result.outcome.notes:
-        out.say(_wrapped(note, "  "))
+        out.say(_wrap(note, "  "))
     out.say(f"  ({result.seconds:.1f} s{', stored' if result.stored else ''})")
 
 
-def _wrapped(text: str, bullet: str = "") -> str:
+def _wrap(text: str, bullet: str = "") -> str:
     width = max(60, min(shutil.get_terminal_size().columns, 120))
     return textwrap.fill(text, width, initial_indent=bullet, subsequent_indent=" " * len(bullet))
 
 
 def _as_json(result: Result) -> dict[str, Any]:
-    found = {"name": result.experiment.name, "seconds": result.seconds, "stored": result.stored}
+    facts = {"name": result.experiment.name, "seconds": result.seconds, "stored": result.stored}
     if result.outcome is None:
-        return found | {"missing": result.missing}
-    return found | {"protocol": dict(result.protocol), **result.outcome.to_dict()}
+        return facts | {"missing": result.missing}
+    return facts | {"protocol": dict(result.protocol), **result.outcome.to_dict()}
 
 
 @command(app)

@@ -25,13 +25,13 @@ from ..federation.wire.network import write_node_key
 from .app import add_group, command
 from .console import STUDY, USAGE, Out, Problem, Target, is_interactive, split_names
 
-group = add_group("federation", "A live study: a server, and sites that decide for themselves and send sums.")
+_group = add_group("federation", "A live study: a server, and sites that decide for themselves and send sums.")
 
 LOOK = 0.2  # seconds between two looks at a study that is watched
-SiteFolder = Annotated[Path, typer.Argument(help="The site's own folder.")]
+_SiteFolder = Annotated[Path, typer.Argument(help="The site's own folder.")]
 
 
-@command(group)
+@command(_group)
 def init(
     out: Out,
     folder: Annotated[Path, typer.Argument(help="The folder to create.")],
@@ -57,8 +57,8 @@ def init(
     return {"folder": folder, "sites": keys}
 
 
-@command(group)
-def key(out: Out, folder: SiteFolder) -> dict[str, Any]:
+@command(_group)
+def key(out: Out, folder: _SiteFolder) -> dict[str, Any]:
     """Create a site's keys if it has none, and print the line that the other sites pin."""
     folder.mkdir(parents=True, exist_ok=True)
     place, node = folder / "site.key", folder / "node.key.pub"
@@ -72,8 +72,8 @@ def key(out: Out, folder: SiteFolder) -> dict[str, Any]:
     return {"key": identity.public, "private": place, "node": node}
 
 
-@command(group)
-def site(out: Out, folder: SiteFolder) -> dict[str, Any]:
+@command(_group)
+def site(out: Out, folder: _SiteFolder) -> dict[str, Any]:
     """Run a site: start its node and answer studies until stopped, with the code that is installed here."""
     from ..federation.wire import network
 
@@ -83,10 +83,10 @@ def site(out: Out, folder: SiteFolder) -> dict[str, Any]:
     return {"site": folder}
 
 
-@command(group)
+@command(_group)
 def approve(
     out: Out,
-    folder: SiteFolder,
+    folder: _SiteFolder,
     study: Annotated[
         str | None, typer.Argument(help="The beginning of a study's digest. Default: all that wait.")
     ] = None,
@@ -97,8 +97,8 @@ def approve(
     """Show the studies that ask this site to take part, and say yes or no."""
     if deny and yes:
         raise Problem("--deny and --yes contradict each other: give one", USAGE)
-    found = Site.from_folder(folder)
-    requests = found.requests.all()
+    site = Site.from_folder(folder)
+    requests = site.requests.all()
     wanted = [r for r in requests if (r.study.startswith(study.lower()) if study else r.state == "pending")]
     if study and len(wanted) != 1:
         raise Problem(
@@ -106,9 +106,9 @@ def approve(
             USAGE,
         )
     if not wanted:
-        out.say(f"no study waits for an answer from {found.name}")
-    answered = [_decide(out, found, request, deny, yes, by or _user_name()) for request in wanted]
-    return {"site": found.name, "requests": [asdict(request) for request in answered]}
+        out.say(f"no study waits for an answer from {site.name}")
+    answered = [_decide(out, site, request, deny, yes, by or _user_name()) for request in wanted]
+    return {"site": site.name, "requests": [asdict(request) for request in answered]}
 
 
 def _decide(out: Out, site: Site, request: Request, deny: bool, yes: bool, by: str) -> Request:
@@ -123,7 +123,7 @@ def _decide(out: Out, site: Site, request: Request, deny: bool, yes: bool, by: s
     return request
 
 
-@command(group)
+@command(_group)
 def status(
     out: Out,
     folder: Annotated[Path, typer.Argument(help="The study's folder.")],
@@ -133,22 +133,22 @@ def status(
     if (folder / CONFIG_NAME).exists():
         raise Problem(f"{folder} is a site's folder: look at its requests with `unpooled federation approve`", USAGE)
     place = folder / RESULTS if (folder / STUDY_NAME).exists() else folder
-    found = _watch(out, place) if watch else status_of(place)
+    latest = _watch(out, place) if watch else status_of(place)
     record = None
     with suppress(StudyError):
         record = StudyRecord.load(place)
     if not (watch and out.err.is_terminal):
-        out.facts(f"{found.study} ({found.digest[:12]})", _facts(found))
-        out.table("Sites", ["site", ""], [[name, state] for name, state in sorted(found.sites.items())])
-    if found.state == "failed":
-        raise Problem(f"the study {found.study} failed: {found.problem}", STUDY)
-    if found.state == "partial" and record is not None:
+        out.facts(f"{latest.study} ({latest.digest[:12]})", _facts(latest))
+        out.table("Sites", ["site", ""], [[name, state] for name, state in sorted(latest.sites.items())])
+    if latest.state == "failed":
+        raise Problem(f"the study {latest.study} failed: {latest.problem}", STUDY)
+    if latest.state == "partial" and record is not None:
         out.warn(
             f"the sums are partial: {', '.join(record.missing)} did not take part in all of them, as the record says"
         )
-    if found.state in ("done", "partial"):
+    if latest.state in ("done", "partial"):
         out.say(f"the model is {place / 'study.model'}, its record {place / 'record.json'}")
-    return {**asdict(found), "seconds_left": found.seconds_left, "folder": place}
+    return {**asdict(latest), "seconds_left": latest.seconds_left, "folder": place}
 
 
 def _facts(status: Status) -> Sequence[tuple[str, Any]]:
@@ -169,16 +169,16 @@ def _facts(status: Status) -> Sequence[tuple[str, Any]]:
 def _watch(out: Out, place: Path) -> Status:
     """Wait for the last status; at a terminal, a display follows the progress."""
     if not out.err.is_terminal:
-        while (found := _read_status(place)) is None or found.state in ("joining", "asking"):
+        while (latest := _read_status(place)) is None or latest.state in ("joining", "asking"):
             time.sleep(LOOK)
-        return found
+        return latest
     with Live(console=out.err, refresh_per_second=4) as live:
         while True:
-            found = _read_status(place)
-            if found is not None:
-                live.update(_display(found))
-                if found.state not in ("joining", "asking"):
-                    return found
+            latest = _read_status(place)
+            if latest is not None:
+                live.update(_display(latest))
+                if latest.state not in ("joining", "asking"):
+                    return latest
             time.sleep(LOOK)
 
 

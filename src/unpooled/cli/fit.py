@@ -67,7 +67,7 @@ def fit(
     check_output(output, read)
     if candidates is not None:
         check_output(candidates, [*read, output])
-    total: Summary = add_files(summaries, "summary")
+    total: Summary = _add_files(summaries, "summary")
     what = str(summaries[0]) if len(summaries) == 1 else "the sum of the summaries"
     folders = [*(path.parent for path in summaries), output.parent]
     shared = find_basis(total.digest, basis, folders, what)
@@ -77,23 +77,23 @@ def fit(
             raise Problem(
                 "--scores and --candidates belong to the first round, and these are summaries of residuals", USAGE
             )
-        found, source = find_model(total.contents.model, model, folders, what)
-        _check_first_round(found, source, choices)
+        fitted, source = _find_model(total.contents.model, model, folders, what)
+        _check_first_round(fitted, source, choices)
         with out.working("one more round"):
-            found.update(total, basis=shared)
+            fitted.update(total, basis=shared)
     else:
         if model is not None:
             raise Problem(f"--model belongs to summaries of residuals, and {what} is of labels", USAGE)
-        found = _regressor(choices, bool(scores))
-        scored = add_files(scores, "scores") if scores else None
+        fitted = _regressor(choices, bool(scores))
+        scored = _add_files(scores, "scores") if scores else None
         if scored is not None and scored.n_rows != total.n_rows:
             out.warn(f"the scores are of {scored.n_rows} rows, and the summaries of {total.n_rows}: is a site missing?")
         with out.working("fitting"):
-            _fit(found, total, scored, shared)
-    models.save(found, output)
+            _fit(fitted, total, scored, shared)
+    models.save(fitted, output)
     if candidates is not None:
-        found.candidates(basis=shared).save(candidates)
-    return _report(out, found, total, output, candidates)
+        fitted.candidates(basis=shared).save(candidates)
+    return _report(out, fitted, total, output, candidates)
 
 
 def _regressor(choices: dict[str, Any], scored: bool) -> SummaryRegressor:
@@ -219,7 +219,7 @@ def _warn_of_edge(out: Out, path: Any, at: int) -> None:
 KINDS: dict[str, Any] = {"summary": Summary, "scores": Scores}
 
 
-def read_kind(path: Path) -> str:
+def _read_kind(path: Path) -> str:
     """Read whether a file holds a summary or scores."""
     kind = str(files.read_any(path)[0].get("kind"))
     if kind not in KINDS:
@@ -227,7 +227,7 @@ def read_kind(path: Path) -> str:
     return kind
 
 
-def add_files(paths: Sequence[Path], kind: str) -> Any:
+def _add_files(paths: Sequence[Path], kind: str) -> Any:
     """Add files up; an error names the two that do not belong together."""
     total, first = None, None
     with Progress(len(paths), "adding", verbose=1) as progress:
@@ -266,8 +266,8 @@ def merge(
 ) -> dict[str, Any]:
     """Add up summaries, or scores, into what one site with all the rows would have sent."""
     check_output(output, sources)
-    kind = read_kind(sources[0])
-    total = add_files(sources, kind)
+    kind = _read_kind(sources[0])
+    total = _add_files(sources, kind)
     total.save(output)
     out.say(total.describe() if kind == "summary" else describe_scores(total))
     out.say()
@@ -285,17 +285,17 @@ def find_basis(digest: str, given: Path | None, folders: Iterable[Path], what: s
             )
         return basis
     places = _list_folders(folders)
-    found = bases.find(digest, places)
-    if found is None:
+    nearby = bases.find(digest, places)
+    if nearby is None:
         raise Problem(
             f"the basis {digest[:12]} of {what} was not found among the .basis files in {_join_folders(places)}: "
             "give it with --basis",
             FILE,
         )
-    return found
+    return nearby
 
 
-def find_model(digest: str, given: Path | None, folders: Iterable[Path], what: str) -> tuple[Any, Path]:
+def _find_model(digest: str, given: Path | None, folders: Iterable[Path], what: str) -> tuple[Any, Path]:
     """Load the model with a digest, and say from which file."""
     if given is not None:
         model = models.load(given)
@@ -321,10 +321,10 @@ def find_model(digest: str, given: Path | None, folders: Iterable[Path], what: s
 
 def _list_folders(folders: Iterable[Path]) -> list[Path]:
     """List each folder once, and the working directory."""
-    found: dict[Path, Path] = {}
+    places: dict[Path, Path] = {}
     for folder in [*folders, Path()]:
-        found.setdefault(folder.absolute().resolve(), folder)
-    return list(found.values())
+        places.setdefault(folder.absolute().resolve(), folder)
+    return list(places.values())
 
 
 def _join_folders(places: Sequence[Path]) -> str:

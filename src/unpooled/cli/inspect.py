@@ -99,40 +99,40 @@ def describe_scores(scores: Scores) -> str:
     )
 
 
-Described = tuple[str, str]  # words and digest
+_Described = tuple[str, str]  # words and digest
 
 
-def _summary(path: Path) -> Described:
-    found = Summary.load(path)
-    return found.describe(), ""
+def _summary(path: Path) -> _Described:
+    summary = Summary.load(path)
+    return summary.describe(), ""
 
 
-def _basis(path: Path) -> Described:
-    found = bases.load(path)
-    return found.describe(), found.digest
+def _basis(path: Path) -> _Described:
+    basis = bases.load(path)
+    return basis.describe(), basis.digest
 
 
-def _model(path: Path) -> Described:
-    found = models.load(path)
-    return describe_model(found), declared.digest_of(found)
+def _model(path: Path) -> _Described:
+    model = models.load(path)
+    return describe_model(model), declared.digest_of(model)
 
 
-def _candidates(path: Path) -> Described:
-    found = Candidates.load(path)
-    return describe_candidates(found), found.digest
+def _candidates(path: Path) -> _Described:
+    candidates = Candidates.load(path)
+    return describe_candidates(candidates), candidates.digest
 
 
-def _scores(path: Path) -> Described:
+def _scores(path: Path) -> _Described:
     return describe_scores(Scores.load(path)), ""
 
 
-def _totals(path: Path) -> Described:
+def _totals(path: Path) -> _Described:
     header, _ = files.read(path, "totals")
     words = f"Sums over {header.get('n_rows', 'some')} rows of all sites of a study. They contain no individual row."
     return words, str(header.get("statistic"))
 
 
-KINDS: dict[str, Callable[[Path], Described]] = {
+KINDS: dict[str, Callable[[Path], _Described]] = {
     "summary": _summary,
     "basis": _basis,
     "model": _model,
@@ -264,10 +264,10 @@ def _read_errors(out: Out, model: Any, place: int, data: Path, target: str, site
 
     features = sources.columns_of(model)
     beside = [target] + ([site] if site is not None else [])
-    found = sources.columns(sources.table(data))
-    sources.check_columns(data, found, [*features, target], "the report")
-    sources.check_columns(data, dict.fromkeys(found), beside, "--sites")
-    inputs = features or [name for name in found if name not in beside]
+    known = sources.columns(sources.table(data))
+    sources.check_columns(data, known, [*features, target], "the report")
+    sources.check_columns(data, dict.fromkeys(known), beside, "--sites")
+    inputs = features or [name for name in known if name not in beside]
     if len(inputs) != model.n_features_in_:
         raise Problem(
             f"the model has {model.n_features_in_} inputs without names, and {data} has {len(inputs)} columns beside "

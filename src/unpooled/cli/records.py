@@ -14,13 +14,13 @@ from ..privacy import Ledger
 from .app import add_group, command
 from .console import DATA, LOG, Out, Overwrite, Problem
 
-Head = Annotated[str | None, typer.Option(help="The head that was noted earlier.")]
-Count = Annotated[int | None, typer.Option(min=0, help="The number of entries that was noted with it.")]
+_Head = Annotated[str | None, typer.Option(help="The head that was noted earlier.")]
+_Count = Annotated[int | None, typer.Option(min=0, help="The number of entries that was noted with it.")]
 
-policy_group = add_group("policy", "The site's rules: what may leave.")
+_policy_group = add_group("policy", "The site's rules: what may leave.")
 
 
-@command(policy_group)
+@command(_policy_group)
 def init(
     out: Out,
     path: Annotated[Path, typer.Argument(help="The file to write, or a folder for it.")] = Path(POLICY_NAME),
@@ -33,7 +33,7 @@ def init(
     return {"policy": path}
 
 
-@command(policy_group)
+@command(_policy_group)
 def check(
     out: Out, path: Annotated[Path, typer.Argument(help="A policy, or its folder.")] = Path(POLICY_NAME)
 ) -> dict[str, Any]:
@@ -48,17 +48,17 @@ def _show_value(value: Any) -> str:
     return ", ".join(map(str, value)) or "any" if isinstance(value, tuple) else str(value).lower()
 
 
-log_group = add_group("log", "The site's log: what left, and what was refused.")
+_log_group = add_group("log", "The site's log: what left, and what was refused.")
 
-LogPath = Annotated[Path, typer.Argument(help="The log, or its folder.")]
+_LogPath = Annotated[Path, typer.Argument(help="The log, or its folder.")]
 
 
-@command(log_group, "verify")
+@command(_log_group, "verify")
 def verify_log(
     out: Out,
-    path: LogPath = Path(LOG_NAME),
-    head: Head = None,
-    count: Count = None,
+    path: _LogPath = Path(LOG_NAME),
+    head: _Head = None,
+    count: _Count = None,
 ) -> dict[str, Any]:
     """Check that no entry was changed, removed or moved.
 
@@ -68,8 +68,8 @@ def verify_log(
     return _report_check(out, "log", log.path, log.verify(head, count))
 
 
-@command(log_group, "show")
-def show_log(out: Out, path: LogPath = Path(LOG_NAME)) -> dict[str, Any]:
+@command(_log_group, "show")
+def show_log(out: Out, path: _LogPath = Path(LOG_NAME)) -> dict[str, Any]:
     """Show the entries, oldest first."""
     log = _open_log(path)
     entries = log.entries()
@@ -108,15 +108,15 @@ def _open_log(path: Path) -> Log:
     return Log(path)
 
 
-ledger_group = add_group("ledger", "The privacy budget of a data set, and what it was spent on.")
+_ledger_group = add_group("ledger", "The privacy budget of a data set, and what it was spent on.")
 
-LedgerPath = Annotated[Path, typer.Argument(help="The ledger.", metavar="LEDGER")]
+_LedgerPath = Annotated[Path, typer.Argument(help="The ledger.", metavar="LEDGER")]
 
 
-@command(ledger_group)
+@command(_ledger_group)
 def create(
     out: Out,
-    path: LedgerPath,
+    path: _LedgerPath,
     epsilon: Annotated[float, typer.Option(help="ε of everything that will ever be released from the data.")],
     delta: Annotated[float, typer.Option(help="δ, far below one divided by the number of records.")],
     dataset: Annotated[str, typer.Option(help="A name for the data.")],
@@ -127,20 +127,20 @@ def create(
     return _describe_ledger(ledger)
 
 
-@command(ledger_group, "show")
-def show_ledger(out: Out, path: LedgerPath) -> dict[str, Any]:
+@command(_ledger_group, "show")
+def show_ledger(out: Out, path: _LedgerPath) -> dict[str, Any]:
     """Show what was charged, and what is left."""
     ledger = Ledger(path)
     out.say(str(ledger))
     return _describe_ledger(ledger)
 
 
-@command(ledger_group, "verify")
+@command(_ledger_group, "verify")
 def verify_ledger(
     out: Out,
-    path: LedgerPath,
-    head: Head = None,
-    count: Count = None,
+    path: _LedgerPath,
+    head: _Head = None,
+    count: _Count = None,
 ) -> dict[str, Any]:
     """Check that no entry was changed, removed or moved."""
     return _report_check(out, "ledger", path, Ledger(path).verify(head, count))

@@ -58,7 +58,7 @@ from .fit import find_basis
 from .inspect import describe_scores
 
 LOSSES = ("squared", "huber", "correntropy")
-Show = Callable[[Release], None]
+_Show = Callable[[Release], None]
 
 
 @command(app)
@@ -97,8 +97,8 @@ def summarize(
     With --epsilon and --delta noise is added to the sums, and the ledger is charged before the rows are read.
     """
     check_output(output, [basis, data, *(path for path in (residuals_of, ledger) if path)])
-    privacy = read_privacy_options(epsilon, delta, label_bound, ledger, parties, missing, sample_weight)
-    gate, rules = open_gate(out, data, policy, log, yes)
+    privacy = _read_privacy_options(epsilon, delta, label_bound, ledger, parties, missing, sample_weight)
+    gate, rules = _open_gate(out, data, policy, log, yes)
     shared = bases.load(basis)
     model = None if residuals_of is None else models.load(residuals_of)
     targets = _targets(target, model)
@@ -110,7 +110,7 @@ def summarize(
     y = targets[0] if len(targets) == 1 else targets
     question = None
     if privacy is not None:
-        question = check_question(out, gate.policy, shared, y, order, model, chosen, privacy)
+        question = _check_question(out, gate.policy, shared, y, order, model, chosen, privacy)
     with nullcontext() if question is None else question.spending() as spending:
         if question is not None and spending is not None:
             summary = _add_noise(out, question, spending, rows, y)
@@ -119,10 +119,10 @@ def summarize(
                 source = open_labeled(shared, rows, y, sample_weight)
             summary = of_source(shared, source, order, model, chosen, None, verbose=1)
 
-        def write(show: Show) -> Entry:
+        def write(show: _Show) -> Entry:
             return release(summary, output, policy=gate.policy, log=gate.log, approve=gate.approve, show=show)
 
-        left = let_leave(out, gate, rules, summary.describe(), output, write)
+        left = _let_leave(out, gate, rules, summary.describe(), output, write)
         if spending is not None:
             spending.note(n_rows=summary.n_rows, sha256=left["sha256"])
     return {
@@ -143,7 +143,7 @@ def _add_noise(out: Out, question: Asked, spending: Spending, rows: Any, y: Any)
         source = question.read(spending, rows, y)
     summary = question.release(source, None, verbose=1)
     if not question.contents.residual:
-        outside = facts.clipped_labels(source, question.bounds.label_bound)
+        outside = facts.count_clipped_labels(source, question.bounds.label_bound)
         out.say(f"For this site only: {outside} of {summary.n_rows} labels were clipped to the label bound.")
     return summary
 
@@ -185,7 +185,7 @@ def _check_model(model: Any, path: Path | None, shared: Basis, basis: Path, targ
         raise Problem(f"{path} predicts {', '.join(known)}, and --target is {', '.join(targets)}", FILE)
 
 
-def open_gate(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
+def _open_gate(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
     """Open the site's gate, and name the file of its policy; None stands for the default policy."""
     path = policy or find_policy(data)
     place = log or (data if path is None else path).parent / LOG_NAME
@@ -193,8 +193,8 @@ def open_gate(out: Out, data: Path, policy: Path | None, log: Path | None, yes: 
     return Gate(rules, Log(place), _make_approval(out, yes)), path
 
 
-def let_leave(
-    out: Out, gate: Gate, policy: Path | None, words: str, output: Path, write: Callable[[Show], Entry]
+def _let_leave(
+    out: Out, gate: Gate, policy: Path | None, words: str, output: Path, write: Callable[[_Show], Entry]
 ) -> dict[str, Any]:
     """Let ``write`` take the file through the gate, show the facts before they are judged, and report the outcome."""
     rules = gate.policy
@@ -249,7 +249,7 @@ def _make_approval(out: Out, yes: bool) -> Callable[[Release], bool] | None:
     return lambda _: typer.confirm("Let it leave?", default=False, err=out.as_json)
 
 
-def read_privacy_options(
+def _read_privacy_options(
     epsilon: float | None,
     delta: float | None,
     label_bound: float | None,
@@ -277,7 +277,7 @@ def read_privacy_options(
         raise Problem.of(error, USAGE) from None
 
 
-def check_question(
+def _check_question(
     out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: Private
 ) -> Asked:
     """Check the request for a private summary as far as no rows are needed, before the ledger is charged."""
@@ -313,7 +313,7 @@ def validate(
     The rows must be those of the site's summary. The policy and the log apply as they do to a summary.
     """
     check_output(output, [candidates, data, *([basis] if basis else [])])
-    gate, rules = open_gate(out, data, policy, log, yes)
+    gate, rules = _open_gate(out, data, policy, log, yes)
     asked = Candidates.load(candidates)
     shared = find_basis(asked.basis, basis, [candidates.parent, data.parent, output.parent], str(candidates))
     targets = split_names(target) or list(asked.targets)
@@ -336,9 +336,9 @@ def validate(
     content = content_of(scores.save)
     judged = replace(facts.of_scores(scores, asked, tuple(targets), share), bytes=len(content))
 
-    def write(show: Show) -> Entry:
+    def write(show: _Show) -> Entry:
         show(judged)
         return gate.write(output, content, judged)
 
-    left = let_leave(out, gate, rules, describe_scores(scores), output, write)
+    left = _let_leave(out, gate, rules, describe_scores(scores), output, write)
     return {**left, "n_rows": scores.n_rows, "targets": targets, "candidates": scores.candidates}

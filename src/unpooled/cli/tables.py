@@ -138,16 +138,16 @@ def plan(
         _refuse("a number of rows", n=n, d=d, dtype=dtype)
         rows, labels = _open_table(table, target, drop)
         with out.working(f"looking at {table}"):
-            found = make_plan(rows, labels, **options)
+            outlook = make_plan(rows, labels, **options)
     else:
         _refuse("a table", target=target, drop=drop)
         if n is None or d is None:
             raise Problem("give a table, or --n and --d", USAGE)
         precision = check_choice("--dtype", dtype or "float64", ("float64", "float32"))
         with out.working("measuring this machine"):
-            found = make_plan(n=n, d=d, dtype=precision, **options)
-    out.say(str(found))
-    return found.to_dict()
+            outlook = make_plan(n=n, d=d, dtype=precision, **options)
+    out.say(str(outlook))
+    return outlook.to_dict()
 
 
 def _refuse(other: str, **options: Any) -> None:
@@ -185,12 +185,12 @@ def predict(
     fitted = models.load(model)
     columns = sources.columns_of(fitted)
     given = sources.table(data, columns or None)
-    found = sources.columns(given)
-    kept = split_names(keep, list(found))
-    sources.check_columns(data, found, columns, "the model")
-    sources.check_columns(data, dict.fromkeys(found), kept, "--keep")
+    known = sources.columns(given)
+    kept = split_names(keep, list(known))
+    sources.check_columns(data, known, columns, "the model")
+    sources.check_columns(data, dict.fromkeys(known), kept, "--keep")
     if not columns:
-        columns = _find_columns(fitted, model, found, data, kept)
+        columns = _find_columns(fitted, model, known, data, kept)
         given = sources.table(data, columns)
     predicted = _name_predictions(fitted)
     clash = [name for name in predicted if name in kept]
@@ -216,16 +216,16 @@ def _name_predictions(model: Any) -> list[str]:
     return ["prediction"] if n == 1 else [f"prediction_{i}" for i in range(n)]
 
 
-def _find_columns(model: Any, path: Path, found: dict[str, Any], data: Path, kept: list[str]) -> list[str]:
+def _find_columns(model: Any, path: Path, known: dict[str, Any], data: Path, kept: list[str]) -> list[str]:
     """Find the columns for a model that knows the number of its inputs and not their names."""
-    columns = [name for name in found if name not in kept]
+    columns = [name for name in known if name not in kept]
     if len(columns) != model.n_features_in_:
         raise Problem(
             f"{path} has {model.n_features_in_} inputs without names, and {data} has {len(columns)} columns: "
             "leave only the inputs in it",
             FILE if len(columns) < model.n_features_in_ else DATA,
         )
-    sources.check_columns(data, found, columns, "the model")
+    sources.check_columns(data, known, columns, "the model")
     return columns
 
 

@@ -1,4 +1,4 @@
-"""The site's own gate: a policy that says what may leave, and a log of what left and what was refused."""
+"""The site's own gate: a policy that says what may leave, and a log of everything that left or was refused."""
 
 from .._base.chain import Entry, Verification
 from ..summaries.passes import LabelShare

@@ -1,6 +1,6 @@
-"""The facts that a policy judges: what they are, and how they follow from what is about to leave and from the rows.
+"""The facts that a policy judges, and how they follow from the file that is about to leave and from the rows.
 
-No fact is a record. One record's share in what is summed is the only fact that needs the rows.
+No fact is a record. Only one fact needs the rows: the largest share that one record has in the sums.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Release:
     n_features, n_targets : M, and columns of labels
     largest_label_share : what :func:`label_share` gives
     is_residual : whether the sums are of a model's errors
-    private : what privacy was spent; None where no noise was added
-    numbers, bytes : how much leaves
+    private : the guarantee of the noise; None where no noise was added
+    numbers, bytes : the number of numbers and of bytes that leave
     """
 
     kind: str
@@ -67,22 +67,22 @@ class Release:
             object.__setattr__(self, field.name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, whatever the facts are: a number that is not finite becomes None."""
+        """Return the facts for JSON, whatever they are; a number that is not finite becomes None."""
         return {field.name: plain(getattr(self, field.name), shown) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, content: Any) -> Release:
-        """The inverse; a ValueError where a fact is missing, unknown or wrong."""
+        """Make a release of such a dictionary; a ValueError names a fact that is missing, unknown or wrong."""
         names = [field.name for field in fields(cls)]
         if not isinstance(content, dict) or sorted(content) != sorted(names):
             raise ValueError(f"a release must have the facts {', '.join(names)}")
-        found = cls(**content)
-        for wrong in found.doubts():
+        release = cls(**content)
+        for wrong in release.doubts():
             raise ValueError(wrong)
-        return found
+        return release
 
     def doubts(self) -> Iterator[str]:
-        """A sentence for each fact that is missing or cannot be true."""
+        """Give a sentence for each fact that is missing or cannot be true."""
         if self.kind not in KINDS:
             yield f"the kind of the file is {shown(self.kind)}, and only a summary, scores or functions may leave"
         if not isinstance(self.basis, str) or not self.basis:
@@ -91,7 +91,7 @@ class Release:
         if not isinstance(targets, tuple) or not all(isinstance(name, str) for name in targets):
             yield "the names of the targets are not known"
         elif targets and self.n_targets != len(targets):
-            yield f"there are {len(targets)} names of targets for {shown(self.n_targets)} targets"
+            yield f"{shown(self.n_targets)} targets have {len(targets)} names"
         for name, least in (
             ("order", 0),
             ("n_rows", 0),
@@ -109,7 +109,7 @@ class Release:
         if type(self.is_residual) is not bool:
             yield "it is not known whether this is a residual round"
         if self.private is not None and not (isinstance(self.private, Mapping) and self.private):
-            yield "it is not known what privacy was spent"
+            yield "the guarantee of the noise is not known"
 
 
 _WORDS = {
@@ -117,16 +117,16 @@ _WORDS = {
     "n_rows": "the number of rows",
     "n_features": "the number of features",
     "n_targets": "the number of targets",
-    "numbers": "how many numbers leave",
-    "bytes": "how many bytes leave",
+    "numbers": "the number of numbers that leave",
+    "bytes": "the size of the file",
 }
 
 
 def label_share(y: Any, weights: Any = None) -> float:
-    """max |w·y| / Σ |w·y|, the largest over the targets: the share that one record has of the label total.
+    """Compute the largest share that one record has in the total of the labels: max |w·y| / Σ |w·y|.
 
-    Where it is near one, Σ y φ(x) is little else than that record. Labels that are all zero have no such record: 0.
-    Without rows, or with values that are not finite, it is NaN, which no policy lets pass.
+    With several targets it is the largest of theirs. A share near one means that Σ y φ(x) is hardly more than that one
+    record. It is 0 where all labels are zero, and NaN, which no policy lets pass, without rows or with infinite values.
 
     Parameters
     ----------
@@ -136,13 +136,13 @@ def label_share(y: Any, weights: Any = None) -> float:
     return LabelShare().add(y, weights).value
 
 
-LARGEST = 1e100  # an error that is infinite: a sum of them is still a number
+LARGEST = 1e100  # stands for an infinite error: sums of it are still numbers
 
 
 def of_summary(summary: Summary, share: float) -> Release:
-    """The facts of a summary; ``share`` is its own ``label_share``, summed in the same pass over the rows.
+    """Collect the facts of a summary; ``share`` is its ``label_share``, learned in the same pass over the rows.
 
-    Of a private summary it does not count: whether it may leave must not depend on what its noise hides.
+    For a private summary the share is ignored: whether it may leave must not depend on what its noise hides.
     """
     c, noised = summary.contents, summary.privacy
     return Release(
@@ -162,13 +162,13 @@ def of_summary(summary: Summary, share: float) -> Release:
 
 
 def of_guarantee(guarantee: Guarantee) -> dict[str, Any]:
-    """What a policy judges of a guarantee, and the log keeps."""
+    """List the parts of a guarantee that a policy judges and the log keeps."""
     names = ("epsilon", "delta", "neighbours", "mechanism")
     return {name: getattr(guarantee, name) for name in names} | {"conditions": list(guarantee.conditions)}
 
 
-def clipped_labels(source: Source, label_bound: float) -> int:
-    """How many labels lie outside the bound of a private summary. This is private: it is for the site alone."""
+def count_clipped_labels(source: Source, label_bound: float) -> int:
+    """Count the labels outside the bound of a private summary. The number is private: it is for the site alone."""
     outside = 0
     for piece in source.pieces:
         rows = (replace(piece, features=()) if isinstance(piece, RowGroup) else piece).read()
@@ -177,7 +177,7 @@ def clipped_labels(source: Source, label_bound: float) -> int:
 
 
 def of_scores(scores: Scores, candidates: Candidates, targets: tuple[str, ...], share: float) -> Release:
-    """The facts of scores; ``share`` is what :func:`error_share_of` gives for their rows."""
+    """Collect the facts of scores; ``share`` is what :func:`error_share_of` gives for their rows."""
     n_lam, n_features, n_targets = candidates.coef.shape
     return Release(
         kind="scores",
@@ -196,11 +196,11 @@ def of_scores(scores: Scores, candidates: Candidates, targets: tuple[str, ...], 
 
 
 def error_share_of(candidates: Candidates, basis: Any, source: Source) -> float:
-    """One record's largest share in the leave-one-out errors of the candidates."""
-    found: LabelShare = as_engine(None).map_reduce(
+    """Find the largest share that one record has in the leave-one-out errors of the candidates."""
+    largest: LabelShare = as_engine(None).map_reduce(
         _of_errors, stretches(source, basis), _plus, args=(basis, candidates), label="looking for large errors"
     )
-    return found.value
+    return largest.value
 
 
 def _of_errors(block: Block, basis: Any, candidates: Candidates) -> LabelShare:

@@ -1,8 +1,8 @@
-"""The gate and its log: whatever leaves a site is judged by its policy, approved, logged, and only then let go.
+"""The gate and its log: every file is judged by the site's policy, approved and logged before it leaves.
 
-The gate fails closed. A file stays wherever there is doubt about it, and a log that is not whole stops everything. The
-log's entry is on disk before the file is at its place. :func:`release` is the way out for a summary, in Python and for
-the command line.
+The gate fails closed. A file stays wherever there is doubt about it, and a damaged log stops everything. The entry of
+the log is on disk before the file is at its place. A summary leaves by :func:`release`, in Python and at the command
+line.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
     "Verification",
     "describe_refusal",
     "describe_release",
+    "read_releases",
     "release",
-    "releases_in",
 ]
 
 LOG_NAME = "unpooled-log.jsonl"
@@ -65,37 +65,37 @@ def describe_refusal(release: Release, reasons: Sequence[str]) -> dict[str, Any]
     return {"what": "refused", "release": release.to_dict(), "reasons": list(reasons)}
 
 
-def releases_in(entries: Sequence[Entry], path: Path) -> list[Release]:
-    """What left, by these entries of the log at ``path``."""
-    found = []
+def read_releases(entries: Sequence[Entry], path: Path) -> list[Release]:
+    """Read the releases from these entries of the log at ``path``."""
+    releases = []
     for entry in entries:
         if entry.event.get("what") == "left":
             try:
-                found.append(Release.from_dict(entry.event.get("release")))
+                releases.append(Release.from_dict(entry.event.get("release")))
             except ValueError as error:
-                raise LogError(f"entry {entry.sequence} of {path} does not say what left: {error}") from None
-    return found
+                raise LogError(f"entry {entry.sequence} of {path} does not describe a release: {error}") from None
+    return releases
 
 
 class Log(Chain):
-    """The chain of a site, with what it says of releases.
+    """The log of a site: a chain of entries on what left and what was refused.
 
     Parameters
     ----------
-    path : the file; it is made at the first entry
+    path : the file, which is created with the first entry
     """
 
     def releases(self) -> list[Release]:
-        """What has left so far, for a policy to compare with."""
-        return releases_in(self.entries(), self.path)
+        """List the releases so far, for a policy to compare with."""
+        return read_releases(self.entries(), self.path)
 
 
 class NothingSpent(ValueError):
-    """Refused by the policy before budget was charged and before a row was looked at."""
+    """A refusal by the policy before any budget was charged and any row was read."""
 
 
 class Refused(ValueError):
-    """The site's policy, or the person it asks, does not let a file leave; the log has an entry that says so.
+    """A refusal by the site's policy, or by the person it asks; the log has an entry about it.
 
     Parameters
     ----------
@@ -110,13 +110,13 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Gate:
-    """A policy, a log, and whom to ask where the policy says ``approve = "ask"`` (None: nobody, so nothing leaves).
+    """A policy, a log, and a function that asks a person where the policy says ``approve = "ask"``.
 
     Parameters
     ----------
-    policy : what may leave
-    log : what has left
-    approve : asked of every release, or None
+    policy : the rules about what may leave
+    log : the record of what has left
+    approve : called with every release that needs a yes; None means that nobody is asked and the answer is no
     """
 
     policy: Policy
@@ -124,10 +124,10 @@ class Gate:
     approve: Callable[[Release], bool] | None = None
 
     def write(self, path: files.PathLike, content: bytes, release: Release) -> Entry:
-        """Let a file leave: it gets to its place, whole, after the log has an entry for it.
+        """Let a file leave: write it to its place after the log has an entry for it.
 
-        The place may be one that others see, or that is sent on by itself: if the file is refused, or anything fails,
-        no part of it was ever there.
+        The place may be one that others see or that is sent on by itself. If the file is refused, or anything fails, no
+        part of it was ever there.
         """
         self._check_place(path)
         with files.atomic(path) as place:  # a place that cannot be written to is found before the log says anything
@@ -136,13 +136,13 @@ class Gate:
         return entry
 
     def let_leave(self, content: bytes, release: Release, name: str) -> Entry:
-        """Judge, ask and log; only what this returns for may be sent. Raises :class:`Refused`, or a LogError."""
+        """Judge, ask and log. Only content for which this returns may be sent; else it raises Refused or a LogError."""
         release = replace(release, bytes=len(content))
         sha256 = hashlib.sha256(content).hexdigest()
         approved: bool | None = None
         while True:
             entries = self.log.checked_entries()
-            reasons = self.policy.refusals(release, releases_in(entries, self.log.path))
+            reasons = self.policy.refusals(release, read_releases(entries, self.log.path))
             if not reasons and self.policy.asks:
                 approved = self._ask(release) if approved is None else approved
                 if not approved:
@@ -157,7 +157,7 @@ class Gate:
             return entry
 
     def _check_place(self, path: files.PathLike) -> None:
-        """Refuse a place that no file can take, and that of the log, which would be lost."""
+        """Refuse a place where no file can be, and the place of the log, which would be lost."""
         if os.path.isdir(path) and not os.path.islink(path):
             raise IsADirectoryError(f"{os.fspath(path)} is a folder, so no file can be written there: name a file")
         _check_apart(path, self.log.path, "log")
@@ -178,9 +178,8 @@ def release(
 ) -> Entry:
     """Let a summary leave its site in a file if the site's policy allows it, as ``unpooled summarize`` does.
 
-    The policy judges the bytes that will be written, so nothing that happens to ``summary`` afterwards counts. The log
-    gets its entry first, whether the summary leaves or is refused. A refusal, or an error, leaves whatever was at
-    ``path`` as it was.
+    The policy judges the bytes that will be written, so later changes of ``summary`` have no effect. The log gets its
+    entry first, whether the summary leaves or is refused. After a refusal or an error, a file at ``path`` is as it was.
 
     Parameters
     ----------
@@ -188,48 +187,48 @@ def release(
     path : the file to write; one that is there is replaced
     policy : the policy's file, the folder it is in, or a Policy, which then needs ``log``
     log : the site's log, or its path; None is ``unpooled-log.jsonl`` beside the policy's file
-    label_share : one record's largest share in what was summed, as :func:`label_share` gives it for the labels (for a
-        round of residuals: for ψ(y - f(x))); None takes what the summary has learned in the pass over its rows, which a
-        file does not keep. With noise it does not count
-    approve : asked with the facts where the policy says ``approve = "ask"``; None says no
+    label_share : the largest share of one record in the sums, as :func:`label_share` computes it for the labels, or
+        for ψ(y - f(x)) in a round of residuals. None takes the share that the summary learned in the pass over its
+        rows; files do not keep it. It is ignored where there is noise
+    approve : called with the facts where the policy says ``approve = "ask"``; None means no
     show : called with the facts before they are judged, or None
 
     Returns
     -------
-    Entry, that of the log, with the file's SHA-256
+    Entry, the one of the log, with the file's SHA-256
 
     Raises
     ------
     Refused, with the reasons; a LogError or a PolicyError where log or policy cannot be used
     """
     if not isinstance(summary, Summary):
-        raise ValueError(f"summary must be an up.Summary, got {shown(summary)}: nothing else leaves this way")
+        raise ValueError(f"summary must be an up.Summary, got {shown(summary)}: only summaries leave this way")
     if not isinstance(policy, Policy):
         source = Path(policy) / POLICY_NAME if os.path.isdir(policy) else Path(policy)
         _check_apart(path, source, "policy")
         policy, log = Policy.read(source), source.parent / LOG_NAME if log is None else log
     if log is None:
-        raise ValueError("log must be the site's log or its path where policy is a Policy and no file")
+        raise ValueError("log must be the site's log or its path, because policy is a Policy and not a file")
     with tempfile.TemporaryDirectory(prefix="unpooled-") as folder:
         summary.save(Path(folder) / "content")
         content, judged = (Path(folder) / "content").read_bytes(), Summary.load(Path(folder) / "content")
     if judged.privacy is None and label_share is None and summary.shares is None:
         raise ValueError(
-            "label_share must be given for a summary that was loaded and has no noise: up.gate.label_share(y, weights) "
-            "of the labels that were summed"
+            "label_share must be given for a summary that was loaded from a file and has no noise: compute it as "
+            "up.gate.label_share(y, weights) from the labels that were summed"
         )
     gate = Gate(policy, log if isinstance(log, Log) else Log(log), approve)
-    share: Any = label_share if summary.shares is None else _stricter(summary.label_share, label_share)
+    share: Any = label_share if summary.shares is None else _larger_share(summary.label_share, label_share)
     facts = replace(of_summary(judged, share), bytes=len(content))
     if show is not None:
         show(facts)
     return gate.write(path, content, facts)
 
 
-def _stricter(own: float, given: Any) -> Any:
-    """The larger of the share that the summary has learned of its rows and the one that was given, if any was.
+def _larger_share(own: float, given: Any) -> Any:
+    """Choose the larger of the share that the summary learned and the one that was given, if any.
 
-    A share that is not between 0 and 1 is handed on, for the policy to refuse.
+    A share that is not between 0 and 1 is passed on, for the policy to refuse.
     """
     if given is None or not 0 <= own <= 1:
         return own
@@ -237,11 +236,11 @@ def _stricter(own: float, given: Any) -> Any:
 
 
 def check_policy(policy: Policy, question: Asked) -> None:
-    """Refuse what the policy would refuse of the noise in any case, before anything is spent."""
+    """Refuse a request whose noise the policy would refuse in any case, before anything is spent."""
     if policy.approve == "never":
         raise NothingSpent('this may not leave: the policy says approve = "never", so nothing was spent')
     promised = question.privacy.record(question.bounds, question.noise, question.purpose).guarantee
-    if reasons := policy.about_privacy(of_guarantee(promised)):
+    if reasons := policy.list_privacy_refusals(of_guarantee(promised)):
         raise NothingSpent(f"this may not leave, and nothing was spent: {'; '.join(reasons)}")
 
 
@@ -249,11 +248,13 @@ def _check_apart(path: files.PathLike, other: Path, called: str) -> None:
     """Refuse to write a file over the site's own log or policy, by whatever name or link it is called."""
     same = os.path.realpath(path) == os.path.realpath(other)
     if same or (os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)):
-        raise ValueError(f"{os.fspath(path)} is the {called} of this site, and would be lost: choose another name")
+        raise ValueError(
+            f"{os.fspath(path)} is the {called} of this site and would be overwritten: choose another name"
+        )
 
 
 def content_of(save: Callable[[Path], None]) -> bytes:
-    """The bytes that ``save`` writes, by way of a folder that only this user can read."""
+    """Return the bytes that ``save`` writes, by way of a folder that only this user can read."""
     with tempfile.TemporaryDirectory(prefix="unpooled-") as folder:
         place = Path(folder) / "content"
         save(place)
@@ -261,4 +262,4 @@ def content_of(save: Callable[[Path], None]) -> bytes:
 
 
 _NO = 'the policy says approve = "ask", and the answer was no'
-_NOBODY = 'the policy says approve = "ask", and nobody was there to say yes'
+_NOBODY = 'the policy says approve = "ask", and nobody was there to answer'

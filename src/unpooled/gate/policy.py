@@ -1,6 +1,6 @@
-"""The site's policy: which sums may leave it, in a TOML file that the site owns. Whatever is in doubt stays.
+"""The site's policy: a TOML file that the site owns and that says which sums may leave. In doubt, a file stays.
 
-The template explains every rule of the file to the people who own the data.
+The _fill_template explains every rule of the file to the people who own the data.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .._base.text import shown
 from .facts import Release
 
 
-def template(rules: Mapping[str, Any]) -> str:
-    """The text of the file, with the given values."""
+def _fill_template(rules: Mapping[str, Any]) -> str:
+    """Fill the text of the file with values."""
     return _TEXT.format(**{name: _toml(value) for name, value in rules.items()})
 
 
@@ -89,19 +89,19 @@ POLICY_NAME = "unpooled-policy.toml"
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be read, or that says something it cannot mean."""
+    """A policy that cannot be read, or has a rule that cannot be applied."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What may leave a site. The template says in words what each rule does.
+    """The rules about what may leave a site; the template explains each of them.
 
     Parameters
     ----------
     approve : "always", "ask" or "never"
     minimum_rows : the fewest records that may be added up
     orders : of summaries that may leave
-    residual_rounds : whether sums of a model's errors may
+    residual_rounds : whether sums of a model's errors may leave
     max_features_per_row, max_numbers_per_row : for each record; the first for order 2 only
     max_label_share : of one record in the total of the outcome
     minimum_difference : in records, between files that can be compared
@@ -132,142 +132,142 @@ class Policy:
                 object.__setattr__(self, field.name, tuple(value))
             elif type(value) is int and field.type == "float":
                 object.__setattr__(self, field.name, float(value))
-            wrong = _must_be(field.name, getattr(self, field.name))
+            wrong = _describe_rule(field.name, getattr(self, field.name))
             if wrong:
                 raise PolicyError(f"{field.name} must be {wrong}, got {shown(value)}")
 
     @classmethod
     def default(cls) -> Policy:
-        """The policy of a site that has written none."""
+        """Return the policy of a site that has written none."""
         return cls()
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Policy:
-        """The policy in a file; rules that are not in it are the defaults. A PolicyError says what is wrong with it."""
+        """Read a policy from a file; missing rules have their defaults. A PolicyError says what is wrong with it."""
         name = os.fspath(path)
         try:
             content = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
         except OSError as error:
             raise PolicyError(
-                f"the policy {name} cannot be read ({error.strerror}): nothing leaves without it"
+                f"the policy {name} cannot be read ({error.strerror}), and nothing leaves without it"
             ) from None
         except (ValueError, RecursionError) as error:
             raise PolicyError(
-                f"the policy {name} is not TOML ({' '.join(str(error).split())}): mend that line"
+                f"the policy {name} is not valid TOML ({' '.join(str(error).split())}): correct that line"
             ) from None
         known = [field.name for field in fields(cls)]
         unknown = sorted(set(content) - set(known))
         if unknown:
             raise PolicyError(
-                f"the policy {name} has {', '.join(unknown)}, which no rule is called: the rules are {', '.join(known)}"
+                f"the policy {name} has unknown rules: {', '.join(unknown)}; the rules are {', '.join(known)}"
             )
         try:
             return cls(**content)
         except PolicyError as error:
-            raise PolicyError(f"the policy {name} has a rule that cannot be kept: {error}") from None
+            raise PolicyError(f"the policy {name} has a rule that cannot be applied: {error}") from None
 
     @staticmethod
     def write_template(path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """The default policy with every rule explained, for the site to edit."""
+        """Write the default policy with every rule explained, for the site to edit."""
         name = os.fspath(path)
         try:
             with open(path, "w" if overwrite else "x", encoding="utf-8", newline="\n") as file:
-                file.write(template({field.name: getattr(Policy(), field.name) for field in fields(Policy)}))
+                file.write(_fill_template({field.name: getattr(Policy(), field.name) for field in fields(Policy)}))
         except FileExistsError:
-            raise PolicyError(f"{name} exists already: edit it, or ask for it to be overwritten") from None
+            raise PolicyError(f"{name} exists already: edit it, or allow it to be overwritten") from None
         except OSError as error:
             raise PolicyError(f"{name} cannot be written ({error.strerror}): choose another place") from None
 
     @property
     def asks(self) -> bool:
-        """Whether a person must say yes to a release that keeps all the rules."""
+        """Whether a person must approve a release that satisfies all the rules."""
         return self.approve == "ask"
 
     def refusals(self, release: Release, earlier: Sequence[Release] = ()) -> list[str]:
-        """Why a release may not leave, a sentence each; empty where it may. ``earlier``: what has left before."""
+        """List the reasons why a release may not leave, given the ``earlier`` ones; the list is empty if it may."""
         doubts = list(release.doubts())
         if doubts:  # the rules below compare these facts
-            return [f"{doubt}, and what is in doubt stays here" for doubt in doubts]
-        found = []
+            return [f"{doubt}, and in doubt a file stays here" for doubt in doubts]
+        reasons = []
         if self.approve == "never":
-            found.append('the policy says approve = "never": nothing leaves this site')
+            reasons.append('the policy says approve = "never": nothing leaves this site')
         n = release.n_rows
         if n < self.minimum_rows:
-            found.append(f"there are {_count(n, 'row')}, and at least {self.minimum_rows} must be added up")
+            reasons.append(f"there are {_count(n, 'row')}, and at least {self.minimum_rows} must be added up")
         if release.kind != "scores":
-            found += self._about_orders(release)
+            reasons += self._check_orders(release)
         if n and release.numbers / n > self.max_numbers_per_row:
-            found.append(
+            reasons.append(
                 f"{_count(release.numbers, 'number')} would leave for {_count(n, 'row')}, and at most "
-                f"{self.max_numbers_per_row:g} a row may: so many sums of so few records can be solved for the "
-                "records; use a basis with fewer features"
+                f"{self.max_numbers_per_row:g} per row are allowed: so many sums of so few records can be solved for "
+                "the records; use a basis with fewer features"
             )
         if release.largest_label_share > self.max_label_share:
-            found.append(
+            reasons.append(
                 f"one record has {100 * release.largest_label_share:.3g}% of the total of the labels, and at most "
-                f"{100 * self.max_label_share:.3g}% is allowed: the sum would show that record"
+                f"{100 * self.max_label_share:.3g}% is allowed: the sum would reveal that record"
             )
-        found += self._about_lists(release)
-        found += self.about_privacy(release.private)
+        reasons += self._check_lists(release)
+        reasons += self.list_privacy_refusals(release.private)
         for other in earlier:
             apart = abs(other.n_rows - n)
             if 0 < apart < self.minimum_difference and _comparable(release, other):
-                found.append(
+                reasons.append(
                     f"a file of {_count(other.n_rows, 'row')} left before with the same basis, and this one has {n}: "
-                    f"the difference would show {_count(apart, 'record')}, and it must be none or at least "
+                    f"the difference would reveal {_count(apart, 'record')}, and it must be 0 or at least "
                     f"{self.minimum_difference}; send the same rows as before, or wait for more"
                 )
                 break
-        return found
+        return reasons
 
-    def about_privacy(self, private: Mapping[str, Any] | None) -> list[str]:
-        """Why noise of this guarantee, or none, is not enough; known before anything is spent or summed."""
+    def list_privacy_refusals(self, private: Mapping[str, Any] | None) -> list[str]:
+        """List the reasons why a guarantee, or none, is not enough, before anything is spent or summed."""
         if private is None:
             said = 'no noise was added, and the policy says privacy = "required": ask for differential privacy'
             return [said] if self.privacy == "required" else []
-        found = []
+        reasons = []
         for name, letter, most, any_ in (
             ("epsilon", "ε", self.max_epsilon, math.inf),
             ("delta", "δ", self.max_delta, 1.0),
         ):
             value = private.get(name)
             if most < any_ and not (isinstance(value, float) and value <= most):
-                found.append(f"its {letter} is {shown(value)}, and at most {most:g} is allowed: ask for more noise")
-        return found
+                reasons.append(f"its {letter} is {shown(value)}, and at most {most:g} is allowed: ask for more noise")
+        return reasons
 
-    def _about_orders(self, release: Release) -> list[str]:
+    def _check_orders(self, release: Release) -> list[str]:
         n, M = release.n_rows, release.n_features
-        found = []
+        reasons = []
         if release.order not in self.orders:
             allowed = " and ".join(map(str, self.orders))
             what = "a function fitted here counts as" if release.kind == "functions" else "the summary is of"
-            found.append(f"{what} order {release.order}, and the policy allows order {allowed}")
+            reasons.append(f"{what} order {release.order}, and the policy allows order {allowed}")
         if release.is_residual and not self.residual_rounds:
-            found.append("this is a residual round, and the policy does not allow them")
+            reasons.append("this is a residual round, and the policy does not allow them")
         if release.order >= 2 and n and M / n > self.max_features_per_row:
             most = math.floor(self.max_features_per_row * n)
-            found.append(
+            reasons.append(
                 f"the summary is of order {release.order} with {_count(M, 'feature')} for {_count(n, 'row')}, and "
-                f"{self.max_features_per_row:g} a row are allowed: a second-order summary of few rows can be turned "
-                f"back into the rows; use a basis with at most {_count(most, 'feature')}, or order 1"
+                f"at most {self.max_features_per_row:g} per row are allowed: a second-order summary of few rows can be "
+                f"turned back into the rows; use a basis with at most {_count(most, 'feature')}, or order 1"
             )
-        return found
+        return reasons
 
-    def _about_lists(self, release: Release) -> list[str]:
-        found = []
+    def _check_lists(self, release: Release) -> list[str]:
+        reasons = []
         if self.targets:
             if not release.targets:
-                found.append("the target has no name, and the policy lists the targets that are allowed")
+                reasons.append("the target has no name, and the policy lists the targets that are allowed")
             for name in release.targets:
                 if name not in self.targets:
-                    found.append(f"{name!r} may not be a target here; the policy allows {', '.join(self.targets)}")
+                    reasons.append(f"{name!r} may not be a target here; the policy allows {', '.join(self.targets)}")
         if self.bases and release.basis not in self.bases:
-            found.append(f"the basis {release.basis} is not one of those that the policy lists")
-        return found
+            reasons.append(f"the basis {release.basis} is not one of those that the policy lists")
+        return reasons
 
 
 def find_policy(near: str | os.PathLike[str]) -> Path | None:
-    """The policy beside the data (a file or a folder), else the one in the working directory, else None.
+    """Find the policy beside the data (a file or a folder), else in the working directory, else None.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def find_policy(near: str | os.PathLike[str]) -> Path | None:
 
 
 def _comparable(a: Release, b: Release) -> bool:
-    """Whether sums in two releases can be subtracted: the same labels, or at order 2 the same features alone."""
+    """Whether the sums of two releases can be subtracted: the same labels, or at order 2 the same features."""
     if a.basis != b.basis:
         return False
     same_labels = not a.targets or not b.targets or bool(set(a.targets) & set(b.targets))
@@ -293,8 +293,8 @@ def _count(n: int, thing: str) -> str:
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
-def _must_be(name: str, value: Any) -> str | None:
-    """What a rule must be, where it is not."""
+def _describe_rule(name: str, value: Any) -> str | None:
+    """Describe the values that a rule can have; None if the value is one of them."""
     if name in _CHOICES:
         choices = _CHOICES[name]
         return None if value in choices else " or ".join(f'"{choice}"' for choice in choices)

@@ -1,7 +1,7 @@
-"""up.plan: what every route to fit a table would take on this machine, and the choice among the routes.
+"""The plan of a fit to a table: memory and time of every route on this machine, and the choice among the routes.
 
 The routes are those that the fits take (:mod:`unpooled._solvers.route`), asked about a table of which no row is read.
-The exact one is taken while it fits, then a basis as large as pays and as there is room for.
+The exact route is recommended while it fits, then a basis that is as large as pays and as memory allows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .table import Table, is_rows
 
 TIME = 300.0  # seconds that a fit may take if nothing is said
 POINTS = (500, 1000, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000)
-OTHER_KERNELS = 2.0  # what a value costs beside a Gaussian one
+OTHER_KERNELS = 2.0  # the cost of a kernel value, relative to a Gaussian one
 VALIDATION = 20_000  # rows on which averages are scored
 
 
@@ -90,7 +90,7 @@ def plan(
     lam = None if lam is None or (isinstance(lam, str) and lam == "auto") else positive("lam", lam)
     where = device_of(device, None)
     gpu = where if where is not None and where.type == "cuda" else None
-    limits = Limits(_room(memory, gpu), TIME if time is None else positive("time", time))
+    limits = Limits(_read_memory(memory, gpu), TIME if time is None else positive("time", time))
     n_points = check_size(n_features, auto=True)
     if rates is not None and not isinstance(rates, Rates):
         raise ValueError(f"rates must be those that a plan has as .rates, got {shown(rates)}")
@@ -100,7 +100,7 @@ def plan(
     common = {"kernel": kernel, "lam": lam}
     routes = [*_exact(table, cost, limits, common)]
     if gpu is None:
-        routes += _averaged(table, cost, limits, common)
+        routes += _average(table, cost, limits, common)
     routes += _basis(table, cost, limits, common, n_points, device)
     chosen, why = _choice(table, routes, limits)
     return ResourcePlan(table, limits.memory, limits.time, tuple(routes), chosen, why, rates, device and str(device))
@@ -122,20 +122,20 @@ def _table(X: Any, y: Any, counts: dict[str, Any]) -> Table:
     return Table.of_size(counts["n"], counts["d"], counts["targets"] or 1, counts["dtype"])
 
 
-def _room(memory: Any, gpu: Any) -> float:
-    """Bytes: a number, text such as "8 GB" or "500 MiB", or what is free."""
+def _read_memory(memory: Any, gpu: Any) -> float:
+    """Read a size in bytes: a number, text such as "8 GB" or "500 MiB", or None for all that is free."""
     if isinstance(memory, str):
-        found = re.fullmatch(r"([0-9.]+) *([kMGT]?)(i?)B?", memory.strip())
-        if found is None or found[1].count(".") > 1 or found[1] == ".":
+        parts = re.fullmatch(r"([0-9.]+) *([kMGT]?)(i?)B?", memory.strip())
+        if parts is None or parts[1].count(".") > 1 or parts[1] == ".":
             raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {shown(memory)}")
-        memory = float(found[1]) * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " ")
+        memory = float(parts[1]) * (1024 if parts[3] else 1000) ** " kMGT".index(parts[2] or " ")
     if memory is not None:
         return positive("memory", memory)
     return free_memory() if gpu is None else free_on(gpu)
 
 
 def exact_job(table: Table, cost: Cost, given: bool, kernel: Any = None) -> Job:
-    """Ridge regression at a λ that is given or chosen by leave-one-out; the kernel opens and closes routes."""
+    """Describe ridge regression at one λ or with leave-one-out; the kernel decides which routes are open."""
     kernel = as_kernel(kernel)
     return Job(
         table.n,
@@ -152,7 +152,7 @@ def exact_job(table: Table, cost: Cost, given: bool, kernel: Any = None) -> Job:
 
 
 def _exact(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
-    """With λ chosen by leave-one-out, where it is not given, and with one λ."""
+    """Plan an exact fit, with λ chosen by leave-one-out if it is not given, and with one λ."""
     lam = common["lam"]
     ways: list[tuple[bool, str, str, dict[str, Any] | None]] = [
         (False, "exact", "exact, λ by leave-one-out", common | {"lam": "loo"}),
@@ -169,15 +169,15 @@ def _exact(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> 
 def _exact_route(
     job: Job, table: Table, cost: Cost, limits: Limits, name: str, words: str, arguments: dict[str, Any] | None
 ) -> Route:
-    """By the first route that the fit would take and that is sure to serve."""
+    """Plan an exact fit by the first route that is certain to work."""
     way = next(way for way in routes_for(job) if way.certain)
     need, seconds = way.memory(job), way.seconds(job, cost)
     beyond = limits.beyond(need, seconds, 0.0 if table.loaded else table.bytes)
     return Route(name, words, need.peak, seconds, "all rows", beyond, arguments)
 
 
-def _averaged(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
-    """As few blocks as fit."""
+def _average(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -> list[Route]:
+    """Plan an average over as few blocks as fit."""
     lam = common["lam"]
     jobs = {m: averages_job(table, cost, m, common["kernel"], lam, limits.memory) for m in powers_of_two(table.n)[1:]}
     if not jobs:
@@ -192,7 +192,7 @@ def _averaged(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) 
 
 
 def averages_job(table: Table, cost: Cost, n_blocks: int, kernel: Any, lam: float | None, limit: float) -> AverageJob:
-    """The average over so many blocks of ridge regressions, at a λ that is given or chosen on halves of them."""
+    """Describe an average of ridge regressions over blocks, at one λ or at one that is chosen on halves of them."""
     lams = default_grid(1.0, float(np.finfo(table.dtype).eps)) if lam is None else np.asarray([lam])
     cores = max(cost.rates.cores, threads.cores())  # one block a core, whatever BLAS may use
     return AverageJob(
@@ -211,7 +211,7 @@ def averages_job(table: Table, cost: Cost, n_blocks: int, kernel: Any, lam: floa
 
 
 def basis_job(table: Table, cost: Cost, n_points: int, lam: float | None) -> BasisJob:
-    """Regression in the span of so many points; the smallest λ of one pass is that of the worst of rows."""
+    """Describe a regression in the span of points; the smallest λ of one pass is the one for the worst rows."""
     n_lams, cores = len(basis_grid(1.0, 0.0)) if lam is None else 1, cost.rates.cores
     return BasisJob(
         table.n,
@@ -233,7 +233,7 @@ def basis_job(table: Table, cost: Cost, n_points: int, lam: float | None) -> Bas
 def _basis(
     table: Table, cost: Cost, limits: Limits, common: dict[str, Any], n_points: int | None, device: Any
 ) -> list[Route]:
-    """One pass and rounds, with the same points: as many as were asked for, or as pay and fit."""
+    """Plan one pass and rounds with the same points: as many as are given, or as pay and fit."""
     lam = common["lam"]
 
     def ways(M: int) -> dict[str, tuple[Memory, float]]:
@@ -262,20 +262,20 @@ def _basis(
 
 
 def _choice(table: Table, routes: list[Route], limits: Limits) -> tuple[str, str]:
-    """The name of the route to take, and the reason in a sentence."""
+    """Choose the route to recommend, and give the reason in a sentence."""
     by_name = {route.name: route for route in routes}
     exact = by_name["exact"]
     if exact.fits:
         loaded = "" if not table.stretch else ": load the rows first, SpectralRegressor takes arrays"
         return "exact", f"{exact.words}: nothing is approximated, and it fits{loaded}"
     needed = {
-        "memory": f"{size(exact.memory)}, and there are {size(limits.memory)}",
-        "time": f"{duration(exact.seconds)}, and there are {duration(limits.time)}",
+        "memory": f"{size(exact.memory)}, and {size(limits.memory)} are available",
+        "time": f"{duration(exact.seconds)}, and the limit is {duration(limits.time)}",
     }[exact.beyond]
     others = [route for route in routes if not route.name.startswith("exact") and route.beyond != "memory"]
     if not others:
-        return "", f"nothing fits: an exact fit would take {needed}; give more memory, or fewer points"
-    # What stays within the time comes first, then a basis, then what is quicker.
+        return "", f"nothing fits: an exact fit would take {needed}; allow more memory or fewer points"
+    # Routes within the time limit come first, then a basis, then the faster route.
     best = min(others, key=lambda route: (bool(route.beyond), route.name == "averaged", route.seconds))
-    late = f"; nothing keeps to {duration(limits.time)}" if best.beyond else ""
+    late = f"; no route takes less than {duration(limits.time)}" if best.beyond else ""
     return best.name, f"{best.words}: an exact fit would take {needed}{late}"

@@ -1,4 +1,4 @@
-"""The plan of a fit: every route with its memory and time on this machine, and the one to take."""
+"""The plan of a fit: every route with its memory and time on this machine, and the recommended one."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ HEADS = ("", "memory", "time", "")
 
 @dataclass(frozen=True)
 class Route:
-    """One way to fit, and what it takes: bytes beyond the rows at the peak, and seconds."""
+    """One way to fit, with its peak memory beside the rows in bytes and its time in seconds."""
 
-    name: str  #: what :meth:`ResourcePlan.estimator` calls it
+    name: str  #: its name in :meth:`ResourcePlan.estimator`
     words: str
     memory: float
     seconds: float
-    blocks: str  #: what is worked on at once
+    blocks: str  #: the rows that are worked on at once
     beyond: str = ""  #: "memory", "time" or nothing
     arguments: dict[str, Any] | None = field(default=None, repr=False)  #: of the estimator; None: one is missing
 
     @property
     def fits(self) -> bool:
-        """Whether it stays within memory and time."""
+        """Whether the route stays within memory and time."""
         return not self.beyond
 
 
 @dataclass(frozen=True)
 class ResourcePlan:
-    """What every route would take on this machine, and which one to take.
+    """Memory and time of every route on this machine, and the recommended route.
 
     Attributes
     ----------
@@ -41,17 +41,17 @@ class ResourcePlan:
     memory : bytes that a fit may take
     time : seconds that it may take
     routes : every route, with its bytes and seconds; ``plan["exact"]`` is one of them
-    chosen : the name of the route to take; "" where none fits
-    why : a sentence on the choice
-    rates : of the machine, to be given to a plan elsewhere
-    device : of the big tables' routes
+    chosen : the name of the recommended route; "" where none fits
+    why : the reason in a sentence
+    rates : the speed of this machine, for plans that are made elsewhere
+    device : the device of the routes for big tables
     """
 
     table: Table
     memory: float  #: bytes that a fit may take
     time: float  #: seconds that it may take
     routes: tuple[Route, ...]
-    chosen: str  #: the name of the route to take; "" where none fits
+    chosen: str  #: the name of the recommended route; "" where none fits
     why: str
     rates: Rates
     device: str | None = None
@@ -63,7 +63,7 @@ class ResourcePlan:
         raise KeyError(f"there is no route {name!r} in this plan; it has {', '.join(r.name for r in self.routes)}")
 
     def estimator(self, name: str | None = None) -> Any:
-        """The regressor of a route, configured: of the one to take, or of the one that is named."""
+        """Return the configured regressor of the recommended route, or of the named one."""
         from ..estimators import AveragedRegressor, NystromRegressor, SpectralRegressor
 
         if name is None and not self.chosen:
@@ -97,7 +97,7 @@ class ResourcePlan:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the plan as a dictionary for JSON."""
         routes = [{key: value for key, value in asdict(r).items() if key != "arguments"} for r in self.routes]
         return asdict(self) | {"routes": routes}
 
@@ -125,5 +125,5 @@ class Limits:
     time: float
 
     def beyond(self, need: Memory, seconds: float, rows: float = 0.0) -> str:
-        """What does not fit, or nothing."""
+        """Say whether memory or time does not suffice; nothing if both do."""
         return "memory" if need.most + rows > self.memory else "time" if seconds > self.time else ""

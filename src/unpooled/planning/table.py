@@ -1,4 +1,4 @@
-"""The shape of a regression, all that a plan needs: from numbers, arrays, frames, or what a file says of itself."""
+"""The shape of a regression, which is all that a plan needs: from numbers, arrays, frames or the metadata of a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ..data.sources import is_stream, open_stream
 class Table:
     """n rows of d features and T labels, in single or double precision.
 
-    ``loaded`` says that they are in memory now, ``stretch`` how many of a file or a cluster are read together, or 0.
+    ``loaded`` says whether the rows are in memory now, and ``stretch`` how many rows of a file or a cluster are read
+    together, or 0.
     """
 
     n: int
@@ -34,17 +35,17 @@ class Table:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number of X."""
+        """Bytes of one number of X."""
         return 4 if self.single else 8
 
     @property
     def bytes(self) -> float:
-        """What the rows take as arrays."""
+        """Bytes of all rows as arrays."""
         return float(self.n) * (self.d * self.itemsize + 8 * self.targets)
 
     @classmethod
     def of_size(cls, n: Any, d: Any, targets: Any = 1, dtype: Any = None) -> Table:
-        """From numbers alone."""
+        """Make the shape from numbers alone."""
         try:
             kind = np.dtype(np.float64 if dtype is None else dtype)
         except TypeError:
@@ -55,7 +56,7 @@ class Table:
 
     @classmethod
     def of_rows(cls, X: Any, y: Any = None) -> Table:
-        """From rows and labels as ``fit`` takes them. Of a Parquet file only the metadata are read."""
+        """Read the shape of rows and labels as ``fit`` takes them. Of a Parquet file only the metadata are read."""
         if is_stream(X):
             source = open_stream(X, y)
             targets = len(y) if isinstance(y, (list, tuple)) else 1
@@ -74,7 +75,7 @@ class Table:
 
 
 def is_rows(value: Any) -> bool:
-    """Whether a value is rows, or says where they are, and not their number."""
+    """Whether a value is rows or the place of rows, and not their number."""
     return is_stream(value) or isinstance(value, (list, tuple)) or len(getattr(value, "shape", ())) > 0
 
 

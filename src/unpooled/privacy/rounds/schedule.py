@@ -29,12 +29,12 @@ FRESH = 100.0  # times its second moment on the public rows: beyond that a featu
 
 
 def usual_features(n_public: int) -> int:
-    """Half as many as there are public rows: of the others these rows say little."""
+    """Choose half as many features as there are public rows, which say little about further ones."""
     return max(min(MOST_FEATURES, n_public // 2), 1)
 
 
 def telling_features(eigenvalues: np.ndarray, spread: np.ndarray) -> int:
-    """How many features are, at a fresh row, of a size that the public rows have told of.
+    """Count the features whose size at a new row is known from the public rows.
 
     kin40k has 800 of them, and 500 take 0.02 of R² from it at ε = 3 and 10; protein has 500, and 1000 take 0.03.
     """
@@ -52,7 +52,7 @@ SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
 
 @dataclass(frozen=True)
 class PrivatePlan:
-    """What was decided beforehand, all of it public, and why.
+    """Everything that is decided beforehand, all of it public, and the reasons.
 
     Attributes
     ----------
