@@ -62,7 +62,7 @@ def test_required_privacy_is_met_by_noise():
         Policy(max_epsilon=1.0), release(private={"epsilon": 2.0, "delta": 1e-6})
     )
     assert "its δ is None, and at most 1e-06" in refusal(Policy(max_delta=1e-6), release(private={"epsilon": 2.0}))
-    assert "not known what privacy" in refusal(Policy(privacy="required"), release(private={}))
+    assert "guarantee of the noise is not known" in refusal(Policy(privacy="required"), release(private={}))
 
 
 def test_several_broken_rules_are_all_said():
