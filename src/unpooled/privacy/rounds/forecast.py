@@ -136,7 +136,7 @@ def forecast(
     n_inputs: int | None = None,
     random_state: int = 0,
 ) -> Forecast:
-    """Predict the R² that :class:`PrivateRegressor` would reach for each ε, from public knowledge alone.
+    """Predict the R² that :class:`unpooled.PrivateRegressor` would reach for each ε, from public knowledge alone.
 
     Nothing is spent and no private row is read. The learner is played against made-up targets, rough ones
     (a*_i ~ N(0, vq_i^β), β = -0.75) to smooth ones (0.5) in the features of the public rows, with noise as it would be.
@@ -148,7 +148,7 @@ def forecast(
         columns, which is a guess
     epsilon, delta : one ε or several, None is five from 0.1 to 10; and δ
     label_bound : c or None; labels are taken to spread over 0.3 c
-    kernel : as for :class:`PrivateRegressor`
+    kernel : as for :class:`unpooled.PrivateRegressor`
     basis : a basis that was fitted to public rows, in place of ``public`` and ``kernel``
     explained : the share of the labels' variance that a function of the inputs could explain
     sites : the number of sites that each add all of the noise (``noise="site"``)
