@@ -167,7 +167,7 @@ def _sgpr(n: int, M: int) -> None:
 
 def _stream(n: int, M: int, chunk: int = 5_000_000) -> None:
     """Rows that exist a chunk at a time: sums are all that is kept of them."""
-    model = up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), M, LAMS[:6], precision="single")
+    model = up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), M, LAMS[:6], precision="single", fit_intercept=False)
     X_test, y_test = on_device(TEST, seed=1)
     print(f"\n{n:,} rows in chunks of {chunk:,}, {M:,} points")
 
@@ -195,15 +195,17 @@ def _until(peer: FalkonStyle, lam: float, goal: float, X: Any, y: Any) -> tuple[
 def _compiled() -> None:
     """Fits that use every width of columns there is, so that no later one has to compile."""
     for lam in (LAMS, LAMS[0]):
-        up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), 1024, lam, solver="rounds").fit(*on_device(50_000))
+        up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), 1024, lam, solver="rounds", fit_intercept=False).fit(
+            *on_device(50_000)
+        )
 
 
 def _ours(rows: Any, points: int, lam: Any) -> up.NystromRegressor:
-    return up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), points, lam).fit(*rows)
+    return up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), points, lam, fit_intercept=False).fit(*rows)
 
 
 def _path(model: Any, X: Any) -> list[Any]:
-    twin = up.NystromRegressor()
+    twin = up.NystromRegressor(fit_intercept=False)
     twin.__dict__.update(model.__dict__)
     values = []
     for coef, intercept in zip(model.path_.coef, model.path_.intercept):

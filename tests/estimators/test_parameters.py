@@ -33,13 +33,13 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 #: What a parameter may be, by the letters of its values; nothing but what it is given where it is not named.
 MAY_BE = {
-    "kernel": "N", "lam": "1fa", "grid": "N1fa", "center": "T", "per_target": "T", "cv": "Neamst",
-    "random_state": "N01", "scale": "1fia", "n_iter": "1", "step": "1f", "decay": "0f", "jump": "0f", "local": "N",
+    "kernel": "N", "lam": "1fa", "grid": "N1fa", "fit_intercept": "T", "per_target": "T", "cv": "Neamst",
+    "random_state": "N01", "scale": "1fia", "n_iter": "1", "step": "1f", "decay": "0f", "jump": "0f", "estimator": "N",
     "n_blocks": "1", "engine": "N", "refit": "T", "max_validation": "1", "memory_limit": "N1fi", "time_limit": "N1fi",
     "tolerance": "0f", "verbose": "T-01f", "n_features": "1", "device": "N", "standardize": "T", "tol": "f",
-    "max_rounds": "1", "rounds": "1", "order": "1", "ridge": "T", "epsilon": "1f", "delta": "f", "label_bound": "1f",
+    "max_iter": "1", "rounds": "1", "order": "1", "ridge": "T", "epsilon": "1f", "delta": "f", "label_bound": "1f",
     "ledger": "Nw", "n_steps": "N1", "passes": "N1", "batch_size": "N1", "clip": "N1f", "averaged": "T",
-    "precondition": "N1f", "intercept": "NT", "shrink": "T",
+    "precondition": "N1f", "shrink": "T",
     "less.tol": "0f", "private descent.lam": "01f", "private descent.step": "N1f", "private.label_bound": "N1f",
     "private.random_state": "01", "private descent.random_state": "01",
 }  # fmt: skip

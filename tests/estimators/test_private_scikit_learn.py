@@ -20,8 +20,10 @@ from tests.made_up import regression, sine
 
 ESTIMATORS = {
     "as it comes": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0),
-    "few features": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, averaged=True, lam=0.1),
-    "paper": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, method="paper"),
+    "few features": up.PrivateSGDRegressor(
+        1.0, 1e-6, label_bound=100.0, n_features=20, averaged=True, weight_decay=0.1
+    ),
+    "paper": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, method="paper", fit_intercept=False),
     "rounds": up.PrivateRegressor(1.0, 1e-6, label_bound=100.0, n_features=20),
     "rounds, no bound": up.PrivateRegressor(1.0, 1e-6, n_features=20),
 }

@@ -51,8 +51,8 @@ def test_paper_004_has_its_own_features():
     assert basis.kappa_sq_ == pytest.approx(2.0)
     model = private(method="paper", n_steps=50).fit(X, y)
     assert isinstance(model.basis_, up.bases.CosineFeatures)
-    assert model.plan_.kappa == pytest.approx(math.sqrt(2))
-    expected = privacy.sgd.paper(400, 50, model.plan_.step, 2.0, math.sqrt(2), gamma=5e-7)
+    assert model.schedule_.kappa == pytest.approx(math.sqrt(2))
+    expected = privacy.sgd.paper(400, 50, model.schedule_.step, 2.0, math.sqrt(2), gamma=5e-7)
     assert model.sensitivity_ == pytest.approx(expected, rel=1e-8)
     assert model.sigma_ == pytest.approx(expected * privacy.sigma_for(1.0, 5e-7), rel=1e-4)
 
@@ -78,7 +78,7 @@ def test_no_neighbours_are_further_apart_than_proved_and_some_are_nearly_as_far(
 
     def outcome(data):
         return weights_before_noise(
-            model, UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.plan_
+            model, UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.schedule_
         )
 
     def distance(pair):
@@ -108,7 +108,7 @@ def test_algorithm_1_stays_below_its_bound(exact):
 
     def outcome(data):
         return weights_before_noise(
-            model, UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.plan_
+            model, UnreadRows.of(model.basis_, data[:, :2], data[:, 2]), model.basis_, model.schedule_
         )
 
     for i in range(20):
@@ -153,7 +153,17 @@ def test_every_attribute_is_public_or_made_of_noisy_numbers(method, monkeypatch)
     assert not np.array_equal(*seen)
     one, other = (vars(model) for model in fits)
     assert one.keys() == other.keys()
-    known = {"privacy_", "plan_", "sensitivity_", "sigma_", "coef_", "coef_matrix_", "intercept_", "basis_", "kernel_"}
+    known = {
+        "privacy_",
+        "schedule_",
+        "sensitivity_",
+        "sigma_",
+        "coef_",
+        "coef_matrix_",
+        "intercept_",
+        "basis_",
+        "kernel_",
+    }
     known |= {"basis_digest_", "predictor_", "one_target_", "n_features_in_"}
     assert {name for name in one if name.endswith("_")} == known
     assert pickle.dumps(one) == pickle.dumps(other)
@@ -184,7 +194,7 @@ def test_the_seed_is_not_that_of_the_noise_nor_of_algorithm_1():
     for method, how in METHODS.items():
         one, other = (private(method=method, random_state=5, **how).fit(X, y, public=U) for _ in range(2))
         assert one.basis_digest_ == other.basis_digest_
-        assert one.plan_ == other.plan_
+        assert one.schedule_ == other.schedule_
         assert not np.array_equal(one.coef_, other.coef_)
         assert private(method=method, random_state=6, **how).fit(X, y).basis_digest_ != one.basis_digest_
 
@@ -285,7 +295,7 @@ def test_the_default_is_of_use_on_a_smooth_problem_and_says_what_it_did():
     assert "replace one record, n public" in said
     assert "public: the number of records" in said
     assert "the weights of a regression (Gaussian noise, μ" in said
-    assert "simulating made-up targets on 500 public rows" in str(model.plan_)
+    assert "simulating made-up targets on 500 public rows" in str(model.schedule_)
 
 
 def test_any_bounded_kernel_or_a_basis_of_public_rows_will_do():
@@ -312,7 +322,7 @@ def test_a_file_keeps_the_model_its_guarantee_and_its_plan(method, tmp_path):
     up.save(model, tmp_path / "a.model")
     read = up.load(tmp_path / "a.model")
     assert_array_equal(read.predict(X), model.predict(X))
-    assert (read.privacy_, read.plan_) == (model.privacy_, model.plan_)
+    assert (read.privacy_, read.schedule_) == (model.privacy_, model.schedule_)
     assert (read.sigma_, read.sensitivity_, read.intercept_) == (model.sigma_, model.sensitivity_, model.intercept_)
     assert repr(read) == repr(model)
     assert models.digest_of(read) == models.digest_of(model)
@@ -351,4 +361,4 @@ def test_rows_may_come_from_a_file(tmp_path):
     for sample in (None, public):
         model = private(epsilon=100.0).fit(str(tmp_path / "rows.parquet"), "y", public=sample)
         assert list(model.feature_names_in_) == ["a", "b"]
-        assert model.plan_.n_rows == 400
+        assert model.schedule_.n_rows == 400

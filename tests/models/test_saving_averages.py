@@ -12,11 +12,19 @@ Y = np.column_stack([np.sin(5 * X[:, 0]), X[:, 1]])
 KERNEL = up.kernels.Gaussian(0.5)
 MODELS = {
     "default": (up.AveragedRegressor(), Y[:, 0]),
-    "blocks": (up.AveragedRegressor(up.SpectralRegressor(KERNEL, "nu", center=True), n_blocks=[1, 3]), Y),
+    "blocks": (up.AveragedRegressor(up.SpectralRegressor(KERNEL, "nu", fit_intercept=True), n_blocks=[1, 3]), Y),
     "fixed": (up.AveragedRegressor(n_blocks=2, lam=0.1, engine="threads", memory_limit=1e9, time_limit=None), Y[:, 1]),
-    "per target": (up.AveragedRegressor(up.SpectralRegressor(per_target=True), n_blocks=2, refit=False), Y),
-    "correntropy": (up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, center=True), n_blocks=2), Y),
-    "huber": (up.AveragedRegressor(up.CorrentropyRegressor(scale=np.inf, n_iter=9, loss="huber"), n_blocks=2), Y[:, 0]),
+    "per target": (
+        up.AveragedRegressor(up.SpectralRegressor(per_target=True, fit_intercept=False), n_blocks=2, refit=False),
+        Y,
+    ),
+    "correntropy": (up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, fit_intercept=True), n_blocks=2), Y),
+    "huber": (
+        up.AveragedRegressor(
+            up.CorrentropyRegressor(scale=np.inf, n_iter=9, loss="huber", fit_intercept=False), n_blocks=2
+        ),
+        Y[:, 0],
+    ),
 }
 
 

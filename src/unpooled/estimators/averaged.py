@@ -109,7 +109,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
 
     Parameters
     ----------
-    local : SpectralRegressor, CorrentropyRegressor or any regressor, default SpectralRegressor()
+    estimator : SpectralRegressor, CorrentropyRegressor or any regressor, default SpectralRegressor()
         Other regressors than these two are fitted to the blocks as they are.
     n_blocks : "auto", int or list of int
         Rows are split evenly at random into that many blocks. "auto" is rule (14): …, 4, 2, 1 blocks, as far as
@@ -140,8 +140,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
         are refitted with twice the rows. 0 is rule (14) to the letter, over all that is feasible.
     random_state : int or None, default 0
         Deals rows to blocks and halves them.
-    verbose : int, default 1
-        A progress bar on a terminal, once the work takes longer than a second; 0 for none.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
     (4, True)
     """
 
-    local: Any = parameter(LocalKind(), None)
+    estimator: Any = parameter(LocalKind(), None)
     n_blocks: Any = parameter(Blocks(), "auto")
     lam: Any = parameter(LAM, "rule13")
     engine: Any = parameter(EngineKind(), None)
@@ -187,7 +187,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
     time_limit: float | None = parameter(LIMIT, 300.0)
     tolerance: float = parameter(Real("at least 0 and below 1", lambda value: 0 <= value < 1), 0.03)
     random_state: int | None = parameter(Seed(), 0)
-    verbose: int = parameter(VERBOSITY, 1)
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (
         Expansion(),
@@ -275,7 +275,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
             coarsest.largest,
             self.verbose,
         )
-        local = prepare(SpectralRegressor() if self.local is None else self.local, facts, self.lam, self.grid)
+        local = prepare(SpectralRegressor() if self.estimator is None else self.estimator, facts, self.lam, self.grid)
         if opened.unlabeled is not None and not local.semisupervised:
             raise ValueError(
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
@@ -384,7 +384,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         """The facts of the fitted model; ``target`` is the position of the label."""
         blocks: list[dict[str, Any]] = self.blocks_
         path: BlockPath | None = if_fitted(self, "path_")
-        own = isinstance(self.local, (SpectralRegressor, CorrentropyRegressor))
+        own = isinstance(self.estimator, (SpectralRegressor, CorrentropyRegressor))
         return describe(
             self,
             target,
@@ -395,8 +395,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
             n_iter=of_target(if_fitted(self, "n_iter_"), target),
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
-            center=own and bool(self.local.center),
-            filter=as_filter(self.local.filter) if isinstance(self.local, SpectralRegressor) else None,
+            fit_intercept=own and bool(self.estimator.fit_intercept),
+            filter=as_filter(self.estimator.filter) if isinstance(self.estimator, SpectralRegressor) else None,
             n_rows=sum(block["rows"] for block in blocks),
             n_blocks=self.n_blocks_,
             blocks=blocks,

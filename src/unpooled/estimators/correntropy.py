@@ -15,7 +15,7 @@ from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, t
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
-from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, declaration, parameter
+from .._base.kinds import VERBOSITY, Folds, PerTarget, Real, Seed, Switch, declaration, parameter
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
 from .._solvers.predictors import KernelExpansion
@@ -82,7 +82,7 @@ class CorrentropyRegressor(ExpansionModel):
     loss : {"correntropy", "huber", "squared"} or Loss
         "huber" takes ``scale`` as the residual from which it is linear. "squared" has no scale. A Loss object has its
         own, and ``scale`` is not looked at.
-    center : bool, default False
+    fit_intercept : bool, default True
         Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by it and changes
         nothing else. Without it the descent starts at zero; labels far from zero need a large σ to be seen at all.
     cv : int or splitter, default 5
@@ -99,7 +99,7 @@ class CorrentropyRegressor(ExpansionModel):
     predictor_ : KernelExpansion
         The fitted function: kernel, points (unlabeled ones too), coefficients, intercept.
     intercept_ : float or array
-        The b of the centred regression; 0 without ``center``.
+        The b of the centred regression; 0 without ``fit_intercept``.
     path_ : DescentPath
         The iterations kept and their predictions, the scales and iterations tried and their scores.
     solver_ : str
@@ -135,10 +135,11 @@ class CorrentropyRegressor(ExpansionModel):
     decay: float = parameter(Real("a number in [0, 1)", lambda v: 0 <= v < 1), 0.0)
     _: KW_ONLY
     loss: Any = parameter(LossKind(), "correntropy")
-    center: bool = parameter(Switch(), False)
+    fit_intercept: bool = parameter(Switch(), True)
     cv: Any = parameter(Folds(), 5)
     random_state: Any = parameter(Seed(), 0)
     jump: float = parameter(Real("a number in [0, 0.5]", lambda v: 0 <= v <= 0.5), JUMP)
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (
         Expansion("low-rank", "eigh", "products"),
@@ -187,7 +188,7 @@ class CorrentropyRegressor(ExpansionModel):
             X,
             Y,
             None if weights is None else like(weights, X),
-            bool(self.center),
+            bool(self.fit_intercept),
             1.0,
             as_loss(self.loss),
             float(self.step),
@@ -325,7 +326,7 @@ class CorrentropyRegressor(ExpansionModel):
             path=self.path_,
             tune=lambda: self.path_.tuning(target, scale, n_iter),
             solver=self.solver_,
-            center=bool(self.center),
+            fit_intercept=bool(self.fit_intercept),
             n_rows=int(self.predictor_.points.shape[0]),
         )
 

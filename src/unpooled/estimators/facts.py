@@ -15,7 +15,7 @@ import numpy as np
 
 from .._base import html
 from .._base.arrays import Array, to_numpy
-from .._base.checks import check_center
+from .._base.checks import check_fit_intercept
 from .._base.path import SearchPath, Tuning
 from .._base.text import number, with_noun
 from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
@@ -46,7 +46,7 @@ class ModelFacts:
     path, tune : the path of what was tried, and a function that gives its scores for the label
     rounds : how many exchanges, or rounds over the rows
     solver : the route that the fit took
-    center : whether there is an intercept, or "public"
+    fit_intercept : whether there is an intercept, or "public"
     filter, loss : the filter, and the name of the loss
     n_rows : rows it was learned from
     blocks, sites : the blocks of an average, the sites with their rows; None where there is no such thing
@@ -55,7 +55,7 @@ class ModelFacts:
     basis, basis_digest, n_features : of a model in the span of a basis
     summary : the sums that the model holds
     solve_again : the functions of every λ from these sums and the basis
-    privacy, plan : what is promised to every record, and what was planned for it
+    privacy, schedule : what is promised to every record, and what was planned for it
     history : what each round has left
     floor : what the public sample costs
     """
@@ -76,7 +76,7 @@ class ModelFacts:
     tune: Callable[[], Tuning | None] | None = field(default=None, repr=False)
     rounds: int | None = None
     solver: str | None = None
-    center: bool | str = False
+    fit_intercept: bool | str = False
     filter: Filter | None = None
     loss: str = "squared"
     n_rows: int | None = None
@@ -91,7 +91,7 @@ class ModelFacts:
     summary: Summary | None = None
     solve_again: Callable[[Basis], Solutions] | None = field(default=None, repr=False)
     privacy: Guarantee | None = None
-    plan: object = None
+    schedule: object = None
     history: Sequence[dict[str, Any]] = ()
     floor: Mismatch | None = None
 
@@ -213,7 +213,7 @@ def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts
         path=path,
         tune=None if path is None else lambda: path.tuning(target, squared=model.loss_ == "squared"),
         rounds=model.n_rounds_,
-        center=check_center(model.center),
+        fit_intercept=check_fit_intercept(model.fit_intercept),
         filter=filter,
         loss=model.loss_,
         **facts,

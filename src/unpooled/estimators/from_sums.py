@@ -49,7 +49,7 @@ class FromSums:
 
     filter: Filter
     lam: Any
-    center: Any
+    fit_intercept: Any
     n_features: Any
     ridge: bool
     grid: Any
@@ -61,7 +61,7 @@ class FromSums:
 
     def solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
         """The equations, and their solution for every λ of the grid."""
-        equations = system(means_of(summary), basis, self.center, own)
+        equations = system(means_of(summary), basis, self.fit_intercept, own)
         if not isinstance(self.n_features, str):
             equations = limited(equations, int(self.n_features))
         by_rule = isinstance(self.n_features, str) and self.n_features == "rule" and summary.order == 1
@@ -83,7 +83,7 @@ class FromSums:
         if self.is_choosing:
             chosen, path = self._choose(summary, basis, equations, found, scores)
         lam, coef, intercept = float(found.lam[chosen]), found.coef[chosen], found.intercept[chosen]
-        floor = mismatch(means_of(summary), basis, lam, self.filter, self.center, (coef, np.asarray(intercept)))
+        floor = mismatch(means_of(summary), basis, lam, self.filter, self.fit_intercept, (coef, np.asarray(intercept)))
         warning = "" if own or summary.order != 1 else _warning(floor, equations, found, chosen)
         by_rule = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * lam))
         return Learned(lam, coef, intercept, path, floor, by_rule, equations, warning)

@@ -8,17 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, positive_numbers
+from .._base.checks import check_fit_intercept, positive_numbers
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
 from ..bases import Basis, EmpiricalFeatures
-from ..bases.base import KernelOrBasis
+from ..bases.base import FittedBasis, KernelWithoutBasis, check_kernel_or_basis
 from ..data.sources import is_stream, open_labeled
 from ..engines import EngineKind, as_engine
 from ..filters import FilterKind, as_filter
@@ -30,7 +29,7 @@ from ..summaries.summary import Summary, of_source
 from . import less_rounds
 from .facts import ModelFacts, describe_sums, if_fitted
 from .from_sums import FromSums, Learned, path_in_span, take_from_sums
-from .public_rows import MOST, public_rows, site_counts
+from .public_rows import MOST, check_no_public, public_rows, site_counts
 from .span import OnEngine, SpanModel
 from .stored import LEARNED_FROM_SUMS, SITES, Entries, Floor, Tables
 
@@ -61,7 +60,7 @@ class LESSRegressor(OnEngine, SpanModel):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``, from the public sample. Also a fitted basis of ``up.bases``, used as it is.
+        None is ``Gaussian("median")``, from the public sample.
     n_features : int or "auto"
         Features of the basis; "auto" keeps all that are more than rounding (of at most 2000 points).
     lam : float, array or "auto"
@@ -71,9 +70,11 @@ class LESSRegressor(OnEngine, SpanModel):
         The most rounds; fewer where they have converged to ``tol``.
     loss : "squared", "huber", "correntropy" or a Loss
         A robust loss by its name finds its scale itself, from counts of residuals.
+    basis : a fitted basis of ``up.bases``, or None
+        Used as it is, in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     order : 1 or 2
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
-    center : False, True or "public"
+    fit_intercept : True, False or "public", default True
         Fit an intercept; see :class:`SummaryRegressor`.
     ridge : bool, default False
         Keep a term -λa in every round, so that rounds converge to ridge regression and not to least squares.
@@ -112,15 +113,16 @@ class LESSRegressor(OnEngine, SpanModel):
     True
     """
 
-    kernel: Any = parameter(KernelOrBasis(), None)
+    kernel: Any = parameter(KernelWithoutBasis(), None)
     n_features: Any = parameter(Whole(1, "auto"), "auto")
     lam: Any = parameter(Numbers("auto"), "auto")
     rounds: int = parameter(Whole(), 1)
     loss: Any = parameter(LossKind(), "squared")
     _: KW_ONLY
+    basis: Any = parameter(FittedBasis(), None)
     order: int = parameter(Whole(1, words="1 or 2", most=2), 1)
     filter: Any = parameter(FilterKind(), "tikhonov")
-    center: Any = parameter(Switch("public"), False)
+    fit_intercept: Any = parameter(Switch("public"), True)
     ridge: bool = parameter(Switch(), False)
     steps: str = parameter(Word(STEPS), "plain")
     tol: float = parameter(Real("a number from 0 to 1", lambda value: 0 <= value < 1), 1e-8)
@@ -198,18 +200,16 @@ class LESSRegressor(OnEngine, SpanModel):
 
     def _learn_basis(self, X: Any, y: Any, public: Any, sample_weight: Any) -> tuple[Basis, bool]:
         """The basis, and whether it is of the very rows."""
-        if isinstance(self.kernel, Basis):
-            check_is_fitted(self.kernel, "map_")
-            if public is not None:
-                raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
-            return self.kernel, False
+        if self.basis is not None:
+            check_no_public(public)
+            return self.basis, False
         basis = EmpiricalFeatures(self.kernel, self.n_features, self.standardize, random_state=self.random_state)
         U, weights = public_rows(basis, X, y, public, sample_weight, self.random_state)
         return basis.fit(U, sample_weight=weights), public is None
 
     def _rules(self) -> FromSums:
-        center = check_center(self.center)
-        return FromSums(as_filter(self.filter), self.lam, center, "all", bool(self.ridge), self.grid)
+        fit_intercept = check_fit_intercept(self.fit_intercept)
+        return FromSums(as_filter(self.filter), self.lam, fit_intercept, "all", bool(self.ridge), self.grid)
 
     def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:
         summary = of_source(mapped, source, self.order, None, "squared", engine, self.verbose)
@@ -234,7 +234,7 @@ class LESSRegressor(OnEngine, SpanModel):
         plan = less_rounds.Plan(
             as_filter(self.filter),
             self.loss,
-            self._rules().center,
+            self._rules().fit_intercept,
             int(self.rounds),
             bool(self.ridge),
             self.steps,
@@ -270,6 +270,7 @@ class LESSRegressor(OnEngine, SpanModel):
         return criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
 
     def _check_together(self) -> None:
+        check_kernel_or_basis(self.kernel, self.basis)
         if self.order != 1 and not (self.rounds == 1 and spec_of(self.loss) == "squared"):
             raise ValueError("order=2 is exact with the squared loss and rounds=1; rounds of residuals are of order 1")
 

@@ -39,7 +39,7 @@ class Plan:
 
     filter: Filter
     loss: Any  #: a Loss, or the name of one whose scale is to be found
-    center: bool | str
+    fit_intercept: bool | str
     rounds: int
     ridge: bool
     steps: str
@@ -62,11 +62,11 @@ class Outcome:
 def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, engine: Any) -> Outcome:
     """The rounds; ``mapped`` is the basis or one that knows its features already."""
     M, L = basis.n_features_, len(lams)
-    with_intercept = plan.center is not False
+    with_intercept = plan.fit_intercept is not False
     loss, scaled_by = _loss(plan.loss)
     probes = PROBES if loss.bound == np.inf and L > 1 else 0
     T = source.n_outputs + probes
-    public = public_system(basis, plan.center)
+    public = public_system(basis, plan.fit_intercept)
     column_lams = np.repeat(lams, T)
     plain, careful = preconditioners(public, plan.filter, column_lams, "all", with_intercept)
     rounds = Rounds(
@@ -79,7 +79,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         kappa=float(np.sqrt(basis.kappa_sq_)),
         n_rows=float(max(source.n_rows, 1)),
     )
-    shift = basis.mean_ if plan.center == "public" else np.zeros(M)
+    shift = basis.mean_ if plan.fit_intercept == "public" else np.zeros(M)
     if loss.bound < np.inf and with_intercept:
         # A robust fit must not start from zero where the labels are far from it.
         start = median(source, mapped, Functions(np.zeros((M, T)), np.zeros(T)), False, engine)
@@ -101,10 +101,10 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         n = means.n
         if first:  # the labels themselves, the same for every λ
             means = _tiled(means, L)
-        if number == 1 and plan.center is True:
+        if number == 1 and plan.fit_intercept is True:
             shift = means.phi
         message = centred_message(means, shift, with_intercept)
-        if first and plan.center is True:
+        if first and plan.fit_intercept is True:
             message = from_mean(rounds, message)
         d = message if number == 1 else d
         value = None if summary.loss_sum is None else summary.loss_sum / summary.weight

@@ -50,7 +50,7 @@ class LocalKind(Kind):
             return None
         if type(value) not in KEPT.values():
             raise ValueError(
-                f"local is a {type(value).__name__}, and unpooled saves its own models only: "
+                f"estimator is a {type(value).__name__}, and unpooled saves its own models only: "
                 "use a SpectralRegressor or a CorrentropyRegressor, or that library's own way of saving"
             )
         return {"class": type(value).__name__, "params": to_plain(value)}
@@ -90,7 +90,7 @@ def prepare(estimator: Any, facts: Facts, lam: Any, grid: Any) -> Local:
 def _refuse_lam(estimator: Any, lam: Any, grid: Any) -> None:
     if not (isinstance(lam, str) and lam in ("rule13", "local")) or grid is not None:
         raise ValueError(
-            f"lam and grid belong to SpectralRegressor, and local is a {type(estimator).__name__}: "
+            f"lam and grid belong to SpectralRegressor, and estimator is a {type(estimator).__name__}: "
             "set its own parameters and leave lam='rule13'"
         )
 
@@ -113,7 +113,7 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
     kernel, kappa_sq = shared_kernel(estimator.kernel, facts)
     if isinstance(lam, str) and lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
-    filter_, center = as_filter(estimator.filter), bool(estimator.center)
+    filter_, center = as_filter(estimator.filter), bool(estimator.fit_intercept)
     solver = "auto" if estimator.solver in ("mixed", "banded") else estimator.solver  # those are for paths
     few = Problem(kernel, facts.sample.X, facts.sample.Y, None, center, filter_, kappa_sq)
     if not serves(solver, few, None):
@@ -137,7 +137,7 @@ def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any)
     kernel, kappa_sq = shared_kernel(estimator.kernel, facts, wrong_labels=True)
     if lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
-    Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.center)
+    Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.fit_intercept)
     scale, n_iter = choices_for(estimator, Y)
     scales = robust.scale_grid(Y, facts.sample.weights, center, loss) if scale is None else scale[None, :]
     if n_iter is None:

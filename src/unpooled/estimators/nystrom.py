@@ -88,7 +88,7 @@ class NystromRegressor(ReadsRows):
         Bring every input to the mean and standard deviation it has over the points.
     tol : float, default 3e-3
         Rounds of a λ end when what is left of its equations has fallen to this share.
-    max_rounds : int, default 100
+    max_iter : int, default 100
     grid : array or None
         The λ that lam="gcv" chooses from.
     random_state : int, default 0
@@ -105,7 +105,7 @@ class NystromRegressor(ReadsRows):
     kernel_ : the kernel with its length scale filled in
     solver_ : "gram" or "rounds"
     precision_ : "fixed", "single" or "double"
-    n_rounds_ : int, passes over the rows after the first
+    n_iter_ : int, passes over the rows after the first
     jitter_ : float, the ε of the penalty λ cᵀ(𝕂_zz + εI)c, which rounding asks for
 
     Examples
@@ -123,13 +123,13 @@ class NystromRegressor(ReadsRows):
     n_features: Any = parameter(Whole(1, "auto"), "auto")
     lam: Any = parameter(Numbers("gcv"), "gcv")
     _: KW_ONLY
-    center: bool = parameter(Switch(), False)
+    fit_intercept: bool = parameter(Switch(), True)
     solver: str = parameter(Word(SOLVERS), "auto")
     device: Any = parameter(DEVICE, None)
     precision: str = parameter(Word(PRECISIONS), "auto")
     standardize: bool = parameter(Switch(), False)
     tol: float = parameter(Real("a number between 0 and 1", lambda value: 0 < value < 1), 3e-3)
-    max_rounds: int = parameter(Whole(), 100)
+    max_iter: int = parameter(Whole(), 100)
     grid: Any = parameter(Numbers(none=True), None)
     random_state: Any = parameter(Seed(), 0)
     verbose: int = parameter(VERBOSITY, 0)
@@ -140,7 +140,7 @@ class NystromRegressor(ReadsRows):
             lam_=LAM_FOUND,
             solver_=Word(SOLVERS[1:]),
             precision_=Word(PRECISIONS[1:]),
-            n_rounds_=Whole(0),
+            n_iter_=Whole(0),
             jitter_=Real("a number that is not negative", lambda value: 0 <= value < math.inf, double=True),
         ),
         SpanPath("gcv"),
@@ -168,7 +168,7 @@ class NystromRegressor(ReadsRows):
         job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
         wanted = "gram" if self.precision == "fixed" else self.solver
         route = take_route(wanted, job, self._machine)
-        with Progress(int(self.max_rounds), "rounds over the rows", self.verbose) as bar:
+        with Progress(int(self.max_iter), "rounds over the rows", self.verbose) as bar:
             work = self._work(source, lams, probes, lambda _: bar.advance())
             found = route.solve(work)
             if found is None:  # rows turn out to round a Gram matrix more than points let expect
@@ -211,7 +211,7 @@ class NystromRegressor(ReadsRows):
             source = open_labeled(self, X, y, sample_weight)
             if source.n_outputs != self._n_labels:
                 raise ValueError(f"y has {source.n_outputs} label(s), and the rows so far have {self._n_labels}")
-        if self._sums is not None and not self.center:
+        if self._sums is not None and not self.fit_intercept:
             self._give_guess_back(self._sums)
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
         lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._asked)
@@ -274,7 +274,7 @@ class NystromRegressor(ReadsRows):
         rows_single = few.X.dtype == namespace(few.X).float32
         # Labels less one in their middle: squares of a large offset would take the digits of what varies.
         labels = np.sort(to_numpy(few.Y).astype(np.float64), axis=0)
-        self._guess: np.ndarray = float(self.center) * labels[len(labels) // 2]
+        self._guess: np.ndarray = float(self.fit_intercept) * labels[len(labels) // 2]
         self.one_target_, self._n_labels = one_target, int(few.Y.shape[1])
         U = np.unique(to_numpy(few.X).astype(np.float64), axis=0)  # copies of a row add nothing to the span
         scaling = Scaling.of(U, None) if self.standardize else None
@@ -288,7 +288,7 @@ class NystromRegressor(ReadsRows):
         return source
 
     def _give_guess_back(self, sums: Sums) -> None:
-        """Sums so far become those of the labels as they are, where ``center`` was True until now."""
+        """Sums so far become those of the labels as they are, where ``fit_intercept`` was True until now."""
         self._sums, self._guess = sums.moved(self._guess), np.zeros(self._n_labels)
 
     def _with_labels(self, kernel: Kernel, some: Rows, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
@@ -325,13 +325,13 @@ class NystromRegressor(ReadsRows):
             lams,
             self._kappa_sq,
             self._n_labels,
-            bool(self.center),
+            bool(self.fit_intercept),
             self._guess,
             self._asked is not None,
             probes,
             lambda count: read_some(source, [self._drawn(source.n_rows, count)], 0)[0][0],
             float(self.tol),
-            int(self.max_rounds),
+            int(self.max_iter),
             after_round,
         )
 
@@ -353,7 +353,7 @@ class NystromRegressor(ReadsRows):
         if not self._given:
             scores = criterion[:, 0] if self.one_target_ else criterion
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
-        self.lam_, self.n_rounds_, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
+        self.lam_, self.n_iter_, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
         coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
         self._settle_span(BasisPredictor(map_, coef, intercept), coef, self.one_target_)
 
@@ -372,7 +372,7 @@ class NystromRegressor(ReadsRows):
             lam=self.lam_,
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
-            rounds=self.n_rounds_,
+            rounds=self.n_iter_,
             solver=self.solver_,
-            center=bool(self.center),
+            fit_intercept=bool(self.fit_intercept),
         )

@@ -37,7 +37,7 @@ class Family:
 
 
 @dataclass(repr=False)
-class Path(LamPath):
+class RegularizationPath(LamPath):
     """The regularisation path. Arrays run along λ in the order of the grid.
 
     Attributes

@@ -10,11 +10,12 @@ import numpy as np
 
 from .._base.checks import budget, positive
 from .._base.fits import fitting
-from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Checked, Switch, Whole, Word, declaration, parameter
 from .._base.rows import ArraySource
 from .._base.text import shown
 from .._base.threads import quietly
 from ..bases import Basis, EmpiricalFeatures
+from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import EngineKind, as_engine
 from ..kernels import Gaussian, Kernel, as_kernel
@@ -27,7 +28,7 @@ from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
 from ..summaries.passes import mapped_once
 from .facts import ModelFacts, if_fitted
 from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise
-from .private_plan import PrivatePlan, decided, is_rich, usual_features
+from .private_plan import RoundSchedule, decided, is_rich, usual_features
 from .public_rows import (
     BoundedKernel,
     basis_and_rows,
@@ -84,7 +85,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         correntropy loss, whose scale is found privately, takes gross outliers for what they are.
     kernel : Kernel, str or None
         A bounded kernel. None is ``Gaussian("median")`` from the public sample, or from rows made up from noised
-        counts of each input without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
+        counts of each input without one.
+    basis : a fitted basis of ``up.bases``, or None
+        Made from public rows alone; in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     n_features : int or "auto"
         "auto" is half as many as there are public rows and at most 500; with a large budget also those, up to 1000,
         of which the public rows tell something about other rows.
@@ -104,7 +107,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     Attributes
     ----------
     privacy_ : Guarantee, which prints as a sentence
-    plan_ : PrivatePlan, what was decided beforehand and why
+    schedule_ : RoundSchedule, what was decided beforehand and why
     history_ : list of dict, what each round asked and what was believed after it; rounds taken back are left out
     coef_, intercept_, predictor_, basis_, kernel_ : the function and its features
     sites_ : list of dict, the rows of every site
@@ -125,6 +128,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     label_bound: float | None = parameter(BOUND, None)
     kernel: Any = parameter(BoundedKernel(), None)
     _: KW_ONLY
+    basis: Any = parameter(FittedBasis(), None)
     n_features: Any = parameter(Whole(1, "auto"), "auto")
     rounds: Any = parameter(Whole(1, "auto", words="a whole number, at least 1, or 'auto'"), "auto")
     loss: str = parameter(Word(LOSSES), "auto")
@@ -133,10 +137,11 @@ class PrivateRegressor(OnEngine, PrivateModel):
     ledger: Any = parameter(LEDGER, None)
     engine: Any = parameter(EngineKind(in_files=False), None)
     random_state: Any = parameter(SEED, 0)
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (
         SpanFunction(targets=False),
-        Promise(PrivatePlan.from_dict, history_=HISTORY, sites_=SITES),
+        Promise(RoundSchedule.from_dict, history_=HISTORY, sites_=SITES),
     )
 
     def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None) -> PrivateRegressor:
@@ -161,7 +166,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, mu: float, spending: Spending) -> PrivateRegressor:
         if must_be_read(X):
             spending.charge()
-        known = public is not None or isinstance(self.kernel, Basis)
+        known = public is not None or self.basis is not None
         basis: Basis | None = None
         if known:
             basis, rows = basis_and_rows(
@@ -194,7 +199,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         coef, b = frame.coefficients(learned.coef)
         basis = frame.basis
         self._settle(basis, coef[:, None], np.asarray([b]), True)
-        self.basis_, self.plan_, self.history_, self.sites_ = basis, plan, learned.history, found
+        self.basis_, self.schedule_, self.history_, self.sites_ = basis, plan, learned.history, found
         facts = ["the number of records" + (" of every site" if found else "")]
         facts += ["the basis and how it was made"] if known else []
         facts += [f"the label bound {self.label_bound:g}"] if self.label_bound is not None else []
@@ -206,7 +211,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         return self
 
     def _rounds(
-        self, rows: UnreadRows, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
+        self, rows: UnreadRows, frame: Frame | None, plan: RoundSchedule, adding: int, engine: Any
     ) -> tuple[Any, Frame, list[Spent]]:
         """Everything that touches the records. What it returns was made from answers with noise."""
         source = rows.read()
@@ -239,15 +244,18 @@ class PrivateRegressor(OnEngine, PrivateModel):
         seed = int(self.random_state)
         return EmpiricalFeatures(kernel, self._wanted(n_public), bool(self.standardize), random_state=seed)
 
+    def _check_together(self) -> None:
+        check_kernel_or_basis(self.kernel, self.basis)
+
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
             "Differentially private kernel regression by rounds of noised residual sums",
-            n_rows=self.plan_.n_rows,
+            n_rows=self.schedule_.n_rows,
             sites=self.sites_,
             basis=if_fitted(self, "basis_"),
             privacy=self.privacy_,
-            plan=self.plan_,
+            schedule=self.schedule_,
             history=self.history_,
         )

@@ -39,7 +39,7 @@ class Promise:
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         header |= {
             "privacy": model.privacy_.to_dict(),
-            "plan": model.plan_.to_dict(),
+            "plan": model.schedule_.to_dict(),
             "numbers": {name: float(getattr(model, name)) for name in self.numbers},
             "lists": {name: getattr(model, name) for name in self.lists},
         }
@@ -48,7 +48,7 @@ class Promise:
         promise = Guarantee.from_dict(header["privacy"])
         if not (math.isclose(promise.epsilon, model.epsilon) and math.isclose(promise.delta, model.delta)):
             raise ValueError("its guarantee is not that of its epsilon and delta")
-        model.privacy_, model.plan_ = promise, self.plan(header["plan"])
+        model.privacy_, model.schedule_ = promise, self.plan(header["plan"])
         if not is_table(header["numbers"], **dict.fromkeys(self.numbers, float)):
             raise ValueError(f"its numbers are not {' and '.join(self.numbers) or 'none'}")
         if not is_table(header["lists"], **dict.fromkeys(self.lists, list)):

@@ -44,7 +44,7 @@ SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
 
 
 @dataclass(frozen=True)
-class PrivatePlan:
+class RoundSchedule:
     """What was decided beforehand, all of it public, and why.
 
     Attributes
@@ -115,7 +115,7 @@ class PrivatePlan:
         return to_plain(self)
 
     @classmethod
-    def from_dict(cls, content: Any) -> PrivatePlan:
+    def from_dict(cls, content: Any) -> RoundSchedule:
         """The inverse; a ValueError where it is no plan."""
         return from_plain(cls, content, "the plan of private rounds")
 
@@ -132,7 +132,7 @@ def decided(
     rounds: Any = "auto",
     loss: str = "auto",
     sites: int = 1,
-) -> PrivatePlan:
+) -> RoundSchedule:
     """The plan for n records; ``n_public`` is None where there are no public rows, ``sites`` add noise each."""
     mu = mu_for(epsilon, delta)
     loss = ("correntropy" if label_bound is None else "huber") if loss == "auto" else loss
@@ -160,7 +160,7 @@ def decided(
         else "where the labels lie is not asked: at this budget the answer would be noise",
         "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
     ]
-    plan = PrivatePlan(n, n_features, T, loss, mu, share, inputs, bound, sites)
+    plan = RoundSchedule(n, n_features, T, loss, mu, share, inputs, bound, sites)
     if calibration := plan.budget().calibration:
         why.append(f"{calibration:.0%} of μ² tells at the end how high the function lies and how far it reaches")
     return replace(plan, why=tuple(why))

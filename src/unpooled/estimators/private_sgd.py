@@ -11,10 +11,11 @@ import numpy as np
 from .._base.arrays import to_numpy
 from .._base.checks import budget, check_choice, positive
 from .._base.fits import fitting
-from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Checked, Real, Switch, Whole, Word, declaration, parameter
 from .._base.threads import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
+from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
 from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
@@ -22,7 +23,7 @@ from ..privacy.ledger import Spending
 from ..privacy.noise import opendp
 from .facts import ModelFacts, if_fitted
 from .private_model import COUNT, DELTA, EPSILON, LEDGER, SEED, SIZE, PrivateModel, Promise
-from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
+from .private_sgd_plan import DescentSchedule, coordinate_scale, paper_plan, tight_plan
 from .public_rows import BoundedKernel, basis_and_rows, public_features, standard_normal
 from .stored import SpanFunction
 
@@ -59,19 +60,21 @@ class PrivateSGDRegressor(PrivateModel):
     label_bound : c > 0, from knowledge that does not come from the labels
     kernel : Kernel, str or None
         A bounded kernel; without ``public`` a stationary one. None is ``Gaussian("median")`` from the public sample,
-        or ``Gaussian(1.0)`` without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
+        or ``Gaussian(1.0)`` without one.
     n_features : int, default 500
         The most features. Noise does not grow with their number.
     method : {"tight", "paper"}
+    basis : a fitted basis of ``up.bases``, or None
+        Made from public rows alone; in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     step : η; None chooses
     n_steps : T of "paper"; None is the schedule of the paper's Theorem 1 for η = 1/n, r = 0.75 and α = 0.8
     passes, batch_size : of "tight"; None chooses
     clip : C of "tight", None chooses
-    lam, averaged : weight decay, and whether the mean of all iterates is released; of "tight"
+    weight_decay, averaged : weight decay, and whether the mean of all iterates is released; of "tight"
     precondition : "auto", a positive number λ₀ or None
         Descend in the coordinates φ_i/√(λ_i + λ₀), λ_i the public eigenvalues, or in φ itself; of "tight".
-    intercept : bool or None
-        A constant feature. None is yes for "tight" and no for "paper", which has none.
+    fit_intercept : bool, default True
+        Whether there is a constant feature. Algorithm 1 has none: pass ``fit_intercept=False`` with "paper".
     shrink : bool, default True
         Take out of the noisy weights what noise alone would make of them, by blocks; of "tight".
     standardize : bool, default False
@@ -85,7 +88,7 @@ class PrivateSGDRegressor(PrivateModel):
     Attributes
     ----------
     privacy_ : Guarantee, which prints as a sentence
-    plan_ : SGDPlan, what was chosen and why
+    schedule_ : DescentSchedule, what was chosen and why
     sensitivity_, sigma_ : how far one record moves the weights, and the standard deviation of the noise on each
     coef_, intercept_ : of the features of ``basis_``, with noise
     basis_, predictor_, kernel_ : the features, the fitted function (not moved into [-c, c]), the kernel
@@ -108,21 +111,25 @@ class PrivateSGDRegressor(PrivateModel):
     n_features: int = parameter(Whole(), 500)
     method: str = parameter(Word(METHODS), "tight")
     _: KW_ONLY
+    basis: Any = parameter(FittedBasis(), None)
     step: float | None = parameter(SIZE, None)
     n_steps: int | None = parameter(COUNT, None)
     passes: int | None = parameter(COUNT, None)
     batch_size: int | None = parameter(COUNT, None)
     clip: float | None = parameter(SIZE, None)
-    lam: float = parameter(Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0)
+    weight_decay: float = parameter(
+        Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0
+    )
     averaged: bool = parameter(Switch(), False)
     precondition: Any = parameter(Checked(check_precondition, "'auto', a positive number or None", none=True), "auto")
-    intercept: bool | None = parameter(Switch(none=True), None)
+    fit_intercept: bool = parameter(Switch(), True)
     shrink: bool = parameter(Switch(), True)
     standardize: bool = parameter(Switch(), False)
     ledger: Any = parameter(LEDGER, None)
     random_state: Any = parameter(SEED, 0)
+    verbose: int = parameter(VERBOSITY, 0)
 
-    _saved: ClassVar = (SpanFunction(targets=False), Promise(SGDPlan.from_dict, ("sensitivity_", "sigma_")))
+    _saved: ClassVar = (SpanFunction(targets=False), Promise(DescentSchedule.from_dict, ("sensitivity_", "sigma_")))
 
     def fit(self, X: Any, y: Any, public: Any = None) -> PrivateSGDRegressor:
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
@@ -163,7 +170,7 @@ class PrivateSGDRegressor(PrivateModel):
         )  # fmt: skip
         return self
 
-    def _become(self, basis: Basis, plan: SGDPlan, weights: np.ndarray) -> None:
+    def _become(self, basis: Basis, plan: DescentSchedule, weights: np.ndarray) -> None:
         """What follows from the noisy weights alone."""
         coef, b = np.zeros(basis.n_features_), 0.0
         if self.method == "paper":
@@ -174,11 +181,11 @@ class PrivateSGDRegressor(PrivateModel):
                 b, weights = float(weights[0]) * plan.constant, weights[1:]
             coef[: len(weights)] = weights * coordinate_scale(basis, plan.ridge)
         self._settle(basis, coef[:, None], np.asarray([b]), True)
-        self.basis_, self.plan_ = basis, plan
+        self.basis_, self.schedule_ = basis, plan
         self.sensitivity_, self.sigma_ = plan.sensitivity, plan.sigma
 
     def _basis_and_rows(self, X: Any, y: Any, public: Any) -> tuple[Basis, UnreadRows]:
-        if public is None and self.standardize and not isinstance(self.kernel, Basis):
+        if public is None and self.standardize and self.basis is None:
             raise ValueError("standardize=True needs to know the inputs: give public rows without labels as public")
         return basis_and_rows(
             self, X, y, public, lambda kernel, known: self._new_basis(kernel, known and self.method == "tight")
@@ -192,28 +199,35 @@ class PrivateSGDRegressor(PrivateModel):
         return cls(kernel, M, seed, bool(self.standardize))
 
     def _check_together(self) -> None:
+        check_kernel_or_basis(self.kernel, self.basis)
         if self.method == "tight":
             if self.n_steps is not None:
                 raise ValueError("n_steps is of method='paper': give passes to method='tight'")
             return
         given = [name for name in ("passes", "batch_size", "clip") if getattr(self, name) is not None]
-        given += [name for name in ("lam", "averaged", "intercept") if getattr(self, name)]
+        given += [name for name in ("weight_decay", "averaged") if getattr(self, name)]
         if given:
             raise ValueError(f"Algorithm 1 has no {', '.join(given)}: leave that out, or use method='tight'")
+        if self.fit_intercept:
+            raise ValueError(
+                "Algorithm 1 of Wang and Guo (2024) has no intercept: pass fit_intercept=False with method='paper'"
+            )
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
             "Differentially private kernel regression by gradient descent with noise on where it ends",
-            n_rows=self.plan_.n_rows,
+            n_rows=self.schedule_.n_rows,
             basis=if_fitted(self, "basis_"),
             privacy=self.privacy_,
-            plan=self.plan_,
+            schedule=self.schedule_,
         )
 
 
-def weights_before_noise(model: PrivateSGDRegressor, rows: UnreadRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
+def weights_before_noise(
+    model: PrivateSGDRegressor, rows: UnreadRows, basis: Basis, plan: DescentSchedule
+) -> np.ndarray:
     """The weights before there is noise on them: never kept, never shown."""
     found, c = read_all(rows.read()), float(model.label_bound)
     X, y = found.X, np.clip(to_numpy(found.Y)[:, 0], -c, c)
@@ -236,7 +250,7 @@ def weights_before_noise(model: PrivateSGDRegressor, rows: UnreadRows, basis: Ba
         step=plan.step,
         batch_size=plan.batch_size,
         clip=plan.clip,
-        lam=plan.lam,
+        lam=plan.weight_decay,
         averaged=plan.averaged,
     )
 
@@ -246,7 +260,7 @@ def features_to_plan_with(model: PrivateSGDRegressor, basis: Basis, public: Any)
     if public is not None:
         phi = public_features(basis, public, MOST_ROWS)
         return phi, f"{len(phi)} public rows"
-    if isinstance(model.kernel, Basis):  # its rows are gone, the spectrum that they had is known
+    if model.basis is not None:  # its rows are gone, the spectrum that they had is known
         phi = np.random.default_rng(0).standard_normal((MOST_ROWS, basis.n_features_)) * np.sqrt(basis.spread_)
         return phi, "made-up rows with the spectrum of the basis"
     return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"

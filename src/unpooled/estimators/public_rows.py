@@ -6,7 +6,6 @@ themselves without being read (:class:`~unpooled.data.sources.UnreadRows`).
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +13,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import to_numpy
 from .._base.checks import check_weights, check_X, naming
 from .._base.rows import Source, concatenate, site_labels
 from ..bases import Basis
-from ..bases.base import KernelOrBasis
+from ..bases.base import KernelWithoutBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.parts import free_parts
@@ -84,11 +82,9 @@ def basis_and_rows(
     Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a length of its
     own, and features are made for rows of the standard normal law.
     """
-    if isinstance(model.kernel, Basis):
-        check_is_fitted(model.kernel, "map_")
-        if public is not None:
-            raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
-        return model.kernel, private_rows(model.kernel, X, y)
+    if model.basis is not None:
+        check_no_public(public)
+        return model.basis, private_rows(model.basis, X, y)
     if public is not None:
         basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
         with naming("public"):
@@ -100,6 +96,12 @@ def basis_and_rows(
     if hasattr(model, "feature_names_in_"):
         basis.name_columns(model.feature_names_in_)
     return basis, rows
+
+
+def check_no_public(public: Any) -> None:
+    """Raise a ValueError where there are public rows beside a fitted basis."""
+    if public is not None:
+        raise ValueError("basis was fitted to its own public sample already: leave public out")
 
 
 def private_rows(owner: Any, X: Any, y: Any, *, learn: bool = False) -> UnreadRows:
@@ -153,26 +155,20 @@ def check_bounded(kernel: Any) -> None:
             "unpooled.choose_length_scales(kernel, X, y) on public rows"
         )
     advice = (
-        "use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public rows, for which no "
+        "use Gaussian, Laplacian or Matern, or give as basis one that was fitted to public rows, for which no "
         "more than a bounded part of a record counts"
     )
     bound_of(kernel, "the weights", advice)
 
 
-class BoundedKernel(KernelOrBasis):
-    """A kernel through which one record reaches no further than a bound, or a fitted basis, or None."""
+class BoundedKernel(KernelWithoutBasis):
+    """A kernel through which one record reaches no further than a bound, or None."""
 
-    words = f"bounded: {KernelOrBasis.words}"
+    words = f"bounded: {KernelWithoutBasis.words}"
 
     def check(self, name: str, value: Any) -> None:
         super().check(name, value)
         check_bounded(value)
-
-    def to_plain(self, value: Any) -> Any:
-        """Of the kernel of a basis only what may be asked for without the basis."""
-        return super().to_plain(
-            None if isinstance(value, Basis) and not math.isfinite(value.kernel_.kappa()) else value
-        )
 
 
 def _kernel_without_public(model: Any) -> Kernel:

@@ -35,12 +35,6 @@ from .stored import LAM_FOUND, Entries, SpanFunction
 class OnEngine(BaseEstimator):
     """An estimator with the parameter ``engine``."""
 
-    def __sklearn_clone__(self) -> Any:
-        """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
-        kept = {k: v for k, v in self.get_params(deep=False).items() if k == "engine" or isinstance(v, Basis)}
-        others = {k: clone(v, safe=False) for k, v in self.get_params(deep=False).items() if k not in kept}
-        return type(self)(**others, **kept)
-
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: a connection to a cluster stays behind."""
         state: dict[str, Any] = dict(super().__getstate__())
@@ -64,6 +58,12 @@ def predict_in_precision(f: Any, X: Array) -> Array:
 class FittedFunction(ShowsChoices, RegressorMixin, Declared):
     """A regressor that becomes a function, by a fit or from a file."""
 
+    def __sklearn_clone__(self) -> Any:
+        """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
+        parameters = self.get_params(deep=False)
+        kept = {name: value for name, value in parameters.items() if name in ("engine", "basis")}
+        return type(self)(**kept | {k: clone(v, safe=False) for k, v in parameters.items() if k not in kept})
+
     def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
         """Become f = Σ c_i K(·, x_i) + b, with the attributes that follow from it."""
         self.predictor_, self.kernel_, self.one_target_ = predictor, kernel, one_target
@@ -86,6 +86,12 @@ class ExpansionModel(FittedFunction):
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
         return tags
+
+    @property
+    def dual_coef_(self) -> Array:
+        """c_i, the coefficients of the rows in ``predictor_.points``: of shape (n,), or (n, T) for several targets."""
+        coef = self.predictor_.coef
+        return coef[:, 0] if self.one_target_ else coef
 
     def predict(self, X: Any) -> Array:
         """f(X), in the array library and on the device of X.

@@ -13,7 +13,7 @@ from .._base.arrays import Floats, eps, like, namespace, take_rows
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
-from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Folds, Numbers, Seed, Switch, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
@@ -26,7 +26,7 @@ from ..kernels.parts import free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted, method_name, of_target
 from .length_scales import resolved
-from .paths import Path
+from .paths import RegularizationPath
 from .span import ExpansionModel
 from .stored import Expansion, ForEachTarget, are_counts, is_table, path_arrays
 
@@ -37,7 +37,7 @@ class SpectralPath:
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         if "path_" not in vars(model):
             return
-        path: Path = model.path_
+        path: RegularizationPath = model.path_
         header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
         arrays["path.lam"], arrays["path.criterion"] = path.lam, path.scored
         arrays["path.df"], arrays["path.index"] = path.freedom, path.index
@@ -55,7 +55,7 @@ class SpectralPath:
         iterates = as_filter(model.filter).iterations(1.0) is not None
         if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
             raise ValueError("its path of λ does not fit together")
-        model.path_ = Path(
+        model.path_ = RegularizationPath(
             lam=lam,
             scored=scored,
             freedom=df,
@@ -88,7 +88,7 @@ class SpectralRegressor(ExpansionModel):
         same as "loo" with that array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
         filters it is a shortcut: within a few per cent near its minimum, and badly off where λ is far too small or, for
         cut-off, next to an eigenvalue; "cv" is the plain alternative.
-    center : bool, default False
+    fit_intercept : bool, default True
         Fit an intercept with the centred kernel of Wang (2018): adding a constant to y then moves the intercept by
         it and changes nothing else.
     grid : array or None
@@ -105,12 +105,12 @@ class SpectralRegressor(ExpansionModel):
     Attributes
     ----------
     lam_ : float, or array of one a target
-    path_ : Path
+    path_ : RegularizationPath
         Score, degrees of freedom and predictions of every λ; where λ was chosen from a grid.
     predictor_ : KernelExpansion
         The fitted function: kernel, points, coefficients, intercept.
     intercept_ : float or array
-        The b of the centred regression, the (weighted) mean of y; 0 without ``center``.
+        The b of the centred regression, the (weighted) mean of y; 0 without ``fit_intercept``.
     solver_ : str
     kernel_, filter_ : the kernel with its length scale filled in, and the filter
 
@@ -124,7 +124,7 @@ class SpectralRegressor(ExpansionModel):
     >>> import numpy as np, unpooled as up
     >>> X = np.linspace(0, 1, 60)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 100
-    >>> model = up.SpectralRegressor(up.kernels.Gaussian(0.2), center=True).fit(X, y)
+    >>> model = up.SpectralRegressor(up.kernels.Gaussian(0.2)).fit(X, y)
     >>> bool(abs(model.predict(X) - y).max() < 0.01)
     True
     """
@@ -132,13 +132,14 @@ class SpectralRegressor(ExpansionModel):
     kernel: Any = parameter(KernelKind(), None)
     filter: Any = parameter(FilterKind(), "tikhonov")
     lam: Any = parameter(Numbers(*criteria.CRITERIA), "loo")
-    center: bool = parameter(Switch(), False)
+    fit_intercept: bool = parameter(Switch(), True)
     _: KW_ONLY
     grid: Any = parameter(Numbers(none=True), None)
     per_target: bool = parameter(Switch(), False)
     cv: Any = parameter(Folds(), 5)
     random_state: Any = parameter(Seed(), 0)
     solver: str = parameter(Word(SOLVERS, f"one of {', '.join(SOLVERS)}", ";"), "auto")
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), SpectralPath())
 
@@ -179,7 +180,7 @@ class SpectralRegressor(ExpansionModel):
             X,
             Y,
             None if weights is None else like(weights, X),
-            bool(self.center),
+            bool(self.fit_intercept),
             filter_,
             kappa_squared(kernel, X),
         )
@@ -233,7 +234,7 @@ class SpectralRegressor(ExpansionModel):
         chosen = lams[found.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])
         steps = [problem.filter.iterations(lam, problem.kappa_sq) for lam in lams]
-        self.path_ = Path(
+        self.path_ = RegularizationPath(
             lam=lams,
             scored=found.criterion[:, 0] if one_target else found.criterion,
             freedom=found.df,
@@ -267,7 +268,7 @@ class SpectralRegressor(ExpansionModel):
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
-        path: Path | None = if_fitted(self, "path_")
+        path: RegularizationPath | None = if_fitted(self, "path_")
         return describe(
             self,
             target,
@@ -277,7 +278,7 @@ class SpectralRegressor(ExpansionModel):
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
             solver=self.solver_,
-            center=bool(self.center),
+            fit_intercept=bool(self.fit_intercept),
             filter=as_filter(self.filter_),
             n_rows=int(self.predictor_.points.shape[0]),
         )

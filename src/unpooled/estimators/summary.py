@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, check_fitted
+from .._base.checks import check_fit_intercept, check_fitted
 from .._base.declared import Arrays, Header, digest_of
 from .._base.fits import fitting
-from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.residual_rounds import (
     NUMBERS,
@@ -122,7 +122,7 @@ class SummaryRegressor(SpanModel):
         "auto", and an array, choose by GCV at order 2 and by an estimate of the risk at order 1, both from the summary
         alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange. From private summaries
         both take the noise into account, whose size is public: more noise, more regularisation.
-    center : False, True or "public"
+    fit_intercept : True, False or "public", default True
         True fits an intercept, with features and labels centred at their means over the rows: adding a constant to y
         then moves the intercept by it and changes nothing else. "public" centres the features at their mean over the
         public sample, which at order 1 needs no Σφ(x).
@@ -166,12 +166,13 @@ class SummaryRegressor(SpanModel):
 
     filter: Any = parameter(FilterKind(), "tikhonov")
     lam: Any = parameter(Numbers("auto"), "auto")
-    center: Any = parameter(Switch("public"), False)
+    fit_intercept: Any = parameter(Switch("public"), True)
     _: KW_ONLY
     n_features: Any = parameter(Whole(1, "all", "rule", words="'all', 'rule' or a positive whole number"), "all")
     ridge: bool = parameter(Switch(), False)
     steps: str = parameter(Word(STEPS), "plain")
     grid: Any = parameter(Numbers(none=True), None)
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (*LEARNED_FROM_SUMS, Floor(), SumOfSites())
 
@@ -288,8 +289,8 @@ class SummaryRegressor(SpanModel):
         return self
 
     def _rules(self) -> FromSums:
-        center = check_center(self.center)
-        return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
+        fit_intercept = check_fit_intercept(self.fit_intercept)
+        return FromSums(as_filter(self.filter), self.lam, fit_intercept, self.n_features, bool(self.ridge), self.grid)
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
         rounds = self._rounds(basis, begun=False)
@@ -306,7 +307,7 @@ class SummaryRegressor(SpanModel):
         with_intercept = self.centering_ != "none"
         M, T = basis.n_features_, self.summary_.contents.n_outputs
         lams = np.full(T, self.lam_)
-        public = public_system(basis, self._rules().center, self.n_features)
+        public = public_system(basis, self._rules().fit_intercept, self.n_features)
         plain, careful = preconditioners(public, as_filter(self.filter), lams, self.n_features, with_intercept)
         rounds = Rounds(
             plain,
