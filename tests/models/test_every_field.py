@@ -1,7 +1,8 @@
 """Every field of every file, at every depth, set to every wrong kind of value: refused in one sentence.
 
-The files are the golden ones of all kinds, their models in format 2 too, and an average in the span of a basis. What a value may be is said here once
-more, by hand and by the name of the field, so a check that is lost in the library is missed here.
+The files are the golden ones of all kinds, their models in format 2 too, and an average in the span of a basis. What a
+value may be is said here once more, by hand and by the name of the field, so a check that is lost in the library
+is missed here.
 
 Tests `estimators/stored.py`.
 """
@@ -48,7 +49,7 @@ MAY_BE = {
     "per_target": "T", "refit": "T", "ridge": "T", "standardize": "T", "shrink": "T", "averaged": "T",
     "verbose": "TWR-H", "tol": "R", "tolerance": "R", "step": "NWRH", "decay": "R", "jump": "R",
     "memory_limit": "NWRH", "time_limit": "NWRH", "max_validation": "W", "params.n_blocks": "W",
-    "max_iter": "W",
+    "max_iter": "W", "weight_decay": "WRH",
     "n_features": "W", "rounds": "W", "passes": "NW", "batch_size": "NW", "n_steps": "NW", "clip": "NWRH",
     "precondition": "NWRH", "label_bound": "NWRH", "estimator": "N", "scale": "WRH", "n_iter": "W", "order": "",
     # the same in files of format 1

@@ -147,13 +147,13 @@ def from_file(cls: type[M], header: dict[str, Any], arrays: dict[str, np.ndarray
     newest = renames.format_of(cls.__name__)
     if header["format"] > newest:
         raise ValueError(f"it has format {header['format']}, and a {cls.__name__} has format {newest} at most")
-    former: Any = None
+    former: str | None = None
     if header["format"] < newest:
         content = {name: value for name, value in header.items() if name not in files.ENVELOPE}
         former, header = files.digest(content, arrays), renames.translate(header)
     elif newest > files.FIRST and "digest" in header:
         header = dict(header)
-        former = header.pop("digest")
+        former = str(header.pop("digest"))
     model = cls._from_parts(header, arrays)
     if former is not None:
         model._digest = former
