@@ -276,8 +276,7 @@ class Study:
         found |= {"privacy": None if self.privacy is None else asdict(self.privacy)}
         found |= {name: list(found[name]) for name in ("targets", "members")}
         found["grid"] = None if self.grid is None else list(self.grid)
-        found[INTERCEPT] = found.pop("fit_intercept")
-        return found
+        return {INTERCEPT if name == "fit_intercept" else name: value for name, value in found.items()}
 
     @cached_property
     def digest(self) -> str:
