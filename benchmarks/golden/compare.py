@@ -149,9 +149,10 @@ def _differences(sides: Sides, name: str, old: bytes, new: bytes, noisy: bool) -
     elif path.suffix == ".json":
         left_out = next((fields for part, fields in TIMES.items() if part in name), set())
         before, after = _without(json.loads(old), left_out), _without(json.loads(new), left_out)
-        in_new_names = entries_in_new_names(before, after)
-        yield from entries(in_new_names, after, "", sides.hashes)
-        if not left_out and in_new_names == before and _spaced(old) != _spaced(new):
+        in_new_names = entries_in_new_names(name, before, after)
+        as_before = in_new_names == before
+        yield from entries(in_new_names, after, "", sides.hashes, order=as_before)
+        if not left_out and as_before and _spaced(old) != _spaced(new):
             yield "the same content is written in another way"
     elif path.suffix == ".parquet":
         yield f"its bytes differ: {len(old)} and {len(new)}"

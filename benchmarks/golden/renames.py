@@ -32,11 +32,15 @@ DEFAULTS = {"fit_intercept": True}
 CLASSES = {"Path": "RegularizationPath", "PrivatePlan": "RoundSchedule", "SGDPlan": "DescentSchedule"}
 #: models of a fitted basis: given as kernel, it left its kernel among the parameters, and given as basis it leaves none
 OF_A_BASIS = ("models/less/of a basis/", "models/private/of a basis/", "studies/estimator")
+#: summaries of residuals of models that no case saves: nothing tells which digest theirs became
+OF_MODELS_WITHOUT_A_FILE = ("summaries/private, residuals.summary", "summaries/residuals of another.summary")
 
 
 def header_in_new_names(name: str, old: Container, new: Container) -> dict[str, Any]:
     """Return the header of an old file as the new library should write it."""
     header = old.header
+    if name in OF_MODELS_WITHOUT_A_FILE:
+        return header | {"residuals_of": new.header["residuals_of"]}
     if header["kind"] != "model" or header["format"] == new.header["format"]:
         return header
     found = translate(header) | {"format": 2}
