@@ -16,6 +16,7 @@ from .._base.checks import check_folds, check_kernel_matrix, check_weights, chec
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Folds, PerTarget, Real, Seed, Switch, declaration, parameter
+from .._base.progress import Progress
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
 from .._solvers.predictors import KernelExpansion
@@ -92,12 +93,16 @@ class CorrentropyRegressor(ExpansionModel):
     jump : float in [0, 0.5], default 0.02
         After 500 single steps, this share of the steps done is taken at once, with an error of about its square:
         n_iter = 10⁵ costs as much as a few thousand steps. 0 takes every step.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
     scale_, n_iter_ : float and int, or arrays of one a target where they were chosen or given for each
     predictor_ : KernelExpansion
         The fitted function: kernel, points (unlabeled ones too), coefficients, intercept.
+    dual_coef_ : (n,) or (n, T)
+        c_i, the coefficients of the rows in ``predictor_.points``.
     intercept_ : float or array
         The b of the centred regression; 0 without ``fit_intercept``.
     path_ : DescentPath
@@ -197,7 +202,9 @@ class CorrentropyRegressor(ExpansionModel):
             1.0 / heaviest,
             float(self.jump),
         )
-        kernel = resolved(kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True)
+        kernel = resolved(
+            kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True, verbose=self.verbose
+        )
         task = replace(task, kernel=kernel, kappa_sq=kappa_squared(kernel, task.points()))
         with threads.suited_to(int(task.points().shape[0])):
             found = self._search(task, weights, folds, scale, n_iter) if searching else None
@@ -215,7 +222,8 @@ class CorrentropyRegressor(ExpansionModel):
         xp = namespace(task.X)
         stops = sorted({*robust.stops_up_to(int(n_iter.max())), *n_iter.tolist()})
         operator = operator_of(task, stops[-1])
-        reached = list(run(task, operator, scale[None, :], stops))
+        with Progress(len(stops), "descent", self.verbose) as bar:
+            reached = list(bar.counting(run(task, operator, scale[None, :], stops)))
         last = [stops.index(int(n)) for n in n_iter]
         coef = xp.stack([reached[i].coef[:, 0, t] for t, i in enumerate(last)], axis=1)
         intercept = xp.stack([reached[i].intercept[0, t] for t, i in enumerate(last)])
@@ -257,7 +265,13 @@ class CorrentropyRegressor(ExpansionModel):
         if isinstance(task.kernel, Precomputed):
             task = replace(task, X=task.kernel(task.X), kernel=Precomputed())
         enough = robust.Risen(weights) if n_iter is None else lambda _: False
-        residuals, stops = out_of_fold(task, folds, scales, stops, enough)
+        with Progress(len(stops), "descents of the folds", self.verbose) as bar:
+
+            def after_stop(residuals: np.ndarray) -> bool:
+                bar.advance()
+                return bool(enough(residuals))
+
+            residuals, stops = out_of_fold(task, folds, scales, stops, after_stop)
         known = ~np.isnan(residuals[:, 0, 0, 0])
         candidates = robust.product(scales, stops)
         flat = residuals[known].reshape(int(known.sum()), len(candidates.n_iter), -1)

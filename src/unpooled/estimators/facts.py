@@ -42,9 +42,10 @@ class ModelFacts:
     predictor : the fitted function
     kernel : with its length scale filled in
     lam : λ of the label
-    scale, n_iter : of a descent: the scale of its loss, and its steps
+    scale : of the loss of a descent
+    n_iter : the steps of a descent, or the passes over the rows
     path, tune : the path of what was tried, and a function that gives its scores for the label
-    rounds : how many exchanges, or rounds over the rows
+    rounds : how many exchanges with the holders of the rows
     solver : the route that the fit took
     fit_intercept : whether there is an intercept, or "public"
     filter, loss : the filter, and the name of the loss

@@ -91,11 +91,13 @@ class LESSRegressor(OnEngine, SpanModel):
     random_state : int, default 0
         Draws the points of the basis where the public sample has too many.
     verbose : int, default 0
-        1 shows progress.
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
-    lam_, coef_, intercept_, path_, floor_, predictor_ : see :class:`SummaryRegressor`
+    lam_, coef_, intercept_, path_, floor_, n_features_rule_, predictor_, kernel_ : see :class:`SummaryRegressor`
+    summary_ : Summary, the sum that one round learned from
+    targets_ : names of the labels, where they have names
     basis_ : the basis
     n_rounds_ : int, the rounds it took
     history_ : list of dict, loss and progress of every round
@@ -243,7 +245,7 @@ class LESSRegressor(OnEngine, SpanModel):
         lams = self._grid(basis)
         if self._rules().is_choosing:
             self._check_rows(source.n_rows)
-        found = less_rounds.run(source, basis, mapped, lams, plan, engine)
+        found = less_rounds.run(source, basis, mapped, lams, plan, engine, self.verbose)
         chosen = 0
         if len(lams) > 1 or isinstance(self.lam, str):
             losses, n = less_rounds.mean_losses(source, mapped, found, engine)

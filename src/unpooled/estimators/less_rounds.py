@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import Floats
+from .._base.progress import Progress
 from .._base.rows import Source
 from .._solvers.span.residual_rounds import (
     Rounds,
@@ -59,7 +60,7 @@ class Outcome:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, engine: Any) -> Outcome:
+def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, engine: Any, verbose: int = 0) -> Outcome:
     """The rounds; ``mapped`` is the basis or one that knows its features already."""
     M, L = basis.n_features_, len(lams)
     with_intercept = plan.fit_intercept is not False
@@ -86,33 +87,34 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         rounds.point[-1] = np.tile(start, L)
     history: list[dict[str, float]] = []
     scale, n, d = np.inf, np.inf, np.zeros(0)
-    for number in range(1, plan.rounds + 1):
-        functions = Functions(*from_point(rounds.point, shift, with_intercept))
-        if scaled_by and number <= plan.rounds // 2 + 1:
-            done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
-            found = scaled_by * _deviation(source, mapped, functions, done / n, engine)
-            if scale == np.inf or abs(found - scale) > SETTLED * scale:
-                scale, loss = found, as_loss(str(plan.loss), found)
-                if number > 1:
-                    rounds.restart()
-        first = number == 1 and loss.bound == np.inf
-        summary = of_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
-        means = means_of(summary)
-        n = means.n
-        if first:  # the labels themselves, the same for every λ
-            means = _tiled(means, L)
-        if number == 1 and plan.fit_intercept is True:
-            shift = means.phi
-        message = centred_message(means, shift, with_intercept)
-        if first and plan.fit_intercept is True:
-            message = from_mean(rounds, message)
-        d = message if number == 1 else d
-        value = None if summary.loss_sum is None else summary.loss_sum / summary.weight
-        rounds.receive(message, means.yy, value)
-        mean_loss = 0.5 * means.yy if value is None else value
-        history.append({"round": number, "loss": float(np.mean(mean_loss)), "left": rounds.progress})
-        if rounds.progress <= plan.tol and number > 1:
-            break
+    with Progress(plan.rounds, "rounds", verbose) as bar:
+        for number in bar.counting(range(1, plan.rounds + 1)):
+            functions = Functions(*from_point(rounds.point, shift, with_intercept))
+            if scaled_by and number <= plan.rounds // 2 + 1:
+                done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
+                found = scaled_by * _deviation(source, mapped, functions, done / n, engine)
+                if scale == np.inf or abs(found - scale) > SETTLED * scale:
+                    scale, loss = found, as_loss(str(plan.loss), found)
+                    if number > 1:
+                        rounds.restart()
+            first = number == 1 and loss.bound == np.inf
+            summary = of_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
+            means = means_of(summary)
+            n = means.n
+            if first:  # the labels themselves, the same for every λ
+                means = _tiled(means, L)
+            if number == 1 and plan.fit_intercept is True:
+                shift = means.phi
+            message = centred_message(means, shift, with_intercept)
+            if first and plan.fit_intercept is True:
+                message = from_mean(rounds, message)
+            d = message if number == 1 else d
+            value = None if summary.loss_sum is None else summary.loss_sum / summary.weight
+            rounds.receive(message, means.yy, value)
+            mean_loss = 0.5 * means.yy if value is None else value
+            history.append({"round": number, "loss": float(np.mean(mean_loss)), "left": rounds.progress})
+            if rounds.progress <= plan.tol and number > 1:
+                break
     result = rounds.result
     coef, intercept = from_point(result, shift, with_intercept)
     coef, intercept = coef.T.reshape(L, T, M).transpose(0, 2, 1), intercept.reshape(L, T)

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import positive_numbers
+from .._base.declared import Arrays, Header
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
@@ -55,6 +56,17 @@ MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 DEVICE = Checked(lambda _, value: device_of(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
 
 
+class Iterations:
+    """The passes over the rows after the first: none with the Gram matrix."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        header["n_iter"] = int(model._n_rounds)
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        Whole(0).check("its n_iter", header["n_iter"])
+        model._n_rounds = header["n_iter"]
+
+
 @declaration
 @dataclass(eq=False, repr=False)
 class NystromRegressor(ReadsRows):
@@ -74,7 +86,7 @@ class NystromRegressor(ReadsRows):
         M. "auto" is √n·log n, at least 500 and at most 2000 on a CPU, 20,000 on a GPU.
     lam : "gcv", float or array
         "gcv" and an array choose by generalised cross-validation.
-    center : bool, default False
+    fit_intercept : bool, default True
         Fit an intercept.
     solver : {"auto", "gram", "rounds"}
     device : None, "cuda", "cpu" or a torch device
@@ -89,11 +101,13 @@ class NystromRegressor(ReadsRows):
     tol : float, default 3e-3
         Rounds of a λ end when what is left of its equations has fallen to this share.
     max_iter : int, default 100
+        The most passes over the rows after the first.
     grid : array or None
         The λ that lam="gcv" chooses from.
     random_state : int, default 0
         Draws the points.
     verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
@@ -103,9 +117,10 @@ class NystromRegressor(ReadsRows):
     path_ : SummaryPath, every λ with its score, where λ was chosen
     predictor_ : BasisPredictor
     kernel_ : the kernel with its length scale filled in
+    targets_ : names of the labels, where they have names
     solver_ : "gram" or "rounds"
     precision_ : "fixed", "single" or "double"
-    n_iter_ : int, passes over the rows after the first
+    n_iter_ : int, passes over the rows after the first; 1 with the Gram matrix, which needs none
     jitter_ : float, the ε of the penalty λ cᵀ(𝕂_zz + εI)c, which rounding asks for
 
     Examples
@@ -140,11 +155,16 @@ class NystromRegressor(ReadsRows):
             lam_=LAM_FOUND,
             solver_=Word(SOLVERS[1:]),
             precision_=Word(PRECISIONS[1:]),
-            n_iter_=Whole(0),
             jitter_=Real("a number that is not negative", lambda value: 0 <= value < math.inf, double=True),
         ),
+        Iterations(),
         SpanPath("gcv"),
     )
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes over the rows after the first; at least 1, as scikit-learn counts iterations."""
+        return max(self._n_rounds, 1)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
         """Fit to rows and labels.
@@ -168,7 +188,7 @@ class NystromRegressor(ReadsRows):
         job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
         wanted = "gram" if self.precision == "fixed" else self.solver
         route = take_route(wanted, job, self._machine)
-        with Progress(int(self.max_iter), "rounds over the rows", self.verbose) as bar:
+        with Progress(int(self.max_iter), "passes over the rows", self.verbose) as bar:
             work = self._work(source, lams, probes, lambda _: bar.advance())
             found = route.solve(work)
             if found is None:  # rows turn out to round a Gram matrix more than points let expect
@@ -353,7 +373,7 @@ class NystromRegressor(ReadsRows):
         if not self._given:
             scores = criterion[:, 0] if self.one_target_ else criterion
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
-        self.lam_, self.n_iter_, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
+        self.lam_, self._n_rounds, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
         coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
         self._settle_span(BasisPredictor(map_, coef, intercept), coef, self.one_target_)
 
@@ -372,7 +392,7 @@ class NystromRegressor(ReadsRows):
             lam=self.lam_,
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
-            rounds=self.n_iter_,
+            n_iter=self.n_iter_,
             solver=self.solver_,
             fit_intercept=bool(self.fit_intercept),
         )

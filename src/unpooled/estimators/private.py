@@ -11,6 +11,7 @@ import numpy as np
 from .._base.checks import budget, positive
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Checked, Switch, Whole, Word, declaration, parameter
+from .._base.progress import Progress
 from .._base.rows import ArraySource
 from .._base.text import shown
 from .._base.threads import quietly
@@ -24,7 +25,7 @@ from ..privacy.ledger import Spending
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
 from ..privacy.rounds.labels import MADE_UP, inputs_asked
 from ..privacy.rounds.learner import learn
-from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
+from ..privacy.rounds.questions import Custodian, Question, check_can_be_drawn, held
 from ..summaries.passes import mapped_once
 from .facts import ModelFacts, if_fitted
 from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise
@@ -103,6 +104,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
     random_state : int, default 0
         Draws features; never the noise.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second. It counts questions, whose
+        number is planned without looking at a record.
 
     Attributes
     ----------
@@ -226,7 +230,13 @@ class PrivateRegressor(OnEngine, PrivateModel):
                 frame = self._frame_of(made_up)
             custodian.source, mapped = mapped_once(source, frame)
             learner = learn(frame, counting, plan.budget(), plan.label_bound, plan.loss)
-            learned, more = held(learner, lambda question, mu: custodian.ask(question, mu, frame, mapped))
+            with Progress(len(plan.events()), "questions", self.verbose) as bar:
+
+                def told(question: Question, mu: float) -> tuple[np.ndarray, float]:
+                    bar.advance()
+                    return custodian.ask(question, mu, frame, mapped)
+
+                learned, more = held(learner, told)
         return learned, frame, spent + more
 
     def _frame_of(self, made_up: np.ndarray) -> Frame:

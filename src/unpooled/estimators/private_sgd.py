@@ -12,6 +12,7 @@ from .._base.arrays import to_numpy
 from .._base.checks import budget, check_choice, positive
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Checked, Real, Switch, Whole, Word, declaration, parameter
+from .._base.progress import Progress
 from .._base.threads import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
@@ -84,6 +85,8 @@ class PrivateSGDRegressor(PrivateModel):
     random_state : int, default 0
         Draws features and, in "tight", the order of visits, which may both be known to anyone. Never the noise, nor the
         order of "paper", whose proof needs it to be random.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the batches of "tight" take longer than a second.
 
     Attributes
     ----------
@@ -243,16 +246,18 @@ def weights_before_noise(
     order = np.random.default_rng([int(model.random_state), 1])
     assert plan.passes is not None
     assert plan.clip is not None
-    return descend(
-        lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
-        shuffled(len(X), plan.passes, plan.batch_size, order),
-        plan.size,
-        step=plan.step,
-        batch_size=plan.batch_size,
-        clip=plan.clip,
-        lam=plan.weight_decay,
-        averaged=plan.averaged,
-    )
+    batches = shuffled(len(X), plan.passes, plan.batch_size, order)
+    with Progress(plan.steps, "batches", model.verbose) as bar:
+        return descend(
+            lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
+            bar.counting(batches),
+            plan.size,
+            step=plan.step,
+            batch_size=plan.batch_size,
+            clip=plan.clip,
+            lam=plan.weight_decay,
+            averaged=plan.averaged,
+        )
 
 
 def features_to_plan_with(model: PrivateSGDRegressor, basis: Basis, public: Any) -> tuple[np.ndarray, str]:

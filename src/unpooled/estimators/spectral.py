@@ -14,6 +14,7 @@ from .._base.checks import check_folds, check_kernel_matrix, check_weights, chec
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Folds, Numbers, Seed, Switch, Word, declaration, parameter
+from .._base.progress import Progress
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
@@ -101,6 +102,8 @@ class SpectralRegressor(ExpansionModel):
         Shuffles the folds; nothing else is random.
     solver : {"auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh"}
         "auto" takes the cheapest route that is right; ``solver_`` says which it was.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
@@ -109,6 +112,8 @@ class SpectralRegressor(ExpansionModel):
         Score, degrees of freedom and predictions of every λ; where λ was chosen from a grid.
     predictor_ : KernelExpansion
         The fitted function: kernel, points, coefficients, intercept.
+    dual_coef_ : (n,) or (n, T)
+        c_i, the coefficients of the rows in ``predictor_.points``.
     intercept_ : float or array
         The b of the centred regression, the (weighted) mean of y; 0 without ``fit_intercept``.
     solver_ : str
@@ -171,7 +176,9 @@ class SpectralRegressor(ExpansionModel):
         if weights is not None and kept is not None:
             X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
-        kernel = resolved(kernel, X, Y, weights) if free_parts(kernel) else kernel.resolve(X, weights)
+        kernel = (
+            resolved(kernel, X, Y, weights, verbose=self.verbose) if free_parts(kernel) else kernel.resolve(X, weights)
+        )
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
         filter_ = as_filter(self.filter)
@@ -230,7 +237,9 @@ class SpectralRegressor(ExpansionModel):
         if criterion == "cv" and folds is None:
             shuffled = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
             folds = list(shuffled.split(np.empty((problem.n, 0))))
-        found = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, folds or ())
+        with Progress(len(folds or ()), "folds", self.verbose) as bar:
+            counted = bar.counting(folds or ())
+            found = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, counted)
         chosen = lams[found.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])
         steps = [problem.filter.iterations(lam, problem.kappa_sq) for lam in lams]

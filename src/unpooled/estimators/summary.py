@@ -135,12 +135,18 @@ class SummaryRegressor(SpanModel):
         need far fewer rounds.
     grid : array or None
         The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade.
+    verbose : int, default 0
+        As in the other estimators; learning from sums is one step, of which there is no progress to show.
 
     Attributes
     ----------
     lam_ : float
     coef_ : (M,) or (M, T), of the features of the basis
     intercept_ : float or (T,)
+    predictor_ : BasisPredictor
+    kernel_ : the kernel of the basis
+    loss_ : str, the loss with its scale
+    targets_ : names of the labels, where they have names
     path_ : SummaryPath
         Score and degrees of freedom of every λ, where λ was chosen.
     floor_ : Mismatch
