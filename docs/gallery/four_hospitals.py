@@ -70,9 +70,7 @@ errors["sums, six rounds"] = error(model)
 for name in hospitals:
     here = private & (data.sites == name)
     errors[f"{name} alone"] = error(up.SpectralRegressor(basis.kernel_).fit(X[here], data.y[here]))
-errors["all patients in one place"] = error(
-    up.SpectralRegressor(basis.kernel_).fit(X[private], data.y[private])
-)
+errors["all patients in one place"] = error(up.SpectralRegressor(basis.kernel_).fit(X[private], data.y[private]))
 
 _, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
 colours = ["C0" if name.startswith("sums") else "lightgrey" for name in errors]

@@ -41,7 +41,7 @@ def test_a_basis_is_given_as_basis_and_in_place_of_a_kernel(cls):
         cls(kernel=basis(), **budget).fit(X, y)
     with pytest.raises(ValueError, match="kernel and basis cannot both be given: a fitted basis has a kernel already"):
         cls(kernel=KERNEL, basis=basis(), **budget).fit(X, y)
-    with pytest.raises(ValueError, match=r"basis must be a fitted basis of unpooled.bases, or None, got 3"):
+    with pytest.raises(ValueError, match=r"basis must be a fitted basis of up.bases, or None, got 3"):
         cls(basis=3, **budget).fit(X, y)
     with pytest.raises(ValueError, match="basis was fitted to its own public sample already: leave public out"):
         cls(basis=basis(), **budget).fit(X, y, public=U)

@@ -41,7 +41,8 @@ MAY_BE = {
     "max_iter": "1", "rounds": "1", "order": "1", "ridge": "T", "epsilon": "1f", "delta": "f", "label_bound": "1f",
     "ledger": "Nw", "n_steps": "N1", "passes": "N1", "batch_size": "N1", "clip": "N1f", "averaged": "T",
     "precondition": "N1f", "shrink": "T", "basis": "N",
-    "less.tol": "0f", "private descent.weight_decay": "01f", "private descent.step": "N1f", "private.label_bound": "N1f",
+    "less.tol": "0f", "private descent.weight_decay": "01f", "private descent.step": "N1f",
+    "private.label_bound": "N1f",
     "private.random_state": "01", "private descent.random_state": "01",
 }  # fmt: skip
 #: Kinds that are right, in a fit in which another parameter forbids them.

@@ -25,14 +25,14 @@ from ..kernels.base import kappa_squared
 from ..kernels.specs import KernelKind
 from ..losses import Loss, LossKind, as_loss
 from .facts import ModelFacts, describe, of_target
-from .length_scales import resolved
+from .length_scales import resolve_kernel
 from .paths import DescentPath
 from .span import ExpansionModel
 from .stored import Expansion, ForEachTarget, are_counts
 
 
-class Descent:
-    """The path of a descent, without its functions."""
+class _DescentPart:
+    """The path of a descent without its functions, as a file keeps it."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         path: DescentPath = model.path_
@@ -59,15 +59,15 @@ class Descent:
 @declaration
 @dataclass(eq=False, repr=False)
 class CorrentropyRegressor(ExpansionModel):
-    """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
+    """Kernel regression for labels some of which are wrong: gradient descent on the correntropy loss, stopped early.
 
     With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,
 
         f ← f - η_t Σ w_i ψ(f(x_i) - y_i) K_{x_i},      η_t = (step/κ²)·t^{-decay},   t = 1 ... n_iter
 
-    (Xie, Hu, Wang and Wang 2022, (5); the step is divided by κ² so that any kernel will do). A label that is off by a
-    few σ has no pull. σ = ∞ is least squares, and then n_iter = t steps are ``SpectralRegressor(filter="landweber",
-    lam=κ²/t)``.
+    (Xie, Hu, Wang and Wang 2022, (5); the step is divided by κ² so that any kernel will do). A label that is wrong by
+    more than a few σ has almost no influence. σ = ∞ is least squares, and then n_iter = t steps are
+    ``SpectralRegressor(filter="landweber", lam=κ²/t)``.
 
     Parameters
     ----------
@@ -81,11 +81,11 @@ class CorrentropyRegressor(ExpansionModel):
     decay : float in [0, 1), default 0
         θ of η_t = η t^{-θ}.
     loss : {"correntropy", "huber", "squared"} or Loss
-        "huber" takes ``scale`` as the residual from which it is linear. "squared" has no scale. A Loss object has its
-        own, and ``scale`` is not looked at.
+        "huber" is linear from the residual ``scale`` on. "squared" has no scale. A Loss object has its own scale, and
+        ``scale`` is ignored.
     fit_intercept : bool, default True
-        Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by it and changes
-        nothing else. Without it the descent starts at zero; labels far from zero need a large σ to be seen at all.
+        Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by this constant
+        and changes nothing else. Without an intercept the descent starts at zero, and labels far from zero look wrong.
     cv : int or splitter, default 5
         The folds of the choice; a number is that many shuffled folds (fewer where there are fewer rows).
     random_state : int, RandomState or None, default 0
@@ -113,14 +113,14 @@ class CorrentropyRegressor(ExpansionModel):
 
     Notes
     -----
-    "auto" judges rows left out, and never by plain squares: see ``unpooled/_solvers/descent/robust.py``. It holds up
-    to 40 % of gross outliers, all on one side if need be, and takes least squares where the labels give no reason not
-    to.
+    "auto" compares errors on held-out rows, and never their squares: see ``unpooled/_solvers/descent/robust.py``. It
+    works with up to 40 % of gross outliers, even if all are on one side, and uses least squares where the labels give
+    no reason not to.
 
-    ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, say where
-    x lies and nothing of y: see ``unpooled/_solvers/descent/descent.py``. They are there for averages over many
-    small blocks, where they lower the bias (Wang 2018); for one fit by itself inflated labels cost more variance than
-    they save.
+    ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, inform
+    about the distribution of x and not about y: see ``unpooled/_solvers/descent/descent.py``. They are there for
+    averages over many small blocks, where they lower the bias (Wang 2018); in a single fit inflated labels cost more
+    variance than they save.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class CorrentropyRegressor(ExpansionModel):
         Expansion("low-rank", "eigh", "products"),
         ForEachTarget("scale_", "scale", "one_scale", infinite=True),
         ForEachTarget("n_iter_", "n_iter", "one_n_iter", whole=True),
-        Descent(),
+        _DescentPart(),
     )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, unlabeled: Any = None) -> CorrentropyRegressor:
@@ -202,7 +202,7 @@ class CorrentropyRegressor(ExpansionModel):
             1.0 / heaviest,
             float(self.jump),
         )
-        kernel = resolved(
+        kernel = resolve_kernel(
             kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True, verbose=self.verbose
         )
         task = replace(task, kernel=kernel, kappa_sq=kappa_squared(kernel, task.points()))
@@ -310,7 +310,7 @@ class CorrentropyRegressor(ExpansionModel):
         return namespace(X).asarray(like(checked, X), copy=True)
 
     def _folds(self, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Those of a number over the rows that weigh something, those of a splitter over all rows given."""
+        """Return the folds: of a number over the rows of positive weight, of a splitter over all rows."""
         if not isinstance(self.cv, (int, np.integer)) or isinstance(self.cv, bool):
             return check_folds(self.cv, n, kept)
         rows = n if kept is None else len(kept)
@@ -352,10 +352,10 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     if not loss.scaled:
         scale = np.full(n_targets, math.inf)
     elif isinstance(model.loss, Loss):
-        scale = _one_a_target("scale", loss.scale, n_targets)
+        scale = _for_each_target("scale", loss.scale, n_targets)
     elif not isinstance(model.scale, str):
-        scale = _one_a_target("scale", model.scale, n_targets)
-    n_iter = None if isinstance(model.n_iter, str) else _one_a_target("n_iter", model.n_iter, n_targets).astype(int)
+        scale = _for_each_target("scale", model.scale, n_targets)
+    n_iter = None if isinstance(model.n_iter, str) else _for_each_target("n_iter", model.n_iter, n_targets).astype(int)
     if (scale is None or n_iter is None) and Y.shape[0] < 2:
         raise ValueError(
             f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
@@ -363,7 +363,7 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     return scale, n_iter
 
 
-def _one_a_target(name: str, value: Any, n_targets: int) -> np.ndarray:
+def _for_each_target(name: str, value: Any, n_targets: int) -> np.ndarray:
     """One number for each target."""
     numbers = np.asarray(to_numpy(value) if is_foreign(value) else value)
     if numbers.ndim == 1 and numbers.shape != (n_targets,):

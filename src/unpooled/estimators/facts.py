@@ -121,7 +121,7 @@ class ModelFacts:
 
     @property
     def scaling(self) -> Scaling | None:
-        """How inputs are brought to the scale that the kernel sees."""
+        """The scaling of inputs before the kernel sees them; None where there is none."""
         return self.predictor.scaling
 
     @property
@@ -145,7 +145,7 @@ class ModelFacts:
             parts += [f"ε = {self.privacy.epsilon:.3g}", f"δ = {number(self.privacy.delta)}"]
         if not parts:
             return "There was nothing to choose"
-        said = f"{_listed(parts)} {'were' if len(parts) > 1 else 'was'}"
+        said = f"{_join_words(parts)} {'were' if len(parts) > 1 else 'was'}"
         tuning = self.tuning
         if tuning is None:
             return f"{said} given"
@@ -153,7 +153,7 @@ class ModelFacts:
         return f"{said} chosen among {len(tuning.values)} by {tuning.order}{df}"
 
 
-def _listed(parts: list[str]) -> str:
+def _join_words(parts: list[str]) -> str:
     *rest, last = parts
     return f"{', '.join(rest)} and {last}" if rest else last
 
@@ -186,7 +186,7 @@ def describe(model: Any, target: int, kind: str, **facts: Any) -> ModelFacts:
 
 
 def if_fitted(model: Any, name: str, otherwise: Any = None) -> Any:
-    """An attribute that scikit-learn's manners leave away where there is nothing to keep in it."""
+    """Return a fitted attribute, or ``otherwise`` where the fit had nothing to keep in it."""
     return vars(model).get(name, otherwise)
 
 
@@ -226,7 +226,7 @@ class ShowsChoices(html.InNotebooks):
     """Put before scikit-learn's classes: below the picture of a fitted estimator stands what was chosen."""
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """What the fitted model is, what was chosen and how, in a form that is alike for all models.
+        """Return the facts of the fitted model, in one form for all kinds of model.
 
         Parameters
         ----------

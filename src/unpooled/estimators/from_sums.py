@@ -30,8 +30,8 @@ STRONGER = 10.0 ** (np.arange(1, 13) / 3.0)  # λ beyond κ², for sums that are
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What a sum has taught: the function with the chosen λ, the path it was chosen from, and what it may be off by."""
+class SumsFit:
+    """The outcome of learning from a sum: the function with the chosen λ, its path, and the error it may have."""
 
     lam: float
     coef: Floats
@@ -45,7 +45,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class FromSums:
-    """How to learn from sums; the parameters of SummaryRegressor, all checked."""
+    """The rules for learning from sums: the parameters of SummaryRegressor, all checked."""
 
     filter: Filter
     lam: Any
@@ -72,7 +72,7 @@ class FromSums:
         how = f"{self.filter!r}, n_features {self.n_features!r}"
         return Candidates.of(basis.digest, equations, found, summary.targets, how)
 
-    def learn(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> Learned:
+    def learn(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> SumsFit:
         """Solve for every λ, choose one, and say what the public sample costs.
 
         ``scores`` are what sites answered to the candidates of this very summary; ``own`` says that the public sample
@@ -86,7 +86,7 @@ class FromSums:
         floor = mismatch(means_of(summary), basis, lam, self.filter, self.fit_intercept, (coef, np.asarray(intercept)))
         warning = "" if own or summary.order != 1 else _warning(floor, equations, found, chosen)
         by_rule = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * lam))
-        return Learned(lam, coef, intercept, path, floor, by_rule, equations, warning)
+        return SumsFit(lam, coef, intercept, path, floor, by_rule, equations, warning)
 
     def _grid(self, basis: Basis, summary: Summary) -> Floats:
         if not isinstance(self.lam, str):
@@ -94,7 +94,7 @@ class FromSums:
         if self.grid is not None:
             return np.atleast_1d(positive_numbers("grid", self.grid))
         grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
-        return widened(grid, basis.kappa_sq_, self.filter, summary)
+        return _widen_grid(grid, basis.kappa_sq_, self.filter, summary)
 
     def _choose(
         self, summary: Summary, basis: Basis, equations: System, found: Solutions, scores: Scores | None
@@ -117,7 +117,7 @@ class FromSums:
         # Beyond half as many degrees of freedom as rows the estimates from sums are small differences of large numbers.
         trusted = (found.df <= 0.5 * equations.n) if scores is None else np.ones(len(found.lam), dtype=bool)
         norms = np.linalg.norm(found.coef, axis=1)
-        path = path_in_span(basis, found, criterion, name, trusted, summary.one_target, norms)
+        path = make_path(basis, found, criterion, name, trusted, summary.one_target, norms)
         return int(path.index[0]), path
 
 
@@ -134,7 +134,7 @@ class Functions(Protocol):
     def df(self) -> Floats: ...  #: (L,)
 
 
-def path_in_span(
+def make_path(
     basis: Basis,
     found: Functions,
     criterion: Floats,
@@ -158,8 +158,8 @@ def path_in_span(
     )
 
 
-def take_from_sums(model: Any, learned: Learned, summary: Summary, basis: Basis) -> None:
-    """Give a model in the span of the basis what it has learned from a sum."""
+def become_fit(model: Any, learned: SumsFit, summary: Summary, basis: Basis) -> None:
+    """Make a model in the span of the basis the function that was learned from a sum."""
     model._settle(basis, learned.coef, learned.intercept, summary.one_target)
     model.lam_, model.summary_, model.floor_, model.n_rounds_ = learned.lam, summary, learned.floor, 1
     model.loss_, model.targets_ = summary.contents.loss, summary.targets
@@ -200,7 +200,7 @@ def means_of(summary: Summary) -> Means:
     if summary.privacy is not None:
         kappa, c = summary.privacy.kappa, summary.privacy.label_bound
         y, yy = np.clip(y, -c, c), np.minimum(yy, c * c)
-        phi, phi_y = _shrunk(phi, kappa), _shrunk(phi_y, c * kappa)
+        phi, phi_y = _shrink(phi, kappa), _shrink(phi_y, c * kappa)
     return Means(
         max(W, float(summary.n_rows)),
         W,
@@ -209,17 +209,17 @@ def means_of(summary: Summary) -> Means:
         phi,
         phi_y,
         None if gram is None else gram / W,
-        noise_of(summary),
+        _noise_of(summary),
         centred,
     )
 
 
-def _shrunk(vector: Floats, most: float) -> Floats:
+def _shrink(vector: Floats, most: float) -> Floats:
     norm = float(np.linalg.norm(vector))
     return vector * (most / norm) if norm > most else vector
 
 
-def noise_of(summary: Summary) -> Noise | None:
+def _noise_of(summary: Summary) -> Noise | None:
     """The noise of the means; None where there is none."""
     if summary.privacy is None:
         return None
@@ -228,18 +228,19 @@ def noise_of(summary: Summary) -> Noise | None:
 
 
 def check_usable(summary: Summary, scores: Any) -> None:
-    """That a model may be made of a summary, if it is private."""
+    """Raise a ValueError where a model of a private summary would break its promise."""
     if summary.privacy is None:
         return
     summary.privacy.check_complete()
     if scores is not None:
         raise ValueError(
-            "scores have no noise: to choose lam by them would undo the guarantee of a private summary, leave them out"
+            "scores carry no noise, so choosing lam by them would break the guarantee of a private summary: "
+            "leave scores out"
         )
 
 
 def guarantee_of(summary: Summary, before: Guarantee | None = None) -> Guarantee | None:
-    """What holds for every record of a model made of a summary, and of others before."""
+    """Return the promise to every record of a model of this summary and of those before; None without privacy."""
     if summary.privacy is None:
         return None
     new = summary.privacy.guarantee
@@ -247,15 +248,17 @@ def guarantee_of(summary: Summary, before: Guarantee | None = None) -> Guarantee
 
 
 def check_round(residuals: Summary, private: bool) -> None:
-    """Rounds are all private or none is."""
+    """Raise a ValueError unless the rounds are all private or all without noise."""
     if (residuals.privacy is not None) != private:
         which = "the model is private, and the residuals are" if private else "the residuals are private, the model is"
-        raise ValueError(f"{which} not: nothing could be promised of both together")
+        raise ValueError(
+            f"{which} not: no guarantee holds for both together, so make either all rounds private or none"
+        )
     check_usable(residuals, None)
 
 
-def widened(grid: Floats, kappa_sq: float, filter: Filter, summary: Summary) -> Floats:
-    """A grid of λ with larger ones, where noise may ask for them and the filter has them."""
+def _widen_grid(grid: Floats, kappa_sq: float, filter: Filter, summary: Summary) -> Floats:
+    """Return the grid with larger λ, where noise may require them and the filter has them."""
     if summary.privacy is None or filter.ridge_times == 0:
         return grid
     return np.concatenate([kappa_sq * STRONGER[::-1], grid])

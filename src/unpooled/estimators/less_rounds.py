@@ -35,8 +35,8 @@ SETTLED = 0.05  # the scale is kept once it moves by less
 
 
 @dataclass
-class Plan:
-    """How the rounds are to go."""
+class RoundRules:
+    """The rules of the rounds, as the estimator was told."""
 
     filter: Filter
     loss: Any  #: a Loss, or the name of one whose scale is to be found
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """Functions for every λ, and how they were found."""
+    """The functions of every λ after the last round, and the history of the rounds."""
 
     lam: Floats
     coef: Floats  #: (L, M, T)
@@ -60,7 +60,9 @@ class Outcome:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, engine: Any, verbose: int = 0) -> Outcome:
+def run(
+    source: Source, basis: Basis, mapped: Any, lams: Floats, plan: RoundRules, engine: Any, verbose: int = 0
+) -> Outcome:
     """The rounds; ``mapped`` is the basis or one that knows its features already."""
     M, L = basis.n_features_, len(lams)
     with_intercept = plan.fit_intercept is not False
@@ -102,7 +104,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
             means = means_of(summary)
             n = means.n
             if first:  # the labels themselves, the same for every λ
-                means = _tiled(means, L)
+                means = _repeat_for_each(means, L)
             if number == 1 and plan.fit_intercept is True:
                 shift = means.phi
             message = centred_message(means, shift, with_intercept)
@@ -136,7 +138,7 @@ def mean_losses(source: Source, mapped: Any, found: Outcome, engine: Any) -> tup
     return (summary.loss_sum / summary.weight).reshape(L, T), max(summary.weight, float(summary.n_rows))
 
 
-def degrees_of_freedom(spread: Floats, plan: Plan, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
+def degrees_of_freedom(spread: Floats, plan: RoundRules, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
     """The trace of labels to fits, as the features' spread has it: Σ 1 - r^t after t rounds of a filter 1 - r = σg."""
     _, left = plan.filter.path(np.minimum(spread, kappa_sq), lams, kappa_sq)
     return np.asarray(np.sum(1.0 - (left if plan.ridge else left**n_rounds), axis=1))
@@ -160,5 +162,5 @@ def _deviation(source: Source, mapped: Any, functions: Functions, fitted: Floats
     return float(max(1.4826 * np.max(best), np.finfo(float).tiny))
 
 
-def _tiled(means: Any, L: int) -> Any:
+def _repeat_for_each(means: Any, L: int) -> Any:
     return replace(means, y=np.tile(means.y, L), yy=np.tile(means.yy, L), phi_y=np.tile(means.phi_y, (1, L)))

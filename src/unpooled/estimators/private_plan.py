@@ -45,7 +45,7 @@ SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
 
 @dataclass(frozen=True)
 class RoundSchedule:
-    """What was decided beforehand, all of it public, and why.
+    """The schedule of private rounds: all decisions made before a record is read, all public, with their reasons.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ POSITIVE_OR_NONE = Real("a positive, finite number or None", lambda value: 0 < v
 
 @dataclass(frozen=True)
 class DescentSchedule:
-    """What was chosen, all of it public, and why.
+    """The schedule of private descent: all choices made before a record is read, all public, with their reasons.
 
     Attributes
     ----------

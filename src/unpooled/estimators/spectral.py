@@ -26,14 +26,14 @@ from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted, method_name, of_target
-from .length_scales import resolved
+from .length_scales import resolve_kernel
 from .paths import RegularizationPath
 from .span import ExpansionModel
 from .stored import Expansion, ForEachTarget, are_counts, is_table, path_arrays
 
 
-class SpectralPath:
-    """The path of a spectral regression, where λ was chosen, without what its predictions need."""
+class _SpectralPathPart:
+    """The path of a spectral regression, as a file keeps it: without the functions of other λ."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         if "path_" not in vars(model):
@@ -85,13 +85,13 @@ class SpectralRegressor(ExpansionModel):
         None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
     lam : float, array, "loo", "gcv" or "cv"
-        A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array is the
-        same as "loo" with that array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
+        A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array
+        means "loo" with this array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
         filters it is a shortcut: within a few per cent near its minimum, and badly off where λ is far too small or, for
         cut-off, next to an eigenvalue; "cv" is the plain alternative.
     fit_intercept : bool, default True
         Fit an intercept with the centred kernel of Wang (2018): adding a constant to y then moves the intercept by
-        it and changes nothing else.
+        this constant and changes nothing else. False gives the formulas of the papers.
     grid : array or None
         The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade (to 10⁻⁵ in single precision).
     per_target : bool, default False
@@ -101,7 +101,7 @@ class SpectralRegressor(ExpansionModel):
     random_state : int, RandomState or None, default 0
         Shuffles the folds; nothing else is random.
     solver : {"auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh"}
-        "auto" takes the cheapest route that is right; ``solver_`` says which it was.
+        "auto" takes the cheapest route that gives the right function; ``solver_`` names it.
     verbose : int, default 0
         1 shows a progress bar on standard error, once the work takes longer than a second.
 
@@ -146,7 +146,7 @@ class SpectralRegressor(ExpansionModel):
     solver: str = parameter(Word(SOLVERS, f"one of {', '.join(SOLVERS)}", ";"), "auto")
     verbose: int = parameter(VERBOSITY, 0)
 
-    _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), SpectralPath())
+    _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), _SpectralPathPart())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SpectralRegressor:
         """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T).
@@ -177,7 +177,9 @@ class SpectralRegressor(ExpansionModel):
             X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
         kernel = (
-            resolved(kernel, X, Y, weights, verbose=self.verbose) if free_parts(kernel) else kernel.resolve(X, weights)
+            resolve_kernel(kernel, X, Y, weights, verbose=self.verbose)
+            if free_parts(kernel)
+            else kernel.resolve(X, weights)
         )
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
