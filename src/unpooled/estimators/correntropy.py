@@ -207,16 +207,16 @@ class CorrentropyRegressor(ExpansionModel):
         )
         task = replace(task, kernel=kernel, kappa_sq=kappa_squared(kernel, task.points()))
         with threads.suited_to(int(task.points().shape[0])):
-            found = self._search(task, weights, folds, scale, n_iter) if searching else None
-            if found is not None:
-                scale, n_iter = found[0], found[1]
+            search = self._search(task, weights, folds, scale, n_iter) if searching else None
+            if search is not None:
+                scale, n_iter = search[0], search[1]
             assert scale is not None
             assert n_iter is not None
-            self._descend(task, scale, n_iter, one_target, found)
+            self._descend(task, scale, n_iter, one_target, search)
         self.loss_ = task.loss.at(self.scale_)
 
     def _descend(
-        self, task: Task, scale: np.ndarray, n_iter: np.ndarray, one_target: bool, found: tuple[Any, ...] | None
+        self, task: Task, scale: np.ndarray, n_iter: np.ndarray, one_target: bool, search: tuple[Any, ...] | None
     ) -> None:
         """The descent at one scale and iteration a target, its stops kept."""
         xp = namespace(task.X)
@@ -235,7 +235,7 @@ class CorrentropyRegressor(ExpansionModel):
         each_n_iter = not one_target and (isinstance(self.n_iter, str) or np.ndim(self.n_iter) > 0)
         self.scale_ = scale.copy() if each_scale else float(scale[0])
         self.n_iter_ = n_iter.copy() if each_n_iter else int(n_iter[0])
-        scales, tried, score = (None, None, None) if found is None else found[2:]
+        scales, tried, score = (None, None, None) if search is None else search[2:]
         self.path_ = DescentPath(
             n_iter=np.asarray(stops),
             one_target=one_target,

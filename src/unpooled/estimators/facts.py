@@ -207,7 +207,7 @@ def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts
     """Return the facts of a model that was learned from sums: those that are named, and those that all of them have."""
     path = if_fitted(model, "path_")
     filter: Filter = as_filter(model.filter)
-    found: ModelFacts = model._describe(
+    facts_of_model: ModelFacts = model._describe(
         target,
         f"{method_name(filter)} {how}",
         lam=model.lam_,
@@ -219,7 +219,7 @@ def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts
         loss=model.loss_,
         **facts,
     )
-    return found
+    return facts_of_model
 
 
 class ShowsChoices(html.InNotebooks):

@@ -67,10 +67,10 @@ class FromSums:
         by_rule = isinstance(self.n_features, str) and self.n_features == "rule" and summary.order == 1
         return equations, solve(equations, self.filter, self._grid(basis, summary), by_rule)
 
-    def candidates(self, summary: Summary, basis: Basis, equations: System, found: Solutions) -> Candidates:
+    def candidates(self, summary: Summary, basis: Basis, equations: System, solutions: Solutions) -> Candidates:
         """The models of every λ, for sites to score."""
         how = f"{self.filter!r}, n_features {self.n_features!r}"
-        return Candidates.of(basis.digest, equations, found, summary.targets, how)
+        return Candidates.of(basis.digest, equations, solutions, summary.targets, how)
 
     def learn(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> SumsFit:
         """Solve for every λ, choose one, and say what the public sample costs.
@@ -78,13 +78,13 @@ class FromSums:
         ``scores`` are what sites answered to the candidates of this very summary; ``own`` says that the public sample
         is the rows themselves, so that there is no floor to warn of.
         """
-        equations, found = self.solutions(summary, basis, own)
+        equations, solutions = self.solutions(summary, basis, own)
         chosen, path = 0, None
         if self.is_choosing:
-            chosen, path = self._choose(summary, basis, equations, found, scores)
-        lam, coef, intercept = float(found.lam[chosen]), found.coef[chosen], found.intercept[chosen]
+            chosen, path = self._choose(summary, basis, equations, solutions, scores)
+        lam, coef, intercept = float(solutions.lam[chosen]), solutions.coef[chosen], solutions.intercept[chosen]
         floor = mismatch(means_of(summary), basis, lam, self.filter, self.fit_intercept, (coef, np.asarray(intercept)))
-        warning = "" if own or summary.order != 1 else _warning(floor, equations, found, chosen)
+        warning = "" if own or summary.order != 1 else _warning(floor, equations, solutions, chosen)
         by_rule = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * lam))
         return SumsFit(lam, coef, intercept, path, floor, by_rule, equations, warning)
 
@@ -97,11 +97,11 @@ class FromSums:
         return _widen_grid(grid, basis.kappa_sq_, self.filter, summary)
 
     def _choose(
-        self, summary: Summary, basis: Basis, equations: System, found: Solutions, scores: Scores | None
+        self, summary: Summary, basis: Basis, equations: System, solutions: Solutions, scores: Scores | None
     ) -> tuple[int, SummaryPath]:
         if scores is not None:
             # By what they were made from: the models of another machine, or on more threads, differ in the last digit.
-            asked = self.candidates(summary, basis, equations, found)
+            asked = self.candidates(summary, basis, equations, solutions)
             if scores.question != asked.question:
                 raise ValueError(
                     f"the scores are of the candidates {scores.candidates[:12]}, which were not made from this summary "
@@ -109,15 +109,15 @@ class FromSums:
                 )
             name, criterion = "loo", scores.mean
         elif equations.own and equations.noise is not None:
-            name, criterion = "gcv", noisy_gcv(equations, found, self.filter.ridge_times == 1)
+            name, criterion = "gcv", noisy_gcv(equations, solutions, self.filter.ridge_times == 1)
         elif equations.own:
-            name, criterion = "gcv", gcv(equations, found)
+            name, criterion = "gcv", gcv(equations, solutions)
         else:
-            name, criterion = "risk", risk(equations, found, rounds_follow=self.ridge)
+            name, criterion = "risk", risk(equations, solutions, rounds_follow=self.ridge)
         # Beyond half as many degrees of freedom as rows the estimates from sums are small differences of large numbers.
-        trusted = (found.df <= 0.5 * equations.n) if scores is None else np.ones(len(found.lam), dtype=bool)
-        norms = np.linalg.norm(found.coef, axis=1)
-        path = make_path(basis, found, criterion, name, trusted, summary.one_target, norms)
+        trusted = (solutions.df <= 0.5 * equations.n) if scores is None else np.ones(len(solutions.lam), dtype=bool)
+        norms = np.linalg.norm(solutions.coef, axis=1)
+        path = make_path(basis, solutions, criterion, name, trusted, summary.one_target, norms)
         return int(path.index[0]), path
 
 
@@ -136,7 +136,7 @@ class Functions(Protocol):
 
 def make_path(
     basis: Basis,
-    found: Functions,
+    functions: Functions,
     criterion: Floats,
     name: str,
     trusted: np.ndarray,
@@ -146,14 +146,14 @@ def make_path(
     """The path on which the λ with the best score is taken, of those with scores to be trusted if there are any."""
     judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
     return SummaryPath(
-        found.lam,
+        functions.lam,
         criterion[:, 0] if one_target else criterion,
-        found.df,
+        functions.df,
         name,
-        criteria.best_index(judged, found.lam, per_target=False),
+        criteria.best_index(judged, functions.lam, per_target=False),
         basis.map_,
-        np.stack([basis.coefficients_ @ coef for coef in found.coef]),
-        found.intercept,
+        np.stack([basis.coefficients_ @ coef for coef in functions.coef]),
+        functions.intercept,
         norms,
     )
 
@@ -168,12 +168,12 @@ def become_fit(model: Any, learned: SumsFit, summary: Summary, basis: Basis) -> 
         model.path_ = learned.path
 
 
-def _warning(floor: Mismatch, equations: System, found: Solutions, chosen: int) -> str:
+def _warning(floor: Mismatch, equations: System, solutions: Solutions, chosen: int) -> str:
     """A sentence where a small public sample costs more than what noise and rounding cost anyway."""
     spread = float(np.sqrt(np.max(equations.y_square)))
-    noise = float(np.max(np.sqrt(equations.y_square * found.df[chosen] / equations.n)))
+    noise = float(np.max(np.sqrt(equations.y_square * solutions.df[chosen] / equations.n)))
     rounding = 1e-8 * float(np.max(np.abs(equations.y_mean)))
-    added = np.sqrt(np.sum((equations.spread * found.g[chosen] ** 2)[:, None] * equations.d_variance))
+    added = np.sqrt(np.sum((equations.spread * solutions.g[chosen] ** 2)[:, None] * equations.d_variance))
     if floor.error <= max(FLOOR_WORTH_A_WARNING * spread, noise, rounding, float(added)):
         return ""
     return (

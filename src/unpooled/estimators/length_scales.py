@@ -83,6 +83,6 @@ def resolve_kernel(
     labels = robust.within_reach(labels, weights) if wrong_labels else labels
     with Progress(STAGES, "length scales", verbose) as bar:
         chosen, report = search(kernel, rows, labels, weights, random_state, bar.advance)
-    found = chosen.resolve(points, points_weights)
-    found.search_ = report
-    return found
+    resolved_kernel = chosen.resolve(points, points_weights)
+    resolved_kernel.search_ = report
+    return resolved_kernel

@@ -245,17 +245,17 @@ class LESSRegressor(OnEngine, SpanModel):
         lams = self._grid(basis)
         if self._rules().is_choosing:
             self._check_rows(source.n_rows)
-        found = less_rounds.run(source, basis, mapped, lams, plan, engine, self.verbose)
+        outcome = less_rounds.run(source, basis, mapped, lams, plan, engine, self.verbose)
         chosen = 0
         if len(lams) > 1 or isinstance(self.lam, str):
-            losses, n = less_rounds.mean_losses(source, mapped, found, engine)
-            criterion = criteria.gcv(2.0 * losses, found.df, n)  # ρ(u) is u²/2 near zero
-            self.path_ = make_path(basis, found, criterion, "gcv", found.df <= 0.5 * n, source.one_target)
+            losses, n = less_rounds.mean_losses(source, mapped, outcome, engine)
+            criterion = criteria.gcv(2.0 * losses, outcome.df, n)  # ρ(u) is u²/2 near zero
+            self.path_ = make_path(basis, outcome, criterion, "gcv", outcome.df <= 0.5 * n, source.one_target)
             chosen = int(self.path_.index[0])
-        self._settle(basis, found.coef[chosen].copy(), found.intercept[chosen].copy(), source.one_target)
+        self._settle(basis, outcome.coef[chosen].copy(), outcome.intercept[chosen].copy(), source.one_target)
         self.lam_ = float(lams[chosen])
-        self.n_rounds_, self.history_, self.floor_ = found.n_rounds, found.history, None
-        self.loss_ = spec_of(found.loss)
+        self.n_rounds_, self.history_, self.floor_ = outcome.n_rounds, outcome.history, None
+        self.loss_ = spec_of(outcome.loss)
         self.n_features_rule_ = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * self.lam_))
 
     def _check_rows(self, n_rows: int) -> None:

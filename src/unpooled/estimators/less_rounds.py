@@ -94,9 +94,9 @@ def run(
             functions = Functions(*from_point(rounds.point, shift, with_intercept))
             if scaled_by and number <= plan.rounds // 2 + 1:
                 done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
-                found = scaled_by * _deviation(source, mapped, functions, done / n, engine)
-                if scale == np.inf or abs(found - scale) > SETTLED * scale:
-                    scale, loss = found, as_loss(str(plan.loss), found)
+                new_scale = scaled_by * _deviation(source, mapped, functions, done / n, engine)
+                if scale == np.inf or abs(new_scale - scale) > SETTLED * scale:
+                    scale, loss = new_scale, as_loss(str(plan.loss), new_scale)
                     if number > 1:
                         rounds.restart()
             first = number == 1 and loss.bound == np.inf
@@ -129,11 +129,11 @@ def run(
     return Outcome(lams, coef, intercept, df, loss, len(history), history)
 
 
-def mean_losses(source: Source, mapped: Any, found: Outcome, engine: Any) -> tuple[Floats, float]:
+def mean_losses(source: Source, mapped: Any, outcome: Outcome, engine: Any) -> tuple[Floats, float]:
     """(1/n) Σ ρ(y - f(x)) for every λ and label, and the rows that count."""
-    L, M, T = found.coef.shape
-    functions = Functions(found.coef.transpose(1, 0, 2).reshape(M, L * T), found.intercept.reshape(-1))
-    summary = of_source(mapped, source, 1, functions, found.loss, engine)
+    L, M, T = outcome.coef.shape
+    functions = Functions(outcome.coef.transpose(1, 0, 2).reshape(M, L * T), outcome.intercept.reshape(-1))
+    summary = of_source(mapped, source, 1, functions, outcome.loss, engine)
     assert summary.loss_sum is not None
     return (summary.loss_sum / summary.weight).reshape(L, T), max(summary.weight, float(summary.n_rows))
 

@@ -192,17 +192,17 @@ class NystromRegressor(ReadsRows):
         route = take_route(wanted, job, self._machine)
         with Progress(int(self.max_iter), "passes over the rows", self.verbose) as bar:
             work = self._work(source, lams, probes, lambda _: bar.advance())
-            found = route.solve(work)
-            if found is None:  # rows turn out to round a Gram matrix more than points let expect
+            solved = route.solve(work)
+            if solved is None:  # rows turn out to round a Gram matrix more than points let expect
                 if wanted == "gram":
                     instead = "precision='single'" if self.precision == "fixed" else "solver='rounds'"
                     raise ValueError(f"{self._too_small(lams)}, or {instead}")
                 route = take_route("rounds", job, self._machine)
-                found = route.solve(work)
-        assert found is not None
+                solved = route.solve(work)
+        assert solved is not None
         assert work.sums is not None
         self.solver_, self.targets_ = route.name, tuple(source.target_names)
-        self._choose(found, work.sums)
+        self._choose(solved, work.sums)
         del self._machine
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
@@ -244,11 +244,11 @@ class NystromRegressor(ReadsRows):
         new = summed(self._machine, work.chunks, 0, True, self._guess)
         sums = new if self._sums is None else self._sums + new
         work.sums = sums
-        found = GRAM.solve(work)
-        if found is None:
+        solved = GRAM.solve(work)
+        if solved is None:
             raise ValueError(f"{self._too_small(lams)}, or fit all rows at once with solver='rounds'")
         self.__dict__.pop("path_", None)  # of fewer rows
-        self._choose(found, sums)
+        self._choose(solved, sums)
         self._sums, self.solver_, self.targets_ = sums, "gram", tuple(source.target_names)
 
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
@@ -260,8 +260,8 @@ class NystromRegressor(ReadsRows):
         def values(rows: Array) -> Array:
             step = rows.shape[0] if is_stream(X) else machine.rows_at_once
             places = [machine.place(Rows(rows[i : i + step, :])) for i in range(0, rows.shape[0], max(step, 1))]
-            found = [machine.values(place, coef) for place in places]
-            together = namespace(coef).concat(found) + intercept if found else coef[:0, :]
+            parts = [machine.values(place, coef) for place in places]
+            together = namespace(coef).concat(parts) + intercept if parts else coef[:0, :]
             return together if is_foreign(rows) else to_numpy(together)
 
         return values
@@ -309,9 +309,11 @@ class NystromRegressor(ReadsRows):
         self.kernel_ = self._with_labels(kernel, many[0], Z, scaling) if many else kernel.resolve(Z)
         self._kappa_sq = kappa_squared(self.kernel_, Z)
         map_ = KernelMap(self.kernel_, Z, scaling)
-        found = chosen_machine(map_, device, self.precision, rows_single, self._named_lams, self._kappa_sq)
-        self._machine: Machine = found[0]
-        self.precision_: str = found[1]
+        machine_and_precision = chosen_machine(
+            map_, device, self.precision, rows_single, self._named_lams, self._kappa_sq
+        )
+        self._machine: Machine = machine_and_precision[0]
+        self.precision_: str = machine_and_precision[1]
         return source
 
     def _give_guess_back(self, sums: Sums) -> None:
@@ -369,22 +371,22 @@ class NystromRegressor(ReadsRows):
             "use a larger lam"
         )
 
-    def _choose(self, found: Solved, sums: Sums) -> None:
-        lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)
-        intercepts = found.intercept + self._guess
+    def _choose(self, solved: Solved, sums: Sums) -> None:
+        lams, map_, index = solved.lam, self._machine.map, np.zeros(1, dtype=int)
+        intercepts = solved.intercept + self._guess
         criterion = criteria.gcv(
-            found.error, found.df, max(sums.weight, float(sums.n_rows))
+            solved.error, solved.df, max(sums.weight, float(sums.n_rows))
         )  # weights count as repeated rows
         if not self._has_one_lam:
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
         if isinstance(self._machine, fixed.InFixedPoint):  # before anything is changed: a warning may be an error
-            fixed.warn_if_harmed(self._machine.off(found.coef[chosen]), found.error[chosen])
+            fixed.warn_if_harmed(self._machine.off(solved.coef[chosen]), solved.error[chosen])
         if not self._has_one_lam:
             scores = criterion[:, 0] if self.one_target_ else criterion
-            self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
-        self.lam_, self._n_rounds, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
-        coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
+            self.path_ = SummaryPath(lams, scores, solved.df, "gcv", index, map_, solved.coef, intercepts)
+        self.lam_, self._n_rounds, self.jitter_ = float(lams[chosen]), solved.rounds, solved.jitter
+        coef, intercept = solved.coef[chosen].copy(), intercepts[chosen].copy()
         self._settle_span(BasisPredictor(map_, coef, intercept), coef, self.one_target_)
 
     def _check_together(self) -> None:

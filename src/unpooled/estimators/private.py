@@ -179,8 +179,8 @@ class PrivateRegressor(OnEngine, PrivateModel):
         else:
             rows = private_rows(self, X, y, learn=True)
         budget(self.epsilon, self.delta, rows.count())
-        found = site_counts(sites, rows.count())
-        adding = len(found) if found and self.noise == "site" else 1
+        site_rows = site_counts(sites, rows.count())
+        adding = len(site_rows) if site_rows and self.noise == "site" else 1
         if basis is not None and public is not None and isinstance(self.n_features, str):
             rich = is_rich(rows.count(), mu / math.sqrt(adding))
             basis = widened(basis, public) if rich else basis
@@ -203,14 +203,14 @@ class PrivateRegressor(OnEngine, PrivateModel):
         coef, b = frame.coefficients(learned.coef)
         basis = frame.basis
         self._settle(basis, coef[:, None], np.asarray([b]), True)
-        self.basis_, self.schedule_, self.history_, self.sites_ = basis, plan, learned.history, found
-        facts = ["the number of records" + (" of every site" if found else "")]
+        self.basis_, self.schedule_, self.history_, self.sites_ = basis, plan, learned.history, site_rows
+        facts = ["the number of records" + (" of every site" if site_rows else "")]
         facts += ["the basis and how it was made"] if known else []
         facts += [f"the label bound {self.label_bound:g}"] if self.label_bound is not None else []
         self.privacy_ = Guarantee(
             float(self.epsilon), float(self.delta), MECHANISM, tuple(spent),
             public=(*facts, "all arguments and the plan"),
-            conditions=(SECURE,) if found and self.noise == "total" else (),
+            conditions=(SECURE,) if site_rows and self.noise == "total" else (),
         )  # fmt: skip
         return self
 

@@ -236,8 +236,8 @@ def weights_before_noise(
     model: PrivateSGDRegressor, rows: UnreadRows, basis: Basis, plan: DescentSchedule
 ) -> np.ndarray:
     """Compute the weights before noise is added, which are never kept and never shown."""
-    found, c = read_all(rows.read()), float(model.label_bound)
-    X, y = found.X, np.clip(to_numpy(found.Y)[:, 0], -c, c)
+    data, c = read_all(rows.read()), float(model.label_bound)
+    X, y = data.X, np.clip(to_numpy(data.Y)[:, 0], -c, c)
     if model.method == "paper":
         phi = within(basis.features(X), plan.kappa)
         return one_by_one(phi, y, drawn(len(X), plan.steps), plan.step)

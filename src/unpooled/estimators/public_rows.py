@@ -52,13 +52,13 @@ def _draw_rows(source: Source, random_state: Any, dropped: list[str] | None = No
     rows = np.arange(source.n_rows)
     if len(rows) > MOST:
         rows = np.sort(np.random.default_rng(random_state).choice(rows, MOST, replace=False))
-    found = concatenate([part.read() for part in source.slices(rows)])
+    sample = concatenate([part.read() for part in source.slices(rows)])
     if source.names is None:
-        return found.X, found.weights
+        return sample.X, sample.weights
     import pyarrow as pa
 
-    columns = {name: found.X[:, j] for j, name in enumerate(source.names) if name not in (dropped or [])}
-    return pa.table(columns), found.weights
+    columns = {name: sample.X[:, j] for j, name in enumerate(source.names) if name not in (dropped or [])}
+    return pa.table(columns), sample.weights
 
 
 def site_counts(sites: Any, n: int) -> list[dict[str, Any]]:

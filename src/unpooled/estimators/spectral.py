@@ -241,23 +241,23 @@ class SpectralRegressor(ExpansionModel):
             folds = list(shuffled.split(np.empty((problem.n, 0))))
         with Progress(len(folds or ()), "folds", self.verbose) as bar:
             counted = bar.counting(folds or ())
-            found = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, counted)
-        chosen = lams[found.index]
+            solution = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, counted)
+        chosen = lams[solution.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])
         steps = [problem.filter.iterations(lam, problem.kappa_sq) for lam in lams]
         self.path_ = RegularizationPath(
             lam=lams,
-            scored=found.criterion[:, 0] if one_target else found.criterion,
-            freedom=found.df,
+            scored=solution.criterion[:, 0] if one_target else solution.criterion,
+            freedom=solution.df,
             criterion_name=criterion,
             exact=criterion != "loo" or problem.ridge_times == 1,
             iterations=None if steps[0] is None else np.asarray(steps),
-            index=found.index,
+            index=solution.index,
             problem=problem,
-            coefs=found.coefs,
-            intercepts=found.intercepts,
+            coefs=solution.coefs,
+            intercepts=solution.intercepts,
         )
-        return found
+        return solution
 
     def _user_folds(self, n: int, kept: np.ndarray | None) -> routes.Folds | None:
         """The folds of a splitter or a list of splits, over all rows given, then without those of weight zero."""

@@ -85,25 +85,29 @@ class _SumsPart:
 
 def _guarantee(content: Any, privacy: Any) -> Guarantee:
     """Return the guarantee of the model: the cost of its sum and of the rounds since."""
-    found, own = Guarantee.from_dict(content), privacy.guarantee
-    if found.spent_on[: len(own.spent_on)] != own.spent_on or found.delta < own.delta or found.epsilon < own.epsilon:
+    promise, own = Guarantee.from_dict(content), privacy.guarantee
+    if (
+        promise.spent_on[: len(own.spent_on)] != own.spent_on
+        or promise.delta < own.delta
+        or promise.epsilon < own.epsilon
+    ):
         raise ValueError("it promises more privacy than the sums that it was learned from")
-    return found
+    return promise
 
 
 def _read_rounds(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict[str, np.ndarray]:
     """Read the state of rounds, and check the shape of every part; J is absent for squares."""
     shapes = {f"rounds.{name}": (size[1],) if name in NUMBERS else size for name in STATE if name != "J"}
     shapes |= {} if quadratic else {"rounds.J": (size[1],)}
-    found = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
+    state = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
     known = [name for name in ("rounds.S", "rounds.CS", "rounds.E") if name in arrays]
-    found |= {name: finite(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
-    spans = {(size[0], found[name].shape[-1]) if name == "rounds.E" else found[name].shape for name in known}
+    state |= {name: finite(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
+    spans = {(size[0], state[name].shape[-1]) if name == "rounds.E" else state[name].shape for name in known}
     together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
-    surplus = [name for name in arrays if name.startswith("rounds.") and name not in found]
-    if surplus or not together or any(found[name].shape != shape for name, shape in shapes.items()):
+    surplus = [name for name in arrays if name.startswith("rounds.") and name not in state]
+    if surplus or not together or any(state[name].shape != shape for name, shape in shapes.items()):
         raise ValueError("the state of its rounds does not fit together")
-    return found
+    return state
 
 
 @declaration
@@ -255,8 +259,8 @@ class SummaryRegressor(SpanModel):
         Candidates
         """
         check_fitted(self)
-        rules, found = self._rules(), self.summary_.basis(basis)
-        return rules.candidates(self.summary_, found, *rules.solutions(self.summary_, found, own=False))
+        rules, fitted_basis = self._rules(), self.summary_.basis(basis)
+        return rules.candidates(self.summary_, fitted_basis, *rules.solutions(self.summary_, fitted_basis, own=False))
 
     def update(self, residuals: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
         """Learn one more round, from the summary of this model's residuals.
@@ -290,11 +294,11 @@ class SummaryRegressor(SpanModel):
         check_round(residuals, self.privacy_ is not None)
         with fitting(self, anew=False):
             self._check_parameters()
-            found = residuals.basis(basis)
-            rounds = self._rounds(found)
+            fitted_basis = residuals.basis(basis)
+            rounds = self._rounds(fitted_basis)
             rounds.receive(*self._message(residuals))
             coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
-            self._settle(found, coef, intercept, self.one_target_)
+            self._settle(fitted_basis, coef, intercept, self.one_target_)
             self.privacy_ = guarantee_of(residuals, self.privacy_)
             self._keep_rounds(rounds)
         return self
