@@ -74,11 +74,11 @@ def _case(name: str, case: Case, peak: float) -> None:
     one_spent, _, one_memory = _timed(lambda: _ours(rows, case.points, model.lam_))
     error = _rmse(model.predict(X_test), y_test)
     at_each = [_rmse(values, y_test) for values in _path(model, X_test)]
-    products = 4.0 * case.rows * case.points * len(LAMS) * 3 * model.n_rounds_
+    products = 4.0 * case.rows * case.points * len(LAMS) * 3 * model.n_iter_
     print(f"\n{name}: {case.rows:,} rows, {case.points:,} points, {len(LAMS)} values of λ")
     print(
         f"  unpooled          {spent:7.2f} s for all λ, {one_spent:6.2f} s at the one chosen; RMSE {error:.4f} at "
-        f"λ = {model.lam_:.0e} ({model.solver_}, {model.n_rounds_} rounds, kernel values {model.precision_}); "
+        f"λ = {model.lam_:.0e} ({model.solver_}, {model.n_iter_} passes, kernel values {model.precision_}); "
         f"{memory:.1f} and {one_memory:.1f} GiB; products at {products / spent / peak:.0%} of the float64 peak"
     )
     predicted, _, _ = _timed(lambda: model.predict(X_test))

@@ -44,7 +44,7 @@ def test_every_fitted_model_answers_its_facts(kind):
     for name in ("lam", "privacy", "path", "summary"):
         assert (getattr(facts, name) is None) == (vars(model).get(f"{name}_") is None), name
     assert facts.kernel is model.kernel_
-    assert (facts.plan is None) == (kind not in ("private", "private descent"))
+    assert (facts.schedule is None) == (kind not in ("private", "private descent"))
     assert facts.choice[0].isupper() or facts.choice[0] in "λε" or facts.choice[0].isdigit()
 
 

@@ -138,7 +138,7 @@ with_kernel = [case for case in CASES if "summary" not in case.name and "more ro
 @pytest.mark.parametrize("case", with_kernel, ids=lambda case: case.name)
 def test_a_kernel_that_fails_in_the_middle_changes_nothing(case):
     model = case.fit(case.make())
-    name, before = "local__kernel" if case.name == "averaged" else "kernel", State(model)
+    name, before = "estimator__kernel" if case.name == "averaged" else "kernel", State(model)
     model.set_params(**{name: Failing(0.7)})
     with pytest.raises((RuntimeError, up.BlockError), match="gave up"):
         case.again(model)

@@ -103,7 +103,7 @@ def test_a_clone_a_pickle_and_a_file_are_the_same_model(kind, tmp_path):
 def test_a_fitted_basis_is_used_as_it_is_by_clones_and_searches_too():
     for basis in (EmpiricalFeatures(Gaussian(1.0)).fit(U), RandomFeatures(Gaussian(1.0), 30).fit(U)):
         model = up.LESSRegressor(basis=basis, lam=0.01, fit_intercept=False)
-        assert clone(model).kernel is basis
+        assert clone(model).basis is basis
         assert_array_equal(clone(model).fit(X, y).predict(X), model.fit(X, y).predict(X))
         assert np.all(np.isfinite(cross_val_score(model, X, y, cv=3)))
     same = up.LESSRegressor(Gaussian(1.0), lam=0.01, fit_intercept=False).fit(X, y, public=U)

@@ -234,10 +234,10 @@ def test_a_basis_of_public_rows_is_taken_as_it_is_whatever_its_kernel():
     far = X.copy()
     far[3], far[4] = 1e300, -1e160  # features of these are not even numbers
     basis = up.bases.EmpiricalFeatures(Polynomial(3), 20).fit(U)
-    model = private(100.0, kernel=basis).fit(far, y)
+    model = private(100.0, basis=basis).fit(far, y)
     assert model.basis_ is basis
     assert model.score(T, truth) > 0.8
-    assert clone(model).kernel is basis
+    assert clone(model).basis is basis
 
 
 def test_labels_beyond_the_bound_are_moved_to_it_without_a_word(no_noise):

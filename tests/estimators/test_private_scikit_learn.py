@@ -88,7 +88,7 @@ def test_clones_pickles_pipelines_and_folds(cls):
 
 @pytest.mark.parametrize("method", ["tight", "paper"])
 def test_frames_keep_their_names_with_and_without_a_public_sample(method):
-    how = {"n_features": 20, "method": method}
+    how = {"n_features": 20, "method": method, "fit_intercept": method == "tight"}
     for public in (None, X.iloc[:50]):
         model = up.PrivateSGDRegressor(5.0, 1e-6, 1.0, **how).fit(X, y, public=public)
         assert list(model.feature_names_in_) == list(model.basis_.feature_names_in_) == ["age", "dose"]

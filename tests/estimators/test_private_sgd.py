@@ -32,7 +32,9 @@ METHODS = {"tight": {}, "paper": {"n_steps": 300}}
 
 
 def private(epsilon=1.0, **how):
-    return up.PrivateSGDRegressor(epsilon, 1e-6, label_bound=2.0, **{**SMALL, **how})
+    return up.PrivateSGDRegressor(
+        epsilon, 1e-6, label_bound=2.0, **{"fit_intercept": how.get("method") != "paper", **SMALL, **how}
+    )
 
 
 @pytest.fixture(name="exact")
@@ -63,7 +65,7 @@ VARIANTS = {
     "one a step": {"batch_size": 1, "passes": 2},
     "batches": {"batch_size": 4, "passes": 3},
     "all at once": {"batch_size": 8, "passes": 5},
-    "weight decay": {"batch_size": 2, "passes": 3, "lam": 0.5},
+    "weight decay": {"batch_size": 2, "passes": 3, "weight_decay": 0.5},
     "averaged": {"batch_size": 2, "passes": 3, "averaged": True},
     "scaled coordinates": {"batch_size": 4, "passes": 3, "precondition": 0.05},
 }
@@ -119,7 +121,7 @@ def test_algorithm_1_stays_below_its_bound(exact):
 
 
 def test_noise_is_calibrated_and_has_the_size_it_says():
-    model = private(epsilon=0.5, shrink=False, precondition=None, intercept=False, n_features=400)
+    model = private(epsilon=0.5, shrink=False, precondition=None, fit_intercept=False, n_features=400)
     found = np.concatenate([model.fit(X, y).coef_ for _ in range(10)])
     assert model.sigma_ == pytest.approx(model.sensitivity_ * privacy.sigma_for(0.5, 1e-6), rel=1e-4)
     spread = np.concatenate([found.reshape(10, -1) - found.reshape(10, -1).mean(axis=0)]).ravel()
@@ -184,7 +186,7 @@ def test_rows_of_any_size_are_taken_without_a_word(kernel):
     far[5], far[7000], far[-1] = 1e300, -1e160, 1e-300
     labels = np.tile(y, 20)
     labels[17], labels[18] = -1e308, 5e-324
-    models = [private(kernel=up.bases.EmpiricalFeatures(kernel, 12).fit(U))]
+    models = [private(basis=up.bases.EmpiricalFeatures(kernel, 12).fit(U))]
     models += [private(kernel=kernel, method=method, **how) for method, how in METHODS.items()]
     for model in models if isinstance(kernel, Gaussian) else models[:1]:
         assert np.isfinite(model.fit(far, labels).coef_).all()
@@ -237,15 +239,15 @@ BAD = [
     ({"n_features": 0}, {}, "n_features must be a positive whole number"),
     ({"step": -0.1}, {}, "step must be a positive"),
     ({"step": 9.0}, {}, "step must be at most"),
-    ({"step": 9.0, "method": "paper"}, {}, "step must be at most"),
+    ({"step": 9.0, "method": "paper", "fit_intercept": False}, {}, "step must be at most"),
     ({"passes": 0}, {}, "passes must be a whole number"),
     ({"batch_size": 1.5}, {}, "batch_size must be a whole number"),
     ({"clip": 0}, {}, "clip must be a positive"),
-    ({"lam": -1}, {}, "lam must be a finite number"),
+    ({"weight_decay": -1}, {}, "weight_decay must be a finite number"),
     ({"precondition": "yes"}, {}, "precondition must be 'auto'"),
     ({"precondition": 0.0}, {}, "precondition must be a positive"),
-    ({"n_steps": 5}, {}, "n_steps is of method='paper'"),
-    ({"method": "paper", "clip": 1.0, "averaged": True}, {}, "Algorithm 1 has no clip, averaged"),
+    ({"n_steps": 5}, {}, "n_steps belongs to method='paper'"),
+    ({"method": "paper", "clip": 1.0, "averaged": True}, {}, "has no clip, averaged: leave that out"),
     ({"ledger": 5}, {}, "ledger must be a Ledger"),
     ({"random_state": None}, {}, "random_state must be a whole number"),
     ({}, {"y": None}, "requires y to be passed"),
@@ -302,7 +304,7 @@ def test_any_bounded_kernel_or_a_basis_of_public_rows_will_do():
     for kernel in (Matern(1.0), Gaussian(0.5) + 0.5 * Matern(2.0, nu=0.5), "cosine"):
         assert np.all(np.isfinite(private(kernel=kernel).fit(X, y, public=U).predict(X)))
     for basis in (up.bases.EmpiricalFeatures(Linear()).fit(U), up.bases.RandomFeatures(Gaussian(1.0), 20).fit(U)):
-        model = private(epsilon=100.0, kernel=basis).fit(X, y)
+        model = private(epsilon=100.0, basis=basis).fit(X, y)
         assert model.basis_ is basis
         assert model.score(X, y) > 0.1
         with pytest.raises(ValueError, match="leave public out"):

@@ -36,8 +36,8 @@ def test_what_is_saved_comes_back(name, tmp_path):
     again = up.load(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     for name, value in model.get_params(deep=False).items():
-        if name == "local":
-            assert type(again.local) is type(value)
+        if name == "estimator":
+            assert type(again.estimator) is type(value)
         else:
             np.testing.assert_array_equal(getattr(again, name), value)
     assert again.blocks_ == model.blocks_
@@ -60,6 +60,6 @@ def test_a_compressed_model_keeps_its_report(tmp_path):
 
 def test_models_of_other_libraries_are_not_saved(tmp_path):
     model = up.AveragedRegressor(Ridge(), n_blocks=2).fit(X, Y)
-    with pytest.raises(ValueError, match="local is a Ridge, and unpooled saves its own models only"):
+    with pytest.raises(ValueError, match="estimator is a Ridge, and unpooled saves its own models only"):
         up.save(model, tmp_path / "m.model")
     assert not (tmp_path / "m.model").exists()

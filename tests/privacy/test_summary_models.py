@@ -104,7 +104,7 @@ def test_a_summary_without_means_fits_without_an_intercept():
     assert error(model) < 0.5
     assert "‖" not in str(model.floor_)
     for center in (True, "public"):
-        with pytest.raises(ValueError, match="no intercept can be fitted: use center=False"):
+        with pytest.raises(ValueError, match="no intercept can be fitted: use fit_intercept=False"):
             up.SummaryRegressor(fit_intercept=center).fit_summary(found)
 
 

@@ -37,7 +37,7 @@ def test_before_a_fit_it_is_scikit_learns_alone(estimator):
 
 
 def test_the_text_of_an_estimator_stays_its_constructor():
-    assert repr(models()["spectral"]) == "SpectralRegressor(center=True)"
+    assert repr(models()["spectral"]) == "SpectralRegressor()"
 
 
 def test_a_fitted_basis_says_what_it_is():

@@ -194,8 +194,8 @@ def test_a_basis_that_is_not_fitted_or_none_at_all_is_refused():
     with pytest.raises(NotFittedError):
         _ = EmpiricalFeatures().digest
     with pytest.raises(NotFittedError):
-        up.LESSRegressor(EmpiricalFeatures(), lam=0.1, fit_intercept=False).fit(X, y)
-    with refused("fitted basis, which has its public sample already"):
+        up.LESSRegressor(basis=EmpiricalFeatures(), lam=0.1, fit_intercept=False).fit(X, y)
+    with refused("basis was fitted to its own public sample already: leave public out"):
         up.LESSRegressor(basis=BASIS, lam=0.1, fit_intercept=False).fit(X, y, public=U)
 
 

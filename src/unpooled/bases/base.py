@@ -313,7 +313,7 @@ class KernelWithoutBasis(KernelKind):
 class FittedBasis(Kind):
     """A fitted basis, or None. No file of a model keeps it: the function has all that predicting needs."""
 
-    words = "a fitted basis of unpooled.bases, or None"
+    words = "a fitted basis of up.bases, or None"
     in_files = False
 
     def check(self, name: str, value: Any) -> None:

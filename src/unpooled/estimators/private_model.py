@@ -47,7 +47,7 @@ class Promise:
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         promise = Guarantee.from_dict(header["privacy"])
         if not (math.isclose(promise.epsilon, model.epsilon) and math.isclose(promise.delta, model.delta)):
-            raise ValueError("its guarantee is not that of its epsilon and delta")
+            raise ValueError("its guarantee does not match its epsilon and delta")
         model.privacy_, model.schedule_ = promise, self.plan(header["plan"])
         if not is_table(header["numbers"], **dict.fromkeys(self.numbers, float)):
             raise ValueError(f"its numbers are not {' and '.join(self.numbers) or 'none'}")
@@ -74,7 +74,7 @@ class PrivateModel(SpanModel):
         return tags
 
     def predict(self, X: Any) -> Array:
-        """f(X), in the order of the rows, moved into [-c, c] where there is a label bound c.
+        """f(X), in the order of the rows, clipped to [−c, c] where there is a label bound c.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
 
 @dataclass(frozen=True)
 class RoundSchedule:
-    """What was decided beforehand, all of it public, and why.
+    """The schedule of private rounds: all decisions made before a record is read, all public, with their reasons.
 
     Attributes
     ----------
@@ -87,20 +87,20 @@ class RoundSchedule:
 
     def events(self) -> list[tuple[str, Gaussian]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
-        found, budget = [], self.budget()
+        events, budget = [], self.budget()
         if self.inputs:
-            found += [(PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
+            events += [(PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
         if self.labels:
             each = Gaussian(budget.mu * math.sqrt(self.labels / LOOKS))
-            found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
+            events += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
         if budget.tails:
-            found.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
-        found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
+            events.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
+        events += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
         if budget.check:
-            found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
+            events.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
-            found.append((learner.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
-        return found
+            events.append((learner.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
+        return events
 
     def __str__(self) -> str:
         return "\n".join(self.why)

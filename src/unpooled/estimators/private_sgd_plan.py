@@ -27,7 +27,7 @@ POSITIVE_OR_NONE = Real("a positive, finite number or None", lambda value: 0 < v
 
 @dataclass(frozen=True)
 class DescentSchedule:
-    """What was chosen, all of it public, and why.
+    """The schedule of private descent: all choices made before a record is read, all public, with their reasons.
 
     Attributes
     ----------
@@ -101,10 +101,10 @@ def paper_plan(model: Any, basis: Basis, n: int) -> tuple[DescentSchedule, noise
         f"no record is drawn more than {sgd.visits(n, T, model.delta / 2):.4g} times but with probability δ/2, and the "
         "noise is private with the other δ/2",
     )
-    found = DescentSchedule(
+    schedule = DescentSchedule(
         "paper", n, M, kappa, step, T, None, 1, None, 0.0, False, None, 0.0, delta, added.sigma, None, why
     )
-    return found, added
+    return schedule, added
 
 
 def tight_plan(
@@ -123,7 +123,7 @@ def tight_plan(
         for clip in ([float(model.clip)] if model.clip is not None else [share * c for share in CLIPS])
     ]
     ridge, way, outcome = min(
-        ((ridge, way, tried(problem, way, targets)) for ridge, way in ways), key=lambda found: found[2].score
+        ((ridge, way, tried(problem, way, targets)) for ridge, way in ways), key=lambda schedule: schedule[2].score
     )
     kappa = way.kappa * (1 + ROOM)
     passes, b, step = _schedule(model, n, outcome.time, sgd.largest_step(kappa, way.lam) / 2)
@@ -141,11 +141,11 @@ def tight_plan(
         f"a time ηT of {step * T:.3g}",
         f"chosen by simulating made-up targets on {sample}: R² of {outcome.r2:.2f} on average with this n, ε and δ",
     )
-    found = DescentSchedule(
+    schedule = DescentSchedule(
         "tight", n, size, way.kappa, step, T, passes, b, way.clip, way.lam, way.averaged, ridge, way.constant,
         delta, added.sigma, outcome.r2, why,
     )  # fmt: skip
-    return found, added
+    return schedule, added
 
 
 def coordinate_scale(basis: Basis, ridge: float | None) -> np.ndarray:

@@ -36,33 +36,33 @@ def public_rows(
         X, _, weights = named_columns(basis, X, y, sample_weight)
         return X, None if weights is None else check_weights(weights, check_X(basis, X, reset=True))
     if public is None:
-        return _drawn(open_stream(X, y, sample_weight), random_state)
+        return _draw_rows(open_stream(X, y, sample_weight), random_state)
     # The public sample may have been cut from the same table: labels and weights are no inputs there either.
     named = [y, sample_weight] if not isinstance(y, (list, tuple)) else [*y, sample_weight]
     named = [name for name in named if isinstance(name, str)]
     if is_stream(public):
-        return _drawn(open_stream(public), random_state, named)
+        return _draw_rows(open_stream(public), random_state, named)
     if named and any(name in named for name in getattr(public, "columns", [])):
         public = public[[name for name in public.columns if name not in named]]
     return public, None
 
 
-def _drawn(source: Source, random_state: Any, dropped: list[str] | None = None) -> tuple[Any, np.ndarray | None]:
-    """At most MOST rows of a stream, drawn at random; data frames keep the names of the columns."""
+def _draw_rows(source: Source, random_state: Any, dropped: list[str] | None = None) -> tuple[Any, np.ndarray | None]:
+    """Draw at most MOST rows of a stream at random; data frames keep the names of their columns."""
     rows = np.arange(source.n_rows)
     if len(rows) > MOST:
         rows = np.sort(np.random.default_rng(random_state).choice(rows, MOST, replace=False))
-    found = concatenate([part.read() for part in source.slices(rows)])
+    sample = concatenate([part.read() for part in source.slices(rows)])
     if source.names is None:
-        return found.X, found.weights
+        return sample.X, sample.weights
     import pyarrow as pa
 
-    columns = {name: found.X[:, j] for j, name in enumerate(source.names) if name not in (dropped or [])}
-    return pa.table(columns), found.weights
+    columns = {name: sample.X[:, j] for j, name in enumerate(source.names) if name not in (dropped or [])}
+    return pa.table(columns), sample.weights
 
 
 def site_counts(sites: Any, n: int) -> list[dict[str, Any]]:
-    """The name and the number of rows of every site."""
+    """Return the name and the number of rows of every site."""
     if sites is None:
         return []
     labels = site_labels("sites", sites, n)
@@ -77,7 +77,7 @@ STAND_IN = 1000  # rows of the standard normal law in the place of a public samp
 def basis_and_rows(
     model: Any, X: Any, y: Any, public: Any, make: Callable[[Kernel, bool], Basis]
 ) -> tuple[Basis, UnreadRows]:
-    """The fitted basis and the rows; ``make`` gives a basis for a kernel, with or without public rows.
+    """Return the fitted basis and the rows; ``make`` makes a basis for a kernel, with or without public rows.
 
     Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a length of its
     own, and features are made for rows of the standard normal law.
@@ -110,7 +110,7 @@ def private_rows(owner: Any, X: Any, y: Any, *, learn: bool = False) -> UnreadRo
     if rows.must_be_read:
         rows.read()
     if rows.n_labels not in (None, 1):
-        raise ValueError(f"y must be one label a row, and it has {rows.n_labels}")
+        raise ValueError(f"y must have one label for each row, and it has {rows.n_labels}")
     if len(label_shape(rows.y) or ()) == 2:
         warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
     return rows

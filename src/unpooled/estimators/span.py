@@ -36,7 +36,7 @@ class OnEngine(BaseEstimator):
     """An estimator with the parameter ``engine``."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: a connection to a cluster stays behind."""
+        """Return the state to pickle, without a connection to a cluster."""
         state: dict[str, Any] = dict(super().__getstate__())
         engine = state["engine"]
         if not (engine is None or isinstance(engine, str) or (isinstance(engine, Engine) and engine.is_picklable)):
@@ -55,7 +55,7 @@ def predict_in_precision(f: Any, X: Array) -> Array:
     return values
 
 
-class FittedFunction(ShowsChoices, RegressorMixin, Declared):
+class _FittedFunction(ShowsChoices, RegressorMixin, Declared):
     """A regressor that becomes a function, by a fit or from a file."""
 
     def __sklearn_clone__(self) -> Any:
@@ -77,7 +77,7 @@ class FittedFunction(ShowsChoices, RegressorMixin, Declared):
         self.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
 
 
-class ExpansionModel(FittedFunction):
+class ExpansionModel(_FittedFunction):
     """f = Σ c_i K(·, x_i) + b, learned from rows in memory; ``kernel`` is among the parameters."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -109,7 +109,7 @@ class ExpansionModel(FittedFunction):
         return values[:, 0] if self.one_target_ else values
 
 
-class ReadsRows(FittedFunction):
+class ReadsRows(_FittedFunction):
     """A regressor that learns from files and Dask collections as well, and predicts for them."""
 
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
@@ -164,7 +164,7 @@ class ReadsRows(FittedFunction):
 
 
 def values_by_name(model: Any, X: np.ndarray) -> np.ndarray:
-    """What ``predict`` says, of shape (n, T), of columns that were taken by name and have none here."""
+    """Predict for columns that were selected by name and are without names here; shape (n, T)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         return np.asarray(to_numpy(model.predict(X)), dtype=np.float64).reshape(len(X), -1)
@@ -207,8 +207,8 @@ class SpanModel(ReadsRows):
         return describe(self, target, kind, **own, **facts)
 
 
-class Validation:
-    """The λ that were tried on validation rows and their errors, or nothing."""
+class _ValidationPart:
+    """The λ that were tried on validation rows, and their errors."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         arrays |= {f"validation.{name}": values for name, values in model.validation_.items()}
@@ -240,7 +240,7 @@ class BasisAverage(SpanModel):
     validation_ : dict, the λ that were tried and their validation errors, where λ was chosen
     """
 
-    _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), Validation())
+    _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), _ValidationPart())
 
     def settle(
         self,

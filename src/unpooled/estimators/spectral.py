@@ -14,6 +14,7 @@ from .._base.checks import check_folds, check_kernel_matrix, check_weights, chec
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Folds, Numbers, Seed, Switch, Word, declaration, parameter
+from .._base.progress import Progress
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
@@ -25,14 +26,14 @@ from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted, method_name, of_target
-from .length_scales import resolved
+from .length_scales import resolve_kernel
 from .paths import RegularizationPath
 from .span import ExpansionModel
 from .stored import Expansion, ForEachTarget, are_counts, is_table, path_arrays
 
 
-class SpectralPath:
-    """The path of a spectral regression, where λ was chosen, without what its predictions need."""
+class _SpectralPathPart:
+    """The path of a spectral regression, as a file keeps it: without the functions of other λ."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         if "path_" not in vars(model):
@@ -84,13 +85,13 @@ class SpectralRegressor(ExpansionModel):
         None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
     lam : float, array, "loo", "gcv" or "cv"
-        A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array is the
-        same as "loo" with that array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
+        A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array
+        means "loo" with this array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
         filters it is a shortcut: within a few per cent near its minimum, and badly off where λ is far too small or, for
         cut-off, next to an eigenvalue; "cv" is the plain alternative.
     fit_intercept : bool, default True
         Fit an intercept with the centred kernel of Wang (2018): adding a constant to y then moves the intercept by
-        it and changes nothing else.
+        this constant and changes nothing else. False gives the formulas of the papers.
     grid : array or None
         The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade (to 10⁻⁵ in single precision).
     per_target : bool, default False
@@ -100,7 +101,9 @@ class SpectralRegressor(ExpansionModel):
     random_state : int, RandomState or None, default 0
         Shuffles the folds; nothing else is random.
     solver : {"auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh"}
-        "auto" takes the cheapest route that is right; ``solver_`` says which it was.
+        "auto" takes the cheapest route that gives the right function; ``solver_`` names it.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
@@ -109,6 +112,8 @@ class SpectralRegressor(ExpansionModel):
         Score, degrees of freedom and predictions of every λ; where λ was chosen from a grid.
     predictor_ : KernelExpansion
         The fitted function: kernel, points, coefficients, intercept.
+    dual_coef_ : (n,) or (n, T)
+        c_i, the coefficients of the rows in ``predictor_.points``.
     intercept_ : float or array
         The b of the centred regression, the (weighted) mean of y; 0 without ``fit_intercept``.
     solver_ : str
@@ -141,7 +146,7 @@ class SpectralRegressor(ExpansionModel):
     solver: str = parameter(Word(SOLVERS, f"one of {', '.join(SOLVERS)}", ";"), "auto")
     verbose: int = parameter(VERBOSITY, 0)
 
-    _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), SpectralPath())
+    _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), _SpectralPathPart())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SpectralRegressor:
         """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T).
@@ -171,7 +176,11 @@ class SpectralRegressor(ExpansionModel):
         if weights is not None and kept is not None:
             X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
-        kernel = resolved(kernel, X, Y, weights) if free_parts(kernel) else kernel.resolve(X, weights)
+        kernel = (
+            resolve_kernel(kernel, X, Y, weights, verbose=self.verbose)
+            if free_parts(kernel)
+            else kernel.resolve(X, weights)
+        )
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
         filter_ = as_filter(self.filter)
@@ -230,23 +239,25 @@ class SpectralRegressor(ExpansionModel):
         if criterion == "cv" and folds is None:
             shuffled = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
             folds = list(shuffled.split(np.empty((problem.n, 0))))
-        found = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, folds or ())
-        chosen = lams[found.index]
+        with Progress(len(folds or ()), "folds", self.verbose) as bar:
+            counted = bar.counting(folds or ())
+            solution = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, counted)
+        chosen = lams[solution.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])
         steps = [problem.filter.iterations(lam, problem.kappa_sq) for lam in lams]
         self.path_ = RegularizationPath(
             lam=lams,
-            scored=found.criterion[:, 0] if one_target else found.criterion,
-            freedom=found.df,
+            scored=solution.criterion[:, 0] if one_target else solution.criterion,
+            freedom=solution.df,
             criterion_name=criterion,
             exact=criterion != "loo" or problem.ridge_times == 1,
             iterations=None if steps[0] is None else np.asarray(steps),
-            index=found.index,
+            index=solution.index,
             problem=problem,
-            coefs=found.coefs,
-            intercepts=found.intercepts,
+            coefs=solution.coefs,
+            intercepts=solution.intercepts,
         )
-        return found
+        return solution
 
     def _user_folds(self, n: int, kept: np.ndarray | None) -> routes.Folds | None:
         """The folds of a splitter or a list of splits, over all rows given, then without those of weight zero."""

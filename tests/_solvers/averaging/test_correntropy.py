@@ -106,5 +106,5 @@ def test_rule_14_works_with_a_robust_learner():
 
 def test_lam_belongs_to_the_other_learner():
     X, y = some_data(7)
-    with pytest.raises(ValueError, match="lam and grid belong to SpectralRegressor, and local is a Correntropy"):
+    with pytest.raises(ValueError, match="lam and grid belong to SpectralRegressor, and estimator is a Correntropy"):
         up.AveragedRegressor(up.CorrentropyRegressor(fit_intercept=False), lam=0.1).fit(X, y)

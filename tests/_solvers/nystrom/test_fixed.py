@@ -224,7 +224,7 @@ def test_saved_and_loaded(tmp_path):
 @needs_bytes
 def test_sentences():
     X, y = noisy(n=200)
-    with pytest.raises(ValueError, match=r"precision='fixed' is for the Gram matrix: take solver='gram'"):
+    with pytest.raises(ValueError, match=r"precision='fixed' works only with the Gram matrix: use solver='gram'"):
         fit(X, y, solver="rounds")
     with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
         up.NystromRegressor(precision="fixed", fit_intercept=False).fit(X, y, np.linspace(1.0, 2.0, 200))

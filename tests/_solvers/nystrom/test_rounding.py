@@ -86,9 +86,9 @@ def test_a_named_lam_that_such_rows_do_not_allow_takes_rounds_or_a_sentence():
     assert (model.solver_, model.lam_) == ("rounds", lam)
     path = up.NystromRegressor(Gaussian(1.0), 200, [1e-3, lam], fit_intercept=False).fit(X, y)
     assert path.solver_ == "rounds"
-    with pytest.raises(ValueError, match=r"^lam=3.0e-08 is too small for a Gram matrix .* or solver='rounds'$"):
+    with pytest.raises(ValueError, match=r"^lam=3.0e-08 is too small for the Gram matrix .* or solver='rounds'$"):
         up.NystromRegressor(Gaussian(1.0), 200, lam, solver="gram", fit_intercept=False).fit(X, y)
-    with pytest.raises(ValueError, match="too small for a Gram matrix .* fit all rows at once with solver='rounds'"):
+    with pytest.raises(ValueError, match="too small for the Gram matrix .* fit all rows at once with solver='rounds'"):
         up.NystromRegressor(Gaussian(1.0), 200, lam, fit_intercept=False).partial_fit(X, y)
 
 
@@ -101,7 +101,7 @@ def test_lam_is_trusted_by_what_rows_are_and_not_by_the_points_alone():
     model.partial_fit(far, np.sin(far[:, 0]))
     assert model.path_.lam.min() > 2e-9
     assert np.all(np.isfinite(model.predict(far)))
-    with pytest.raises(ValueError, match=r"^λ of the grid is too small for a Gram matrix of these rows"):
+    with pytest.raises(ValueError, match=r"^λ of the grid is too small for the Gram matrix of these rows"):
         up.NystromRegressor(Linear(), 100, fit_intercept=False).partial_fit(X, X[:, 0]).partial_fit(
             1e9 * far, far[:, 0]
         )

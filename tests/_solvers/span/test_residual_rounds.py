@@ -257,9 +257,11 @@ def test_residuals_of_another_model_are_refused():
     )
     mine, theirs = models.digest_of(model), models.digest_of(second)
     residuals = up.Summary.of(basis, X, y, residuals_of=model)
-    with pytest.raises(ValueError, match=f"residuals of model {mine[:12]}, and this model is {theirs[:12]}"):
+    with pytest.raises(
+        ValueError, match=f"of this model, {theirs[:12]}, and this is a summary of the residuals of model {mine[:12]}"
+    ):
         second.update(residuals)
-    with pytest.raises(ValueError, match="summary of labels, and this model is"):
+    with pytest.raises(ValueError, match="residuals must be of this model, .*, and this is a summary of labels"):
         model.update(up.Summary.of(basis, X, y))
     with pytest.raises(ValueError, match="residuals are of the loss huber 1.0, the model's is squared"):
         model.update(up.Summary.of(basis, X, y, residuals_of=model, loss=Huber(1.0)))
@@ -270,7 +272,7 @@ def test_residuals_of_another_model_are_refused():
     before = model.coef_.copy()
     model.update(residuals)
     assert np.any(model.coef_ != before)
-    with pytest.raises(ValueError, match=f"residuals of model {mine[:12]}, and this model is"):
+    with pytest.raises(ValueError, match=f"and this is a summary of the residuals of model {mine[:12]}"):
         model.update(residuals)  # which are of the model before
     exact = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(basis, X, y, 2))
     with pytest.raises(ValueError, match="exact already"):
