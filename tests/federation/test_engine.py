@@ -120,7 +120,8 @@ def test_rows_of_sites_cannot_be_read(sites, tmp_path):
 )
 def test_what_the_study_is_not_about_is_refused(sites, tmp_path, wrong, sentence):
     engine = engine_of(sites, tmp_path / "study")
-    model = up.LESSRegressor(basis=wrong.get("kernel", sites.basis), engine=engine, fit_intercept=False)
+    of_what = {"kernel": wrong["kernel"]} if "kernel" in wrong else {"basis": sites.basis}
+    model = up.LESSRegressor(**of_what, engine=engine, fit_intercept=False)
     others = {name: wrong[name] for name in ("sample_weight", "public") if name in wrong}
     with pytest.raises(ValueError, match=sentence):
         model.fit(engine.rows, wrong.get("y", "y"), **others)
