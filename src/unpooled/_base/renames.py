@@ -65,7 +65,7 @@ def translate(header: Header) -> Header:
     name = header.get("class")
     changes = CHANGES[name] if isinstance(name, str) and name in CHANGES else Changes()
     content = _rename(header, changes.renamed, changes.added)
-    params = content.get("params")
+    params: Any = content.get("params")
     if not isinstance(params, dict):  # for the reader to refuse
         return content
     if name == "AveragedRegressor" and isinstance(params["estimator"], dict):
@@ -85,7 +85,7 @@ def translate_back(header: Header) -> list[Header]:
         if not is_same(content[part].pop(entry), value):
             return []
     content = _rename(content, {new: old for old, new in changes.renamed.items()}, {})
-    params = content.get("params")
+    params: Any = content.get("params")
     if name == "AveragedRegressor" and params["local"] is not None:
         return [content | {"params": params | {"local": local}} for local in translate_back(params["local"])]
     if name == "PrivateSGDRegressor" and params["intercept"] is (params["method"] == "tight"):
