@@ -94,6 +94,7 @@ def _sides(revision: str, kept: Path | None, options: list[str], numbers: bool) 
     The old side is written by the cases of its own revision, which use the names of that time. Every case names all
     arguments, so that what a case says in the new names is what it said in the old ones.
     """
+    sys.path.insert(0, str(ROOT / "src"))  # the table of renames is this tree's
     from golden.compare import compare_folders
 
     with tempfile.TemporaryDirectory() as place:
