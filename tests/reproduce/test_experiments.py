@@ -163,11 +163,11 @@ def test_a_theory_that_promises_too_much_is_found_wrong(monkeypatch):
 
 
 def without_centring(kernel, center=False, **more):
-    return spectral.SpectralRegressor(kernel, **more)
+    return spectral.SpectralRegressor(kernel, **{"fit_intercept": False, **more})
 
 
 def with_a_wrong_lam(kernel, lam):
-    return less.SpectralRegressor(kernel, lam=1.01 * lam)
+    return less.SpectralRegressor(kernel, lam=1.01 * lam, fit_intercept=False)
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def describe_model(model: FittedModel) -> str:
         lines.append(f"It predicts {', '.join(facts.targets)}.")
     if facts.basis_digest is not None:
         basis = f"In the basis {facts.basis_digest[:12]}"
-        if facts.plan is not None:
-            lines += [f"{basis}.", *str(facts.plan).splitlines()]
+        if facts.schedule is not None:
+            lines += [f"{basis}.", *str(facts.schedule).splitlines()]
         elif facts.n_sites is not None:
             average = f"the average of {facts.n_sites} functions, which the sites fitted to their own rows"
             lines.append(f"{basis}, with λ = {facts.lam:.3g}: {average}.")
@@ -159,7 +159,8 @@ def inspect(
     facts += [("digest", digest)] if digest else []
     out.facts(
         f"Header of this {kind}" if kind not in ("candidates", "scores", "totals") else f"Header of these {kind}",
-        facts + [(name, _shorten(value)) for name, value in header.items() if name not in ("params", "kernel")],
+        facts
+        + [(name, _shorten(value)) for name, value in header.items() if name not in ("params", "kernel", "digest")],
     )
     out.table(
         "Arrays",

@@ -51,8 +51,8 @@ SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
 
 
 @dataclass(frozen=True)
-class PrivatePlan:
-    """Everything that is decided beforehand, all of it public, and the reasons.
+class RoundSchedule:
+    """The schedule of private rounds: all decisions made before a record is read, all public, with their reasons.
 
     Attributes
     ----------
@@ -94,20 +94,20 @@ class PrivatePlan:
 
     def events(self) -> list[tuple[str, GaussianEvent]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
-        found, budget = [], self.budget()
+        events, budget = [], self.budget()
         if self.inputs:
-            found += [(PURPOSE, GaussianEvent(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
+            events += [(PURPOSE, GaussianEvent(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
         if self.labels:
             each = GaussianEvent(budget.mu * math.sqrt(self.labels / LOOKS))
-            found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
+            events += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
         if budget.tails:
-            found.append((TAILS_ASKED, GaussianEvent(budget.mu * math.sqrt(budget.tails))))
-        found += [(f"round {t + 1} of residuals", GaussianEvent(budget.round(t))) for t in range(self.rounds)]
+            events.append((TAILS_ASKED, GaussianEvent(budget.mu * math.sqrt(budget.tails))))
+        events += [(f"round {t + 1} of residuals", GaussianEvent(budget.round(t))) for t in range(self.rounds)]
         if budget.check:
-            found.append((CHECKING, GaussianEvent(budget.mu * math.sqrt(budget.check))))
+            events.append((CHECKING, GaussianEvent(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
-            found.append((learner.CALIBRATING, GaussianEvent(budget.mu * math.sqrt(budget.calibration))))
-        return found
+            events.append((learner.CALIBRATING, GaussianEvent(budget.mu * math.sqrt(budget.calibration))))
+        return events
 
     def __str__(self) -> str:
         return "\n".join(self.why)
@@ -122,7 +122,7 @@ class PrivatePlan:
         return to_plain(self)
 
     @classmethod
-    def from_dict(cls, content: Any) -> PrivatePlan:
+    def from_dict(cls, content: Any) -> RoundSchedule:
         """The inverse; a ValueError where it is no plan."""
         return from_plain(cls, content, "the plan of private rounds")
 
@@ -139,7 +139,7 @@ def decided(
     rounds: Any = "auto",
     loss: str = "auto",
     sites: int = 1,
-) -> PrivatePlan:
+) -> RoundSchedule:
     """The plan for n records; ``n_public`` is None where there are no public rows, ``sites`` add noise each."""
     mu = mu_for(epsilon, delta)
     loss = ("correntropy" if label_bound is None else "huber") if loss == "auto" else loss
@@ -167,7 +167,7 @@ def decided(
         else "where the labels lie is not asked: at this budget the answer would be noise",
         "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
     ]
-    plan = PrivatePlan(n, n_features, T, loss, mu, share, inputs, bound, sites)
+    plan = RoundSchedule(n, n_features, T, loss, mu, share, inputs, bound, sites)
     if calibration := plan.budget().calibration:
         why.append(f"{calibration:.0%} of μ² tells at the end how high the function lies and how far it reaches")
     return replace(plan, why=tuple(why))
@@ -212,7 +212,7 @@ def check_bounded(kernel: Any) -> None:
             "unpooled.choose_length_scales(kernel, X, y) on public rows"
         )
     advice = (
-        "use Gaussian, Laplacian or Matern, or give a basis that was fitted to public rows, for which no more than a "
-        "bounded part of a record counts"
+        "use Gaussian, Laplacian or Matern, or give as basis one that was fitted to public rows, for which no more "
+        "than a bounded part of a record counts"
     )
     bound_of(kernel, "the weights", advice)
