@@ -162,7 +162,7 @@ def _rounds(name: str, model: PrivateRegressor, sites: int = 1, labels: float = 
     The record is the one whose features are furthest from their mean, its label at the bound and then at the opposite
     one; all other labels are 0, so that residuals stay small beside it, or reach from -``labels`` to ``labels``.
     """
-    basis = model.kernel
+    basis = model.basis
     X = np.tile(PUBLIC[::5], (2, 1))
     X[0] = PUBLIC[int(np.argmax(np.linalg.norm(basis.features(PUBLIC) - basis.mean_, axis=1)))]
     label, opposite = (np.append(end, np.linspace(-labels, labels, len(X) - 1)) for end in (LABEL_BOUND, -LABEL_BOUND))
