@@ -67,11 +67,11 @@ def fit_and_test(name: str, length_scale: str, fold: int, options: argparse.Name
     searched = time.perf_counter()
     if len(X) <= options.exact:
         some = min(options.choose, len(X))
-        model = up.SpectralRegressor(kernel, center=True)
+        model = up.SpectralRegressor(kernel, fit_intercept=True)
         if some < len(X):
             model.set_params(lam=model.fit(X[:some], y[:some]).lam_ * some / len(X))
     else:
-        model = up.NystromRegressor(kernel, min(options.points, len(X)), center=True)
+        model = up.NystromRegressor(kernel, min(options.points, len(X)), fit_intercept=True)
     model.fit(X, y)
     fitted = time.perf_counter()
     error = model.predict(X_test) - y_test

@@ -99,7 +99,7 @@ def real(name: str, kind: str, seed: int) -> Data:
 
 def contender(who: str, gamma: float) -> Any:
     if who == "correntropy":
-        return up.CorrentropyRegressor(up.kernels.Gaussian((0.5 / gamma) ** 0.5), center=True)
+        return up.CorrentropyRegressor(up.kernels.Gaussian((0.5 / gamma) ** 0.5), fit_intercept=True)
     if who == "kernel ridge":
         model, grid = KernelRidge(kernel="rbf", gamma=gamma), {"alpha": list(N * np.logspace(-7, -1, 13))}
         return GridSearchCV(model, grid, cv=3, scoring="neg_mean_squared_error")

@@ -377,7 +377,8 @@ def test_a_class_with_another_g_takes_over_no_faster_way_to_the_old_one():
     assert (Landweber().has_steps, Renamed().has_steps, Halved().has_steps) == (True, True, False)
     X = np.random.default_rng(0).standard_normal((30, 2))
     whole, half = (
-        SpectralRegressor(Gaussian(1.0), f, lam=0.1, center=False).fit(X, X[:, 0]) for f in (Tikhonov(), Halved())
+        SpectralRegressor(Gaussian(1.0), f, lam=0.1, fit_intercept=False).fit(X, X[:, 0])
+        for f in (Tikhonov(), Halved())
     )
     np.testing.assert_allclose(half.predict(X), 0.5 * whole.predict(X), rtol=1e-10)
 
@@ -399,8 +400,8 @@ def test_a_descent_of_ones_own_is_run_step_by_step_and_gives_its_g():
             return sum((1 - x) ** k for k in range(self.iterations(lam, kappa_sq))) * 0.5 / kappa_sq
 
     X = np.random.default_rng(0).standard_normal((300, 2))  # so many that ten products cost less than a decomposition
-    by_steps = SpectralRegressor(Gaussian(1.0), Slow(), lam=0.1).fit(X, X[:, 0])
-    by_spectrum = SpectralRegressor(Gaussian(1.0), Slow(), lam=[0.1]).fit(X, X[:, 0])
+    by_steps = SpectralRegressor(Gaussian(1.0), Slow(), lam=0.1, fit_intercept=False).fit(X, X[:, 0])
+    by_spectrum = SpectralRegressor(Gaussian(1.0), Slow(), lam=[0.1], fit_intercept=False).fit(X, X[:, 0])
     assert by_steps.solver_ != by_spectrum.solver_
     np.testing.assert_allclose(by_steps.predict(X), by_spectrum.predict(X), atol=1e-10)
 

@@ -21,8 +21,8 @@ CLASSES: dict[str, Any] = {name: _BY_NAME[name] for name in MODELS}
 def save(model: Savable, path: files.PathLike) -> None:
     """Write a fitted model to one file: a JSON header and raw arrays, no pickle.
 
-    What predicting needs is kept, with the choice of λ and its scores; the coefficients of the other λ are not,
-    nor a splitter given as ``cv``.
+    The file keeps what predicting needs, the choice of λ and its scores. It does not keep the coefficients of the other
+    λ, nor a splitter that was given as ``cv``.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def save(model: Savable, path: files.PathLike) -> None:
 
 
 def load(path: files.PathLike) -> Any:
-    """The fitted model in a file that :func:`save` wrote; a damaged or foreign file is an error that says so.
+    """Load the fitted model in a file that :func:`save` wrote; a damaged or foreign file raises a FileError.
 
     Parameters
     ----------

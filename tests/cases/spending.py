@@ -125,14 +125,14 @@ def of_a_summary(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EP
 
 def of_rounds(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSILON) -> Any:
     """``PrivateRegressor``."""
-    model = up.PrivateRegressor(epsilon, DELTA, BOUND, kernel=basis_of(X), rounds=2, ledger=str(folder / "rows.ledger"))
+    model = up.PrivateRegressor(epsilon, DELTA, BOUND, basis=basis_of(X), rounds=2, ledger=str(folder / "rows.ledger"))
     return model.fit(X, y)
 
 
 def of_descent(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSILON) -> Any:
     """``PrivateSGDRegressor``."""
     model = up.PrivateSGDRegressor(
-        epsilon, DELTA, BOUND, kernel=basis_of(X), passes=1, ledger=Ledger(folder / "rows.ledger")
+        epsilon, DELTA, BOUND, basis=basis_of(X), passes=1, ledger=Ledger(folder / "rows.ledger")
     )
     return model.fit(X, y)
 

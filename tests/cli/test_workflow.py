@@ -88,7 +88,7 @@ def test_files_give_the_model_that_the_library_gives(study):
     X, y = rows_of(*SITES)
     basis = up.bases.load("study.basis")
     frame = pa.table({name: X[:, j] for j, name in enumerate(COLUMNS)})
-    pooled = up.SummaryRegressor(lam=0.01, center=True).fit_summary(up.Summary.of(basis, frame, y, order=2))
+    pooled = up.SummaryRegressor(lam=0.01, fit_intercept=True).fit_summary(up.Summary.of(basis, frame, y, order=2))
     new, _ = rows_of("new")
     np.testing.assert_allclose(up.load("study.model").predictor_.predict(new), pooled.predictor_.predict(new), 1e-10)
 

@@ -113,7 +113,7 @@ WITH_LISTS = (
     up.SpectralRegressor,
     up.SummaryRegressor,
     up.Summary,
-    up.Path,
+    up.RegularizationPath,
     up.DescentPath,
     up.bases.EmpiricalFeatures,
 )
@@ -170,14 +170,14 @@ def fitted() -> dict[str, object]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few public rows, and the like: nobody uses these models
         models = [
-            up.AveragedRegressor(n_blocks=[1, 2], verbose=0).fit(X, y),
-            up.CorrentropyRegressor().fit(X, y),
-            up.LESSRegressor(n_features=10).fit(X, y, public=U, sites=np.arange(120) % 2),
-            up.NystromRegressor(n_features=10).fit(X, y),
+            up.AveragedRegressor(n_blocks=[1, 2]).fit(X, y),
+            up.CorrentropyRegressor(fit_intercept=False).fit(X, y),
+            up.LESSRegressor(n_features=10, fit_intercept=False).fit(X, y, public=U, sites=np.arange(120) % 2),
+            up.NystromRegressor(n_features=10, fit_intercept=False).fit(X, y),
             up.PrivateRegressor(**budget).fit(X, y, public=U),
             up.PrivateSGDRegressor(**budget).fit(X, y, public=U),
-            up.SpectralRegressor().fit(X, y),
-            up.SummaryRegressor().fit_summary(noised),
+            up.SpectralRegressor(fit_intercept=False).fit(X, y),
+            up.SummaryRegressor(fit_intercept=False).fit_summary(noised),
             basis,
             up.bases.RandomFeatures(n_features=10).fit(U),
             up.bases.CosineFeatures(n_features=10).fit(U),

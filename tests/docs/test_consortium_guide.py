@@ -57,7 +57,7 @@ def test_the_model_is_that_of_the_pooled_rows(followed):
     model = up.load(folder / "heart" / "results" / "study.model")
     pooled = pa.concat_tables([pq.read_table(folder / f"{name}.parquet") for name in HOSPITALS]).to_pandas()
     basis = up.bases.load(folder / "heart" / "study.basis")
-    twin = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(basis, pooled, "heart_rate", order=2))
+    twin = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(basis, pooled, "heart_rate", order=2))
     assert model.lam_ == twin.lam_
     assert model.summary_.n_rows == len(pooled)
     assert np.max(np.abs(model.coef_ - twin.coef_)) < 2.0**-40 * np.max(np.abs(twin.coef_))

@@ -45,8 +45,8 @@ BAD = [
     ({"kernel": Gaussian([1.0, 2.0, 3.0])}, {}, "3"),
     ({"kernel": Gaussian([1.0, 2.0, 3.0])}, {"public": U}, "3"),
     ({"kernel": "unknown"}, {}, "is not known"),
-    ({"kernel": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U)}, {"public": U}, "leave public out"),
-    ({"kernel": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U[:, :1])}, {}, "X has 2 features, but"),
+    ({"basis": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U)}, {"public": U}, "leave public out"),
+    ({"basis": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U[:, :1])}, {}, "X has 2 features, but"),
     ({}, {"public": U[:, :1]}, "X has 2 features, but"),
     ({}, {"public": np.c_[U, U]}, "X has 2 features, but"),
     ({}, {"public": np.full((3, 2), np.nan)}, "public: X contains NaN"),
@@ -107,7 +107,7 @@ def test_the_ledger_is_charged_before_the_data_are_looked_at(tmp_path):
     first = private(ledger=str(tmp_path / "clinic.ledger")).fit(X, y, public=U)
     assert [charge.released for charge in ledger.charges()] == [True]
     [charged] = ledger.events()
-    assert charged.mu == pytest.approx(np.sqrt(sum(event.mu**2 for _, event in first.plan_.events())), rel=1e-9)
+    assert charged.mu == pytest.approx(np.sqrt(sum(event.mu**2 for _, event in first.schedule_.events())), rel=1e-9)
     for public in (U, None):
         with pytest.raises(privacy.Overspend, match="would bring clinic"):
             private(ledger=ledger).fit(Unread(400, 2), Unread(400), public=public)
@@ -165,7 +165,7 @@ def test_every_answer_is_asked_for_at_a_price_that_was_planned(monkeypatch):
         seen.clear()
         model = private(50.0).fit(X, y, public=public)
         assert seen == [item.event.mu for item in model.privacy_.spent_on]
-        planned = [event.mu for _, event in model.plan_.events()]
+        planned = [event.mu for _, event in model.schedule_.events()]
         assert all(any(math.isclose(mu, other, rel_tol=1e-12) for other in planned) for mu in seen)
         assert len(seen) <= len(planned)
 

@@ -44,7 +44,7 @@ def frame(sites):
 def test_second_order_is_ridge_regression_on_the_pooled_rows(sites, tmp_path, secure, lam):
     record, model = run(sites, tmp_path, kind="second-order", lam=lam, secure=secure)
     pooled = up.Summary.of(sites.basis, frame(sites), "y", order=2)
-    twin = up.SummaryRegressor(lam="auto" if lam == "loo" else lam, center=True).fit_summary(pooled)
+    twin = up.SummaryRegressor(lam="auto" if lam == "loo" else lam, fit_intercept=True).fit_summary(pooled)
     if lam == "loo":
         scores = up.Scores.of(twin.candidates(), sites.basis, frame(sites), "y")
         twin.fit_summary(pooled, scores=scores)
@@ -59,7 +59,7 @@ def test_second_order_is_ridge_regression_on_the_pooled_rows(sites, tmp_path, se
 def test_less_is_less_of_the_pooled_rows(sites, tmp_path, secure):
     _, model = run(sites, tmp_path, kind="less", secure=secure)
     with pytest.warns(UserWarning, match="public rows stand for"):
-        twin = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(sites.basis, frame(sites), "y"))
+        twin = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(sites.basis, frame(sites), "y"))
     assert model.lam_ == twin.lam_
     assert np.max(np.abs(model.coef_ - twin.coef_)) < GRID
 
@@ -77,7 +77,7 @@ def test_less_is_less_of_the_pooled_rows(sites, tmp_path, secure):
 def test_rounds_of_residuals_are_those_of_the_pooled_rows(sites, tmp_path, secure, loss, spec, steps):
     choices = {"lam": 1e-3, "ridge": True, "steps": steps}
     record, model = run(sites, tmp_path, kind="rounds", rounds=4, loss=spec, secure=secure, **choices)
-    twin = up.SummaryRegressor(center=True, **choices)
+    twin = up.SummaryRegressor(fit_intercept=True, **choices)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the floor, which rounds remove
         twin.fit_summary(up.Summary.of(sites.basis, frame(sites), "y", loss=loss))
@@ -99,7 +99,7 @@ def test_averages_are_averages_of_each_sites_own_regression(sites, tmp_path, sec
     assert model.n_sites_ == 4
     assert model.lam_ in grid
     fits = [
-        up.SummaryRegressor(lam=model.lam_, center=True).fit_summary(
+        up.SummaryRegressor(lam=model.lam_, fit_intercept=True).fit_summary(
             up.Summary.of(sites.basis, t.to_pandas(), "y", order=2)
         )
         for t in sites.rows.values()
@@ -152,7 +152,7 @@ def test_masks_change_no_bit_of_the_model(sites, tmp_path):
         part = up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y", order=2)
         words.append(numbers.encode(*flattened(part.n_rows, part.sums, statistic.fields())))
     summary = statistic.result(*restored(*numbers.decode(total(words)), statistic.fields()), 4)
-    twin = up.SummaryRegressor(lam=1e-3, center=True).fit_summary(summary, basis=sites.basis)
+    twin = up.SummaryRegressor(lam=1e-3, fit_intercept=True).fit_summary(summary, basis=sites.basis)
     assert np.array_equal(model.coef_, twin.coef_)
     assert model.intercept_ == twin.intercept_
 

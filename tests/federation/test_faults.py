@@ -31,7 +31,7 @@ def sites(tmp_path):
 def of_others(sites, *names):
     """The model of the pooled rows of these sites."""
     pooled = up.Summary.of(sites.basis, sites.table(*names).to_pandas(), "y", order=2)
-    return up.SummaryRegressor(lam=1e-3, center=True).fit_summary(pooled)
+    return up.SummaryRegressor(lam=1e-3, fit_intercept=True).fit_summary(pooled)
 
 
 def check_partial(sites, folder, record, failed, reason):

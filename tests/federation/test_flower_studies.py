@@ -55,7 +55,7 @@ def test_residual_rounds_are_those_of_the_pooled_rows(tmp_path):
     folder = made(tmp_path / "study", names(3), kind="rounds", rounds=3, lam=1e-3, ridge=True, steps="conjugate")
     record, model = run(folder)
     basis, frame = up.bases.load(folder / "study.basis"), pooled(folder).to_pandas()
-    reference = up.SummaryRegressor(lam=1e-3, center=True, ridge=True, steps="conjugate")
+    reference = up.SummaryRegressor(lam=1e-3, fit_intercept=True, ridge=True, steps="conjugate")
     reference.fit_summary(up.Summary.of(basis, frame, "y"))
     for _ in range(2):
         reference.update(up.Summary.of(basis, frame, "y", residuals_of=reference))
@@ -158,11 +158,15 @@ def test_an_estimator_in_this_process_gets_its_sums_through_a_run_of_the_app(tmp
     options = {"rounds": 3, "lam": 1e-3, "ridge": True}
     with FlowerEngine(folder) as engine:
         basis = engine.study.basis
-        model = up.LESSRegressor(basis, engine=engine, **options).fit(engine.rows, "y")
+        model = up.LESSRegressor(basis=basis, engine=engine, **{"fit_intercept": False, **options}).fit(
+            engine.rows, "y"
+        )
         record = engine.finish(model)
     running[0].join(10)
     assert not running[0].is_alive()
-    reference = up.LESSRegressor(basis, **options).fit(pooled(folder).to_pandas(), "y")
+    reference = up.LESSRegressor(basis=basis, **{"fit_intercept": False, **options}).fit(
+        pooled(folder).to_pandas(), "y"
+    )
     assert record.outcome == "complete"
     assert np.max(np.abs(model.coef_ - reference.coef_)) < GRID * np.max(np.abs(reference.coef_))
 

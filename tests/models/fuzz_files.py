@@ -68,13 +68,15 @@ def specimens(folder: Path) -> list[Specimen]:
     second = sum(summary(named, half, Y, order=2) for half in halves)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few public rows are worth a warning
-        regressor = up.SummaryRegressor(center=True, ridge=True).fit_summary(first)
+        regressor = up.SummaryRegressor(fit_intercept=True, ridge=True).fit_summary(first)
     candidates = regressor.candidates()
     residuals = summary(named, slice(0, 60), y, residuals_of=regressor)
     round_two = copy.deepcopy(regressor).update(residuals)
-    own = up.SummaryRegressor(filter="iterated-tikhonov", n_features=4).fit_summary(second)
-    pooled = up.SummaryRegressor(center=True).fit_summary(summary(named, slice(0, 60), y, order=2)).candidates()
-    less = up.LESSRegressor(up.kernels.Gaussian(1.0), 5, rounds=3, loss="huber", center=True).fit(X, y, public=X[:20])
+    own = up.SummaryRegressor(filter="iterated-tikhonov", n_features=4, fit_intercept=False).fit_summary(second)
+    pooled = up.SummaryRegressor(fit_intercept=True).fit_summary(summary(named, slice(0, 60), y, order=2)).candidates()
+    less = up.LESSRegressor(up.kernels.Gaussian(1.0), 5, rounds=3, loss="huber", fit_intercept=True).fit(
+        X, y, public=X[:20]
+    )
     scores = sum(
         up.Scores.of(candidates, named, pa.table({"age": X[half, 0], "dose": X[half, 1]}), y[half]) for half in halves
     )
@@ -100,7 +102,7 @@ def specimens(folder: Path) -> list[Specimen]:
         ("candidates of order 2", pooled),
         ("scores", scores),
         ("private summary", noised),
-        ("model of a private summary", up.SummaryRegressor(center=True).fit_summary(noised)),
+        ("model of a private summary", up.SummaryRegressor(fit_intercept=True).fit_summary(noised)),
         ("PrivateRegressor", rounds),
         ("PrivateSGDRegressor", descent),
     ]

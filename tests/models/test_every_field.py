@@ -43,13 +43,13 @@ ENVELOPE = {"format", "kind", "unpooled"}
 #: Kinds of values that a field may have, by its name, a letter for each: see `letter`.
 MAY_BE = {
     # parameters
-    "kernel": "N", "engine": "NW", "lam": "WRH", "grid": "NWRH", "random_state": "NW", "cv": "W", "center": "T",
+    "kernel": "N", "engine": "NW", "lam": "WRH", "grid": "NWRH", "random_state": "NW", "cv": "W", "fit_intercept": "T",
     "per_target": "T", "refit": "T", "ridge": "T", "standardize": "T", "shrink": "T", "averaged": "T",
-    "intercept": "NT", "verbose": "TWR-H", "tol": "R", "tolerance": "R", "step": "NWRH", "decay": "R", "jump": "R",
+    "verbose": "TWR-H", "tol": "R", "tolerance": "R", "step": "NWRH", "decay": "R", "jump": "R",
     "memory_limit": "NWRH", "time_limit": "NWRH", "max_validation": "W", "params.n_blocks": "W",
-    "max_rounds": "W",
+    "max_iter": "W",
     "n_features": "W", "rounds": "W", "passes": "NW", "batch_size": "NW", "n_steps": "NW", "clip": "NWRH",
-    "precondition": "NWRH", "label_bound": "NWRH", "local": "N", "scale": "WRH", "n_iter": "W", "order": "",
+    "precondition": "NWRH", "label_bound": "NWRH", "estimator": "N", "scale": "WRH", "n_iter": "W", "order": "",
     # facts of a fit
     "one_target": "", "one_lam": "", "n_features_in": "",
     "n_blocks": "", "exact": "T", "jitter": "RH", "n_rounds": "W", "n_features_rule": "W",

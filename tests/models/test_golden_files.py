@@ -129,7 +129,7 @@ def test_a_study_by_files_goes_on_with_the_files_it_has():
         up.Summary.load(FOLDER / f"{name}.summary") for name in ("order-1", "order-2", "residuals")
     )
     grid = up.Candidates.load(FOLDER / "study.candidates").lam
-    regressor = {"filter": "tikhonov", "lam": "auto", "center": True, "grid": grid}
+    regressor = {"filter": "tikhonov", "lam": "auto", "fit_intercept": True, "grid": grid}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*public rows stand for")
         learned = {

@@ -43,7 +43,7 @@ def basis_parts(tmp_path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 BASIS = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), n_features=4).fit(X)
-MODEL = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=0.1).fit(X, X[:, 0])
+MODEL = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=0.1, fit_intercept=False).fit(X, X[:, 0])
 
 
 def refuse(tmp_path, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray], match: str) -> None:

@@ -46,9 +46,9 @@ KIND = {
     # Without public rows the basis is of rows that are made up from noised counts.
     up.PrivateRegressor: SPAN
     | {"basis_": NOISED, "basis_digest_": NOISED, "kernel_": NOISED, "privacy_": NOISED, "history_": NOISED}
-    | {"plan_": PUBLIC, "sites_": PUBLIC},
+    | {"schedule_": PUBLIC, "sites_": PUBLIC},
     up.PrivateSGDRegressor: SPAN
-    | {"basis_": PUBLIC, "plan_": PUBLIC, "privacy_": PUBLIC, "sensitivity_": PUBLIC, "sigma_": PUBLIC},
+    | {"basis_": PUBLIC, "schedule_": PUBLIC, "privacy_": PUBLIC, "sensitivity_": PUBLIC, "sigma_": PUBLIC},
     up.Summary: {
         **dict.fromkeys(("attached", "contents", "digest", "folder", "n_rows", "one_target", "order"), PUBLIC),
         **dict.fromkeys(("privacy", "targets", "weight", "loss_sum", "shares", "label_share"), PUBLIC),
@@ -68,7 +68,7 @@ SMALL = {"kernel": Gaussian(1.0), "n_features": 12}
 CUBIC = up.bases.EmpiricalFeatures(Polynomial(3), 6).fit(U)  # without a bound: a far row is beyond all numbers
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    START = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(CUBIC, U, np.sin(3 * U[:, 0])))
+    START = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(CUBIC, U, np.sin(3 * U[:, 0])))
 
 
 def summary(data, labels, order):
@@ -96,9 +96,11 @@ FITS = {
     "rounds, frame": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, **SMALL).fit(
         pd.DataFrame(X, columns=list("ab")), y
     ),
-    "rounds, basis": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, kernel=BASIS).fit(X, y),
+    "rounds, basis": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, basis=BASIS).fit(X, y),
     "tight": lambda X, y: up.PrivateSGDRegressor(5.0, 1e-6, C, **SMALL).fit(X, y, public=U),
-    "paper": lambda X, y: up.PrivateSGDRegressor(5.0, 1e-6, C, method="paper", n_steps=200, **SMALL).fit(X, y),
+    "paper": lambda X, y: up.PrivateSGDRegressor(
+        5.0, 1e-6, C, method="paper", n_steps=200, **{"fit_intercept": False, **SMALL}
+    ).fit(X, y),
     "summary 1": lambda X, y: summary(X, y, 1),
     "summary 2": lambda X, y: summary(X, y, 2),
     "summary, parquet": from_parquet,
@@ -107,8 +109,8 @@ FITS = {
     ),
     "residuals": lambda X, y: residuals(X, y, CUBIC, kappa=3.0),
     "residuals, other basis": lambda X, y: residuals(X, y, BASIS),
-    "model of summary 1": lambda X, y: up.SummaryRegressor(center=True).fit_summary(summary(X, y, 1)),
-    "model of summary 2": lambda X, y: up.SummaryRegressor(center=True).fit_summary(summary(X, y, 2)),
+    "model of summary 1": lambda X, y: up.SummaryRegressor(fit_intercept=True).fit_summary(summary(X, y, 1)),
+    "model of summary 2": lambda X, y: up.SummaryRegressor(fit_intercept=True).fit_summary(summary(X, y, 2)),
 }
 
 records = partial(regression, n=N, between=CUBE, function=sine(3, slope=0.5))
@@ -219,7 +221,9 @@ def replayed(name, data, monkeypatch, capfd, caplog, path, seed):
     else:
         up.save(one, path)
         frame = pd.DataFrame(U, columns=list("ab")) if hasattr(one, "feature_names_in_") else U
-        told = repr(one) + str(getattr(one, "privacy_", "")) + str(getattr(one, "plan_", "")) + str(one.predict(frame))
+        told = (
+            repr(one) + str(getattr(one, "privacy_", "")) + str(getattr(one, "schedule_", "")) + str(one.predict(frame))
+        )
     return one, said, told, path.read_bytes(), replay.calls
 
 

@@ -39,7 +39,7 @@ def test_with_next_to_no_noise_it_is_the_summary(order):
 
 
 def test_residual_sums_with_next_to_no_noise_are_those_without():
-    model = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, Y, loss=Huber(0.5)))
+    model = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(B, X, Y, loss=Huber(0.5)))
     plain = up.Summary.of(B, X, Y, residuals_of=model, loss=Huber(0.5))
     private = up.Summary.of(B, X, Y, residuals_of=model, loss=Huber(0.5), privacy=Private(1e12, 1e-6))
     assert private.privacy.label_bound == 0.5
@@ -242,7 +242,7 @@ def test_an_unbounded_kernel_needs_a_norm(kernel):
 
 
 def test_squared_residuals_need_a_bound_and_are_moved_into_it():
-    model = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, Y))
+    model = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(B, X, Y))
     with pytest.raises(ValueError, match="squared residuals have no bound"):
         up.Summary.of(B, Untouchable(), Untouchable(), residuals_of=model, privacy=Private(1.0, 1e-6))
     vector, _ = before_noise(B, X, Y, Private(1.0, 1e-6, 0.05), residuals_of=model)
@@ -253,7 +253,7 @@ def test_squared_residuals_need_a_bound_and_are_moved_into_it():
 def test_one_label_only():
     with pytest.raises(ValueError, match="a private summary is of one label, and y has 2"):
         up.Summary.of(B, X, np.column_stack([Y, Y]), privacy=Private(1.0, 1e-6, 1.0))
-    two = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, np.column_stack([Y, Y])))
+    two = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(B, X, np.column_stack([Y, Y])))
     with pytest.raises(ValueError, match="residuals_of predicts 2"):
         up.Summary.of(B, Untouchable(), Untouchable(), residuals_of=two, privacy=Private(1.0, 1e-6, 1.0))
 

@@ -20,7 +20,7 @@ X, Y = rows(n=300)
 SHRUNK = Private(1.0, 1e-6, 2.0, kappa=3.0)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    CUBIC = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(P, X, Y))
+    CUBIC = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(P, X, Y))
 
 QUESTIONS = {
     "order 1": lambda X, y, engine: up.Summary.of(P, X, y, 1, privacy=SHRUNK, engine=engine),

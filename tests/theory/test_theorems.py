@@ -174,7 +174,7 @@ def test_the_effective_dimension_is_its_trace(center, seed, lam, weighted):
 @pytest.mark.parametrize("center", [False, True])
 def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge(center):
     X, lams = points(0, 40), np.geomspace(1, 1e-4, 5)
-    model = SpectralRegressor(Gaussian(0.8), lam=lams, center=center, solver="eigh").fit(X, X[:, 0])
+    model = SpectralRegressor(Gaussian(0.8), lam=lams, fit_intercept=center, solver="eigh").fit(X, X[:, 0])
     intercept = 1.0 if center else 0.0
     assert_allclose(theory.effective_dimension(Gaussian(0.8), X, lams, center=center) + intercept, model.path_.df)
 

@@ -30,8 +30,8 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
         epsilon,
         DELTA,
         LABEL_BOUND,
-        basis,
-        2,
+        n_features=2,
+        basis=basis,
         passes=3,
         batch_size=2,
         step=0.1,
@@ -71,7 +71,17 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
 def paper_descent() -> Mechanism:
     """PrivateSGDRegressor(method="paper"): its bound is loose, so an audit finds next to nothing."""
     basis = CosineFeatures(Gaussian(1.0), 2).fit(PUBLIC)
-    model = PrivateSGDRegressor(EPSILON, DELTA, LABEL_BOUND, basis, 2, method="paper", n_steps=12, step=0.05)
+    model = PrivateSGDRegressor(
+        EPSILON,
+        DELTA,
+        LABEL_BOUND,
+        n_features=2,
+        basis=basis,
+        method="paper",
+        fit_intercept=False,
+        n_steps=12,
+        step=0.05,
+    )
     plan, noise = paper_plan(model, basis, ROWS)
 
     def features(X: np.ndarray, y: np.ndarray) -> Rows:
@@ -104,7 +114,7 @@ def paper_descent() -> Mechanism:
 
 def rounds() -> Mechanism:
     """PrivateRegressor from one end to the other, with a label bound and a public basis."""
-    return _rounds("PrivateRegressor", PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, _basis(), rounds=2))
+    return _rounds("PrivateRegressor", PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, basis=_basis(), rounds=2))
 
 
 def rounds_without_public_rows() -> Mechanism:
@@ -133,7 +143,7 @@ def rounds_without_bound() -> Mechanism:
 
     The other labels spread as far as that of the record: beside nothing but zeros it would be an outlier, and ignored.
     """
-    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, None, _basis(), rounds=2)
+    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, None, basis=_basis(), rounds=2)
     return _rounds("PrivateRegressor, no label bound", model, labels=LABEL_BOUND)
 
 
@@ -142,7 +152,7 @@ def rounds_at_sites() -> Mechanism:
 
     What is shown is the model, which has the noise of both; it is audited as what it is, and not a site's message.
     """
-    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, _basis(), rounds=2, noise="site")
+    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, basis=_basis(), rounds=2, noise="site")
     return _rounds("PrivateRegressor, noise of 2 sites", model, sites=2)
 
 
@@ -152,7 +162,7 @@ def _rounds(name: str, model: PrivateRegressor, sites: int = 1, labels: float = 
     The record is the one whose features are furthest from their mean, its label at the bound and then at the opposite
     one; all other labels are 0, so that residuals stay small beside it, or reach from -``labels`` to ``labels``.
     """
-    basis = model.kernel
+    basis = model.basis
     X = np.tile(PUBLIC[::5], (2, 1))
     X[0] = PUBLIC[int(np.argmax(np.linalg.norm(basis.features(PUBLIC) - basis.mean_, axis=1)))]
     label, opposite = (np.append(end, np.linspace(-labels, labels, len(X) - 1)) for end in (LABEL_BOUND, -LABEL_BOUND))

@@ -88,7 +88,7 @@ def residual_round() -> Mechanism:
     X, y = np.linspace(-1, 1, 50)[:, None], np.sin(3 * np.linspace(-1, 1, 50))
     from ..estimators import SummaryRegressor
 
-    model = SummaryRegressor(lam=0.1).fit_summary(Summary.of(basis, X, y, loss=Huber(0.5)))
+    model = SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(Summary.of(basis, X, y, loss=Huber(0.5)))
     return _summary("round of residuals, Huber's loss", 1, Private(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5))
 
 

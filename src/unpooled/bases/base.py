@@ -26,6 +26,7 @@ from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_r
 from .._base.checks import are_texts, check_weights, check_X
 from .._base.fits import fitting
 from .._base.html import InNotebooks
+from .._base.kinds import Kind
 from .._base.text import shown
 from ..kernels.specs import KernelKind
 from .maps import RowMap, finite, from_parts
@@ -300,17 +301,33 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 _alive: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDictionary()
 
 
-class KernelOrBasis(KernelKind):
-    """Whatever a user calls a kernel, or a fitted basis, of which a file keeps the kernel: enough to predict."""
-
-    words = f"{KernelKind.words}, or a fitted basis"
+class KernelWithoutBasis(KernelKind):
+    """Whatever a user calls a kernel; a fitted basis has a parameter of its own."""
 
     def check(self, name: str, value: Any) -> None:
-        if not isinstance(value, Basis):
-            super().check(name, value)
+        if isinstance(value, Basis):
+            raise ValueError(f"{name} must be a kernel, and it is a fitted basis: pass it as basis=")
+        super().check(name, value)
 
-    def check_values(self, value: Any, n_features: int) -> None:
-        super().check_values(value.kernel_ if isinstance(value, Basis) else value, n_features)
 
-    def to_plain(self, value: Any) -> Any:
-        return super().to_plain(value.kernel_ if isinstance(value, Basis) else value)
+class FittedBasis(Kind):
+    """A fitted basis, or None. No file of a model keeps it: the function has all that predicting needs."""
+
+    words = "a fitted basis of up.bases, or None"
+    in_files = False
+
+    def check(self, name: str, value: Any) -> None:
+        super().check(name, value)
+        if value is not None:
+            check_is_fitted(value, "map_")
+
+    def holds(self, value: Any) -> bool:
+        return value is None or isinstance(value, Basis)
+
+
+def check_kernel_or_basis(kernel: Any, basis: Any) -> None:
+    """Raise a ValueError where both are given: a basis has a kernel already."""
+    if kernel is not None and basis is not None:
+        raise ValueError(
+            "kernel and basis cannot both be given: a fitted basis has a kernel already, so leave kernel out"
+        )

@@ -32,8 +32,8 @@ def of_model(model: FittedModel) -> str:
         lines.append(f"It predicts {', '.join(facts.targets)}.")
     if facts.basis_digest is not None:
         basis = f"In the basis {facts.basis_digest[:12]}"
-        if facts.plan is not None:
-            lines += [f"{basis}.", *str(facts.plan).splitlines()]
+        if facts.schedule is not None:
+            lines += [f"{basis}.", *str(facts.schedule).splitlines()]
         elif facts.n_sites is not None:
             average = f"the average of what {facts.n_sites} sites have fitted to their own rows"
             lines.append(f"{basis}, with λ = {facts.lam:.3g}: {average}.")

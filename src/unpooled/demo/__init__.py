@@ -88,7 +88,7 @@ class References:
     def averaged(self, folder: Path) -> tuple[np.ndarray, list[Path]]:
         """The average of their functions, and what each would send: its function, which has its patients in it."""
         X, y = self._rows(self.study.private)
-        average = AveragedRegressor(self._spectral("loo"), verbose=0)
+        average = AveragedRegressor(self._spectral("loo"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # more sites than the theory supports: the table shows it
             average.fit(X, y, sites=self.study.data.sites[self.study.private])
@@ -103,7 +103,7 @@ class References:
         """Second order in the large basis, from all hospitals: what their policies refuse."""
         rows = self.study.private
         summary = Summary.of(self.basis, self.study.inputs(rows), self.study.data.y[rows], order=2)
-        model = SummaryRegressor(center=True).fit_summary(summary)
+        model = SummaryRegressor().fit_summary(summary)
         return np.asarray(model.predict(self.study.inputs(self.study.test)))
 
     def pooled(self) -> np.ndarray:
@@ -116,11 +116,11 @@ class References:
         kept = slice(0, self.study.data.X.shape[1])
         kernel = Gaussian("median").resolve(self._inputs(self.study.public)[:, kept])
         X, y = self._rows(self.study.private)
-        model = SpectralRegressor(kernel, center=True).fit(X[:, kept], y)
+        model = SpectralRegressor(kernel).fit(X[:, kept], y)
         return np.asarray(model.predict(self._inputs(self.study.test)[:, kept]))
 
     def _spectral(self, lam: Any) -> SpectralRegressor:
-        return SpectralRegressor(self.kernel, lam=lam, center=True)
+        return SpectralRegressor(self.kernel, lam=lam)
 
     def _rows(self, rows: np.ndarray) -> tuple[Array, np.ndarray]:
         return self._inputs(rows), self.study.data.y[rows]

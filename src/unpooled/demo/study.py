@@ -205,7 +205,7 @@ class Consortium:
     def _fit(self, called: str, summary: Summary, **how: Any) -> Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the floor of LESS, which the report gives in words
-            return self._save(called, SummaryRegressor(center=True, **how).fit_summary(summary))
+            return self._save(called, SummaryRegressor(**how).fit_summary(summary))
 
     def _save(self, called: str, model: Any) -> Path:
         path = self.folder / f"{called}.model"

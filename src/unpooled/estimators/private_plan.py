@@ -44,8 +44,8 @@ SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
 
 
 @dataclass(frozen=True)
-class PrivatePlan:
-    """What was decided beforehand, all of it public, and why.
+class RoundSchedule:
+    """The schedule of private rounds: all decisions made before a record is read, all public, with their reasons.
 
     Attributes
     ----------
@@ -87,20 +87,20 @@ class PrivatePlan:
 
     def events(self) -> list[tuple[str, Gaussian]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
-        found, budget = [], self.budget()
+        events, budget = [], self.budget()
         if self.inputs:
-            found += [(PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
+            events += [(PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
         if self.labels:
             each = Gaussian(budget.mu * math.sqrt(self.labels / LOOKS))
-            found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
+            events += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
         if budget.tails:
-            found.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
-        found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
+            events.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
+        events += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
         if budget.check:
-            found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
+            events.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
-            found.append((learner.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
-        return found
+            events.append((learner.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
+        return events
 
     def __str__(self) -> str:
         return "\n".join(self.why)
@@ -115,7 +115,7 @@ class PrivatePlan:
         return to_plain(self)
 
     @classmethod
-    def from_dict(cls, content: Any) -> PrivatePlan:
+    def from_dict(cls, content: Any) -> RoundSchedule:
         """The inverse; a ValueError where it is no plan."""
         return from_plain(cls, content, "the plan of private rounds")
 
@@ -132,7 +132,7 @@ def decided(
     rounds: Any = "auto",
     loss: str = "auto",
     sites: int = 1,
-) -> PrivatePlan:
+) -> RoundSchedule:
     """The plan for n records; ``n_public`` is None where there are no public rows, ``sites`` add noise each."""
     mu = mu_for(epsilon, delta)
     loss = ("correntropy" if label_bound is None else "huber") if loss == "auto" else loss
@@ -160,7 +160,7 @@ def decided(
         else "where the labels lie is not asked: at this budget the answer would be noise",
         "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
     ]
-    plan = PrivatePlan(n, n_features, T, loss, mu, share, inputs, bound, sites)
+    plan = RoundSchedule(n, n_features, T, loss, mu, share, inputs, bound, sites)
     if calibration := plan.budget().calibration:
         why.append(f"{calibration:.0%} of μ² tells at the end how high the function lies and how far it reaches")
     return replace(plan, why=tuple(why))

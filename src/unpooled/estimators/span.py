@@ -35,14 +35,8 @@ from .stored import LAM_FOUND, Entries, SpanFunction
 class OnEngine(BaseEstimator):
     """An estimator with the parameter ``engine``."""
 
-    def __sklearn_clone__(self) -> Any:
-        """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
-        kept = {k: v for k, v in self.get_params(deep=False).items() if k == "engine" or isinstance(v, Basis)}
-        others = {k: clone(v, safe=False) for k, v in self.get_params(deep=False).items() if k not in kept}
-        return type(self)(**others, **kept)
-
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: a connection to a cluster stays behind."""
+        """Return the state to pickle, without a connection to a cluster."""
         state: dict[str, Any] = dict(super().__getstate__())
         engine = state["engine"]
         if not (engine is None or isinstance(engine, str) or (isinstance(engine, Engine) and engine.is_picklable)):
@@ -61,8 +55,14 @@ def predict_in_precision(f: Any, X: Array) -> Array:
     return values
 
 
-class FittedFunction(ShowsChoices, RegressorMixin, Declared):
+class _FittedFunction(ShowsChoices, RegressorMixin, Declared):
     """A regressor that becomes a function, by a fit or from a file."""
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
+        parameters = self.get_params(deep=False)
+        kept = {name: value for name, value in parameters.items() if name in ("engine", "basis")}
+        return type(self)(**kept | {k: clone(v, safe=False) for k, v in parameters.items() if k not in kept})
 
     def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
         """Become f = Σ c_i K(·, x_i) + b, with the attributes that follow from it."""
@@ -77,7 +77,7 @@ class FittedFunction(ShowsChoices, RegressorMixin, Declared):
         self.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
 
 
-class ExpansionModel(FittedFunction):
+class ExpansionModel(_FittedFunction):
     """f = Σ c_i K(·, x_i) + b, learned from rows in memory; ``kernel`` is among the parameters."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -86,6 +86,12 @@ class ExpansionModel(FittedFunction):
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
         return tags
+
+    @property
+    def dual_coef_(self) -> Array:
+        """c_i, the coefficients of the rows in ``predictor_.points``: of shape (n,), or (n, T) for several targets."""
+        coef = self.predictor_.coef
+        return coef[:, 0] if self.one_target_ else coef
 
     def predict(self, X: Any) -> Array:
         """f(X), in the array library and on the device of X.
@@ -103,7 +109,7 @@ class ExpansionModel(FittedFunction):
         return values[:, 0] if self.one_target_ else values
 
 
-class ReadsRows(FittedFunction):
+class ReadsRows(_FittedFunction):
     """A regressor that learns from files and Dask collections as well, and predicts for them."""
 
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
@@ -158,7 +164,7 @@ class ReadsRows(FittedFunction):
 
 
 def values_by_name(model: Any, X: np.ndarray) -> np.ndarray:
-    """What ``predict`` says, of shape (n, T), of columns that were taken by name and have none here."""
+    """Predict for columns that were selected by name and are without names here; shape (n, T)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         return np.asarray(to_numpy(model.predict(X)), dtype=np.float64).reshape(len(X), -1)
@@ -201,8 +207,8 @@ class SpanModel(ReadsRows):
         return describe(self, target, kind, **own, **facts)
 
 
-class Validation:
-    """The λ that were tried on validation rows and their errors, or nothing."""
+class _ValidationPart:
+    """The λ that were tried on validation rows, and their errors."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         arrays |= {f"validation.{name}": values for name, values in model.validation_.items()}
@@ -234,7 +240,7 @@ class BasisAverage(SpanModel):
     validation_ : dict, the λ that were tried and their validation errors, where λ was chosen
     """
 
-    _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), Validation())
+    _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), _ValidationPart())
 
     def settle(
         self,

@@ -71,7 +71,7 @@ def spectrum_of_basis(basis: Basis) -> Spectrum | str:
 def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
     assert summary.gram is not None
     C = summary.gram / summary.weight
-    if facts.center is not False and "phi" in summary.sums:
+    if facts.fit_intercept is not False and "phi" in summary.sums:
         mean = summary.feature_sum / summary.weight
         C = C - np.outer(mean, mean)
     return np.asarray(np.linalg.eigvalsh(C)[::-1], dtype=float)
@@ -87,7 +87,7 @@ def _of_points(facts: ModelFacts) -> Spectrum | str:
     if facts.expansion is None:
         return "The model holds neither its basis nor points of a kernel, so its spectrum is unknown here."
     kernel, points = facts.expansion
-    center = bool(facts.center)
+    center = bool(facts.fit_intercept)
     try:
         sigma = theory.eigenvalues(kernel, points, center, max_rows=MAX_ROWS)
     except ValueError as error:
@@ -157,9 +157,9 @@ def choice(known: Gathered, data: dict[str, Any]) -> Section:
 
 def _untuned(known: Gathered, section: Section) -> None:
     facts = known.facts
-    if facts.plan is not None:
+    if facts.schedule is not None:
         section.say("Nothing was tried on the records, which would have cost budget. This was decided beforehand:")
-        section.add(bullets(str(facts.plan).splitlines()))
+        section.add(bullets(str(facts.schedule).splitlines()))
     elif facts.lam is not None:
         section.lack("λ was given and not chosen, so there is no path to show.")
     else:

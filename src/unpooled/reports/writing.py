@@ -231,7 +231,7 @@ def report(
     --------
     >>> import numpy as np, unpooled as up
     >>> X = np.random.default_rng(0).uniform(size=(200, 2))
-    >>> model = up.SpectralRegressor(center=True).fit(X[:150], np.sin(6 * X[:150, 0]))
+    >>> model = up.SpectralRegressor().fit(X[:150], np.sin(6 * X[:150, 0]))
     >>> page = up.report(model, X=X[150:], y=np.sin(6 * X[150:, 0]))
     >>> page.html.startswith("<!doctype html>")
     True

@@ -37,7 +37,7 @@ class FederatedEngine(Engine):
 
         study = Study("stay", basis, "days", members, quorum=3, timeout=60, kind="estimator", rounds=10)
         engine = FederatedEngine(study, transport, "stay")
-        model = up.LESSRegressor(basis, rounds=10, engine=engine).fit(engine.rows, "days")
+        model = up.LESSRegressor(basis=basis, rounds=10, engine=engine).fit(engine.rows, "days")
         record = engine.finish(model)
 
     Parameters
@@ -84,7 +84,7 @@ class FederatedEngine(Engine):
         if not isinstance(task.fn, NamedStatistic):
             raise ValueError(
                 f"sites answer named statistics only, and {called(task.fn).strip('_')} is none: give a loss with its "
-                "scale (Huber(1.5)), center=False with such a loss, and use LESSRegressor"
+                "scale (Huber(1.5)), fit_intercept=False with such a loss, and use LESSRegressor"
             )
         if self._run is None:
             raise StudyError(_NOT_BEGUN)
@@ -145,7 +145,7 @@ class RemoteRows(RemoteSource):
         if sample_weight is not None:
             raise ValueError("sample_weight must be left out: a site's weights are in its own configuration")
         if not isinstance(owner, Basis) or owner.digest != study.basis.digest:
-            raise ValueError("kernel must be the basis of the study, which the sites have")
+            raise ValueError("basis must be the basis of the study, which the sites have")
         self.engine.begin()
         return RemoteRows.of(self.engine)
 
@@ -169,7 +169,7 @@ class FlowerEngine(FederatedEngine):
     Examples
     --------
     >>> with FlowerEngine("consortium") as engine:  # doctest: +SKIP
-    ...     model = up.LESSRegressor(engine.study.basis, rounds=10, engine=engine).fit(engine.rows, "days")
+    ...     model = up.LESSRegressor(basis=engine.study.basis, rounds=10, engine=engine).fit(engine.rows, "days")
     ...     record = engine.finish(model)
     """
 

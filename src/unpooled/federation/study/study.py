@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import bases
 from ..._base import files
-from ..._base.checks import budget, check_center, check_choice, count, positive
+from ..._base.checks import budget, check_choice, check_fit_intercept, count, positive
 from ..._base.text import one_line, shown
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
@@ -209,7 +209,7 @@ class Study:
         check_choice("kind", self.kind, tuple(KINDS))
         check_choice("steps", self.steps, STEPS)
         check_choice("score_by", self.score_by, ("rows", "sites"))
-        check_center(self.center)
+        check_fit_intercept(self.center)
         as_filter(self.filter)
         count("rounds", self.rounds)
         if not 1 <= count("quorum", self.quorum) <= len(self.members):

@@ -189,8 +189,8 @@ def excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, f
     rng, n, c, delta, points = at.rng(), at.size, p["label_bound"], p["delta"], grid()[:, None]
     X, y = draw(p, rng, n)
     public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), truth(p, points)
-    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, features(p, n), "paper").fit(X, y)
-    plan, phi = paper.plan_, paper.basis_.features(points)
+    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, features(p, n), "paper", fit_intercept=False).fit(X, y)
+    plan, phi = paper.schedule_, paper.basis_.features(points)
     weights = one_by_one(paper.basis_.features(X), y, rng.integers(0, n, plan.steps), plan.step)
     alone, length = float(np.mean((phi @ weights - target) ** 2)), float(np.mean(np.sum(phi**2, axis=1)))
     printed = noise_as_printed(n, plan.steps, plan.step, c, epsilon, delta)
@@ -287,12 +287,14 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     y, true = smooth(X) + p["noise"] * rng.uniform(-1, 1, len(X)), smooth(fresh)
     basis = EmpiricalFeatures(None, p["features"]).fit(public)
 
-    second = SummaryRegressor(center=True).fit_summary(Summary.of(basis, X, y, order=2))
+    second = SummaryRegressor().fit_summary(Summary.of(basis, X, y, order=2))
     models: dict[str, list[Any]] = {NOT_PRIVATE: [second]} | {name: [] for name in FRONTIER_METHODS}
     for epsilon in p["epsilons"]:
         budget = (epsilon, p["delta"], 1.0)
-        algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper").fit(X, y, public=public)
-        less = fit_less(Summary.of(basis, X, y, privacy=Private(*budget)), "auto", center="public")
+        algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper", fit_intercept=False).fit(
+            X, y, public=public
+        )
+        less = fit_less(Summary.of(basis, X, y, privacy=Private(*budget)), "auto", fit_intercept="public")
         descent = PrivateSGDRegressor(*budget, None, p["features"]).fit(X, y, public=public)
         rounds = PrivateRegressor(*budget).fit(X, y, public=public)
         for name, model in zip(FRONTIER_METHODS, (algorithm, less, descent, rounds)):
