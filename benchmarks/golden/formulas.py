@@ -193,18 +193,18 @@ def pages_and_pictures(kept: Folder) -> None:
     shared = basis()
     parts = {site: TABLE[np.equal(SITE_OF_ROW, site)] for site in np.unique(SITE_OF_ROW)}
     sums = {s: up.Summary.of(shared, one, LABELS["stay"][one.index], order=2) for s, one in parts.items()}
-    of_sums = summary_regressor(center=True).fit_summary(sum(sums.values()), basis=shared)
+    of_sums = summary_regressor(fit_intercept=True).fit_summary(sum(sums.values()), basis=shared)
     first = up.Summary.of(shared, TABLE, LABELS["stay"])
     with fixed_noise():
         private_ones = {"private": private().fit(X, y, public=U), "descent": descent().fit(X, y, public=U)}
     models = {
-        "spectral": spectral(lam="loo", center=True).fit(X, y),
+        "spectral": spectral(lam="loo", fit_intercept=True).fit(X, y),
         "spectral, two labels": spectral(lam="gcv", filter="landweber").fit(X, Y),
-        "nystrom": nystrom(center=True).fit(X, y),
-        "averaged": averaged(spectral(center=True), grid=GRID).fit(X, y),
+        "nystrom": nystrom(fit_intercept=True).fit(X, y),
+        "averaged": averaged(spectral(fit_intercept=True), grid=GRID).fit(X, y),
         "averaged, robust": averaged(correntropy(scale="auto", n_iter="auto"), n_blocks=[1, 2]).fit(X, y),
-        "correntropy": correntropy(scale="auto", n_iter="auto", center=True).fit(X, y),
-        "less": less(center=True).fit(X, y, public=U),
+        "correntropy": correntropy(scale="auto", n_iter="auto", fit_intercept=True).fit(X, y),
+        "less": less(fit_intercept=True).fit(X, y, public=U),
         "less, rounds": less(rounds=4, loss="huber").fit(X, y, public=U),
         "first order": summary_regressor().fit_summary(first, basis=shared),
         **private_ones,
@@ -231,7 +231,7 @@ def pages_and_pictures(kept: Folder) -> None:
 @case()
 def notebooks(kept: Folder) -> None:
     """Pages that notebooks show of models, paths, bases, summaries, plans, ledgers and guarantees."""
-    model, shared = spectral(lam="loo", center=True).fit(X, y), basis()
+    model, shared = spectral(lam="loo", fit_intercept=True).fit(X, y), basis()
     ledger = p.Ledger.create(kept.place("books/notebook.ledger"), 1.0, 1e-6, "a made-up table")
     ledger.charge(p.Gaussian(0.1), "a mean").commit()
     shown = {

@@ -276,7 +276,7 @@ def test_inspect_knows_every_kind(study):
         assert found["kind"] == kind
         assert words in found["description"]
         assert words in call("inspect", name).stdout
-        assert found["header"]["format"] == 1
+        assert found["header"]["format"] == (2 if kind == "model" else 1)
 
 
 def test_python_and_the_script_are_the_same_command():

@@ -1,5 +1,7 @@
 """Files that version 0.1.0 wrote: each can be read, predicts what it predicted then, and is written again as it was.
 
+Models are written again in format 2, with the digest that they had.
+
 ``python benchmarks/golden sample FOLDER`` has written them, with what they are expected to give.
 """
 
@@ -15,6 +17,7 @@ import pytest
 
 import unpooled as up
 from tests.cases.cli import answer_of
+from unpooled._base import files, renames
 
 FOLDER = Path(__file__).parent / "golden"
 EXPECTED = json.loads((FOLDER / "predictions.json").read_text(encoding="utf-8"))
@@ -84,9 +87,29 @@ def test_a_model_has_the_digest_it_had(name):
 
 
 @models
-def test_a_model_is_written_again_as_it_was(name, tmp_path):
-    up.save(up.load(FOLDER / f"{name}.model"), tmp_path / "a.model")
-    assert same_but_for_the_version(FOLDER / f"{name}.model", tmp_path / "a.model")
+def test_a_model_is_written_again_in_format_2_and_is_the_same_field_by_field(name, tmp_path):
+    path = FOLDER / f"{name}.model"
+    model = up.load(path)
+    up.save(model, tmp_path / "a.model")
+    header, arrays = files.read(path, "model")
+    again, numbers = files.read(tmp_path / "a.model", "model")
+    digest = EXPECTED["models"][name]["digest"]
+    wanted = renames.translate(header) | {"format": 2, "unpooled": again["unpooled"], "digest": digest}
+    assert again == wanted
+    assert {key: (array.dtype, array.shape, array.tobytes()) for key, array in numbers.items()} == {
+        key: (array.dtype, array.shape, array.tobytes()) for key, array in arrays.items()
+    }
+    named = rows(EXPECTED["models"][name]["named"])
+    reloaded = up.load(tmp_path / "a.model")
+    np.testing.assert_array_equal(reloaded.predict(named), model.predict(named))
+    assert answer_of("inspect", tmp_path / "a.model")["digest"] == digest
+    up.save(reloaded, tmp_path / "b.model")
+    assert (tmp_path / "b.model").read_bytes() == (tmp_path / "a.model").read_bytes()
+
+
+def test_a_model_whose_names_are_as_they_were_is_written_again_as_it_was(tmp_path):
+    up.save(up.load(FOLDER / "study" / "study.model"), tmp_path / "a.model")
+    assert same_but_for_the_version(FOLDER / "study" / "study.model", tmp_path / "a.model")
 
 
 @bases

@@ -47,7 +47,7 @@ MODEL = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=0.1, fit_intercept=Fa
 
 
 def refuse(tmp_path, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray], match: str) -> None:
-    files.write(tmp_path / "forged", kind, header, arrays)
+    files.write(tmp_path / "forged", kind, header, arrays, files.FORMATS.get(kind, files.FIRST))
     load = {"model": up.load, "basis": up.bases.load, "summary": up.Summary.load}[kind]
     with pytest.raises(files.FileError, match=match) as caught:
         load(tmp_path / "forged")
@@ -76,7 +76,7 @@ def test_a_precomputed_kernel_cannot_claim_features_for_a_kernel_that_is_compute
     header, arrays = parts(MODEL)
     header |= {"kernel": {"type": "Precomputed", "columns": None}, "n_features_in": 10**12}
     arrays["points"] = np.empty((len(X), 0))
-    files.write(tmp_path / "forged", "model", header, arrays)
+    files.write(tmp_path / "forged", "model", header, arrays, files.FORMATS["model"])
     try:
         up.load(tmp_path / "forged")
     except files.FileError as error:

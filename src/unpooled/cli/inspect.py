@@ -155,7 +155,7 @@ def inspect(
     shown += [("digest", digest)] if digest else []
     out.facts(
         f"Header of this {kind}" if kind not in ("candidates", "scores", "totals") else f"Header of these {kind}",
-        shown + [(name, _short(value)) for name, value in header.items() if name not in ("params", "kernel")],
+        shown + [(name, _short(value)) for name, value in header.items() if name not in ("params", "kernel", "digest")],
     )
     out.table(
         "Arrays",

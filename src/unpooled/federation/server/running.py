@@ -50,7 +50,9 @@ def _from_sums(study: Study, ask: Ask) -> SummaryRegressor:
     basis = study.basis
     summary: Summary = ask(Sums(study, 0, None, study.loss, study.order))
     lam = "auto" if study.lam == "loo" else study.lam
-    model = SummaryRegressor(study.filter, lam, study.center, ridge=study.ridge, steps=study.steps, grid=study.grid)
+    model = SummaryRegressor(
+        study.filter, lam, study.fit_intercept, ridge=study.ridge, steps=study.steps, grid=study.grid
+    )
     model.fit_summary(summary, basis=basis)
     if study.lam == "loo":
         scores = ask(LeaveOneOut(study, model.candidates(basis=basis)))

@@ -95,7 +95,7 @@ class Fits(Averaged):
         study = self.study
         source, features = data.half(study, False) if self.halves else data.opened(study)
         summary = of_source(features, source, 2, None, "squared", None)
-        rules = FromSums(as_filter(study.filter), self.lam, study.center, "all", ridge=False, grid=None)
+        rules = FromSums(as_filter(study.filter), self.lam, study.fit_intercept, "all", ridge=False, grid=None)
         _, found = rules.solutions(summary, study.basis, own=False)
         W = summary.weight
         sums = {"weight": np.asarray([W]), "sites": np.ones(1)}

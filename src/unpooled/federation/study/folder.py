@@ -21,7 +21,7 @@ from ..._base.files import PathLike, atomic
 from ..._base.plain_json import readable
 from ..._base.text import shown
 from ...privacy import Gaussian, composition, mu_for
-from .study import Study
+from .study import INTERCEPT, Study
 
 
 class StudyError(RuntimeError):
@@ -99,6 +99,7 @@ class StudyFolder:
         study = study.with_id(str(known.get("id")))
         if known != (own := study.definition()):
             different = sorted(name for name in {*known, *own} if known.get(name) != own.get(name))
+            different = ["fit_intercept" if name == INTERCEPT else name for name in different]
             raise StudyError(
                 f"{self.path} holds a study that differs in {', '.join(different)}: give the same study to go on with "
                 "it, or another folder to begin anew"

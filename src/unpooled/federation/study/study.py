@@ -51,6 +51,8 @@ def read_study(folder: Path) -> Study:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {shown(str(error))}") from None
     known = [field.name for field in fields(Study) if field.name != "id"]
+    if "center" in content and "fit_intercept" not in content:  # as version 0.1 called it
+        content["fit_intercept"] = content.pop("center")
     _only(path, content, known)
     if missing := [name for name in NEEDED if name not in content]:
         raise ConfigError(f"{path} lacks {', '.join(missing)}")
@@ -82,6 +84,8 @@ KINDS = {
     "estimator": "an estimator of the server's, with first-order sums for many λ at once",
 }
 _ORDERS = {"second-order": 2, "average": 2}  # of the others it is 1
+#: the word for fit_intercept in the definition of a study, which sites of every version read and which has a digest
+INTERCEPT = "center"
 OUTSIDE = ("basis", "timeout", "patience", "poll")  # what the digest takes by other means, or leaves to the server
 
 
@@ -140,7 +144,7 @@ class Study:
     lam : a number; "auto", from the sums alone; or "loo", by leave-one-out errors that sites send in one more exchange
         (kind "average": "rule13", by validation on every site's second half)
     grid : the λ to choose from; None is the default
-    filter, center, ridge, steps : as in :class:`unpooled.SummaryRegressor`
+    filter, fit_intercept, ridge, steps : as in :class:`unpooled.SummaryRegressor`
     score_by : of kind "average": "sites" is rule (13) as printed, every site counts alike; "rows", every row
     privacy : a StudyPrivacy, or None for sums without noise
     secure : whether the server sees nothing but sums over all sites
@@ -166,7 +170,7 @@ class Study:
     lam: Any = "auto"
     grid: tuple[float, ...] | None = None
     filter: Any = "tikhonov"
-    center: Any = True
+    fit_intercept: Any = True
     ridge: bool = False
     steps: str = "plain"
     score_by: str = "rows"
@@ -209,7 +213,7 @@ class Study:
         check_choice("kind", self.kind, tuple(KINDS))
         check_choice("steps", self.steps, STEPS)
         check_choice("score_by", self.score_by, ("rows", "sites"))
-        check_fit_intercept(self.center)
+        check_fit_intercept(self.fit_intercept)
         as_filter(self.filter)
         count("rounds", self.rounds)
         if not 1 <= count("quorum", self.quorum) <= len(self.members):
@@ -272,7 +276,7 @@ class Study:
         found |= {"privacy": None if self.privacy is None else asdict(self.privacy)}
         found |= {name: list(found[name]) for name in ("targets", "members")}
         found["grid"] = None if self.grid is None else list(self.grid)
-        return found
+        return {INTERCEPT if name == "fit_intercept" else name: value for name, value in found.items()}
 
     @cached_property
     def digest(self) -> str:
@@ -284,7 +288,7 @@ class Study:
         """The inverse, as a site reads it; a ValueError says what is wrong."""
         from ...filters import from_spec
 
-        names = {f.name for f in fields(cls)} - {"timeout", "patience", "poll"}
+        names = {f.name for f in fields(cls)} - {"timeout", "patience", "poll", "fit_intercept"} | {INTERCEPT}
         if not isinstance(content, dict) or set(content) != names:
             raise ValueError(f"a study must say {', '.join(sorted(names))}, and nothing else")
         if content["basis"] != basis.digest:
@@ -293,7 +297,7 @@ class Study:
             )
         try:
             inner = {**content, "basis": basis, "filter": from_spec(content["filter"]), "timeout": timeout}
-            return cls(**inner)
+            return cls(fit_intercept=inner.pop(INTERCEPT), **inner)
         except (TypeError, KeyError) as error:
             raise ValueError(f"the study cannot be read: {shown(error)}") from None
 
