@@ -240,12 +240,12 @@ def test_the_nu_method_needs_a_nu_of_at_least_one_half(nu, lam):
 
 
 BAD_KERNELS = {
-    "a name": ("gaussian", "^kernel 'gaussian' is not known"),
+    "a name": ("gauss", "^kernel 'gauss' is not known"),
     "a class": (Gaussian, "^kernel must be an object, not the class Gaussian: write Gaussian"),
     "a class of scikit-learn": (gp.RBF, "^kernel must be an object, not the class RBF"),
     "a number": (3, "^kernel must be a Kernel"),
     "a matrix": (np.ones((20, 20)), "^kernel must be a Kernel"),
-    "a list": ([Gaussian()], "^kernel must be a Kernel"),
+    "a list": ([Gaussian(1.0)], "^kernel must be a Kernel"),
     "no length": (Gaussian(0), "length_scale must be a positive number"),
     "a negative length": (Matern(-1.0), "length_scale must be a positive number"),
     "NaN as length": (Laplacian(np.nan), "length_scale must be a positive number"),
@@ -255,8 +255,8 @@ BAD_KERNELS = {
     "a length that is zero for one feature": (Gaussian([1.0, 0.0]), "length_scale must be a positive number"),
     "lengths for other features": (Gaussian([1.0, 2.0, 3.0]), "length_scale has 3 numbers and the data 2 features"),
     "a matrix of lengths": (Gaussian(np.ones((9, 9))), "length_scale must be a positive number"),
-    "scaled by zero": (Scaled(0.0, Gaussian()), "scaled by a positive number only"),
-    "scaled by NaN": (Scaled(np.nan, Gaussian()), "scaled by a positive number only"),
+    "scaled by zero": (Scaled(0.0, Gaussian(1.0)), "scaled by a positive number only"),
+    "scaled by NaN": (Scaled(np.nan, Gaussian(1.0)), "scaled by a positive number only"),
     "an order without a closed form": (Matern(1.0, nu=1.0), "^nu must be 0.5, 1.5 or 2.5"),
     "degree 0": (Polynomial(0), "^degree must be a whole number"),
     "degree 1.5": (Polynomial(1.5), "^degree must be a whole number"),
@@ -361,7 +361,7 @@ def test_dates_are_refused():
 
 def test_a_sum_of_something_else_than_kernels_is_refused():
     with refused("^a Sum is made of Kernel objects, and 'rbf' is none"):
-        SpectralRegressor(Sum("rbf", Gaussian())).fit(X, y)
+        SpectralRegressor(Sum("rbf", Gaussian(1.0))).fit(X, y)
 
 
 def test_the_nu_method_refuses_more_steps_than_anybody_waits_for():

@@ -17,7 +17,7 @@ from .._base.threads import quietly
 from ..bases import Basis, EmpiricalFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import EngineKind, as_engine
-from ..kernels import Gaussian, Kernel, as_kernel
+from ..kernels import Kernel, as_kernel
 from ..privacy import Guarantee, Spent, gaussian, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
@@ -226,8 +226,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
 
     def _frame_of(self, made_up: np.ndarray) -> Frame:
         """A basis and its frame from rows that noised counts were made into."""
-        kernel = Gaussian("median") if self.kernel is None else as_kernel(self.kernel)
-        basis = self._new_basis(kernel, len(made_up)).fit(made_up)
+        basis = self._new_basis(as_kernel(self.kernel), len(made_up)).fit(made_up)
         if hasattr(self, "feature_names_in_"):
             basis.name_columns(self.feature_names_in_)
         return made_up_frame(basis, np.asarray(basis.features(made_up[:500])))

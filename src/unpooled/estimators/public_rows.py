@@ -24,6 +24,7 @@ from ..bases.base import KernelOrBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.parts import free_parts
+from ..kernels.stationary import is_median
 from ..privacy.sensitivity import bound_of
 from .private_plan import MOST_IF_RICH, telling_features
 
@@ -81,8 +82,8 @@ def basis_and_rows(
 ) -> tuple[Basis, UnreadRows]:
     """The fitted basis and the rows; ``make`` gives a basis for a kernel, with or without public rows.
 
-    Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a length of its
-    own, and features are made for rows of the standard normal law.
+    Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a number for its
+    length scale, and features are made for rows of the standard normal law.
     """
     if isinstance(model.kernel, Basis):
         check_is_fitted(model.kernel, "map_")
@@ -90,7 +91,7 @@ def basis_and_rows(
             raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
         return model.kernel, private_rows(model.kernel, X, y)
     if public is not None:
-        basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
+        basis = make(as_kernel(model.kernel), True)
         with naming("public"):
             basis.fit(public)
         return basis, private_rows(basis, X, y)
@@ -177,6 +178,11 @@ class BoundedKernel(KernelOrBasis):
 
 def _kernel_without_public(model: Any) -> Kernel:
     kernel = Gaussian(1.0) if model.kernel is None else as_kernel(model.kernel)
+    if any(is_median(value) for value in kernel.get_params().values()):
+        raise ValueError(
+            "without a public sample the kernel cannot be used: there are no rows to take length_scale='median' from, "
+            "so give a number (kernel=None is Gaussian(1.0) here), or give public rows to fit"
+        )
     try:
         sample_frequencies(kernel, 1, model.n_features_in_, np.random.default_rng(0))
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Adapters for kernels that users have: scikit-learn's metrics and Gaussian-process kernels, functions, matrices.
+"""Adapters for kernels that users have: names, functions, matrices, and kernels of scikit-learn.
 
-A name means here what it means in scikit-learn, although one of the names is used otherwise in this library: the string
-"laplacian" is scikit-learn's kernel of the Manhattan distance, and our kernel of the Euclidean distance is the class
-:class:`~unpooled.kernels.Laplacian`.
+A name that is a kernel of this library means that kernel with its defaults, in Python and at the command line alike.
+Every other name is scikit-learn's. One name means something else there: scikit-learn's "laplacian" takes the Manhattan
+distance, and is ``Pairwise("laplacian")`` here. "linear" and "polynomial" are the same functions in both libraries.
 """
 
 from __future__ import annotations
@@ -18,25 +18,42 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from .._base.arrays import Array, is_numpy, like, namespace
 from .._base.text import shown
 from .base import Kernel, Product, Scaled, Sum
-from .pointwise import Linear, Polynomial
-from .stationary import Gaussian, Matern
+from .pointwise import Brownian, Linear, Polynomial
+from .stationary import Gaussian, Laplacian, Matern
+
+#: the names of our own kernels; "poly" is scikit-learn's word for the same function
+NAMED: dict[str, type[Kernel]] = {
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "matern": Matern,
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "poly": Polynomial,
+    "brownian": Brownian,
+}
+#: all names of kernels that have values at new points: ours first, then scikit-learn's
+NAMES = (*NAMED, *sorted(PAIRWISE_KERNEL_FUNCTIONS.keys() - NAMED.keys()))
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """A :class:`Kernel` from whatever a user calls one.
+    """Return the :class:`Kernel` for whatever a user calls a kernel.
 
-    - a Kernel: itself; None: ``Gaussian("median")``;
-    - the name of a scikit-learn pairwise kernel ("rbf", "poly", "laplacian", ...) with scikit-learn's
-      meaning and defaults, or "precomputed";
-    - a kernel of ``sklearn.gaussian_process.kernels``;
-    - a function of two matrices that returns a matrix, or of two rows that returns a number.
+    - A Kernel is returned itself. None is ``Gaussian()``, with the median distance as its length scale.
+    - "gaussian", "laplacian", "matern", "linear", "polynomial" and "brownian" are the kernels of this library with
+      their defaults.
+    - "precomputed" is the kernel matrix in place of the rows.
+    - Other names are scikit-learn's pairwise kernels with its defaults: "rbf", "chi2", "additive_chi2", "sigmoid",
+      "cosine", "poly" (which is our "polynomial"). scikit-learn's "laplacian", of the Manhattan distance, is
+      ``Pairwise("laplacian")``.
+    - A kernel of ``sklearn.gaussian_process.kernels``.
+    - A function of two matrices that returns a matrix, or of two rows that returns a number.
 
     Parameters
     ----------
     kernel : any of these
     """
     if kernel is None:
-        return Gaussian("median")
+        return Gaussian()
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
@@ -48,20 +65,18 @@ def as_kernel(kernel: Any) -> Kernel:
     if callable(kernel):
         return FromFunction(kernel)
     raise ValueError(
-        f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {shown(kernel)}"
+        f"kernel must be a Kernel, the name of one, a scikit-learn kernel, a function, or None; got {shown(kernel)}"
     )
 
 
 def _from_name(name: str) -> Kernel:
     if name == "precomputed":
         return Precomputed()
-    if name in ("polynomial", "poly"):
-        return Polynomial()
-    if name == "linear":
-        return Linear()
-    if name in PAIRWISE_KERNEL_FUNCTIONS:
+    if name in NAMED:
+        return NAMED[name]()
+    if name in NAMES:
         return Pairwise(name)
-    known = ", ".join(sorted({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
+    known = ", ".join((*NAMES, "precomputed"))
     raise ValueError(f"kernel {shown(name)} is not known: use one of {known}, or an object of unpooled.kernels")
 
 
@@ -100,11 +115,11 @@ def _diagonal_in_blocks(kernel: Kernel, X: Array, rows: int = 64) -> Array:
 
 
 class Pairwise(Kernel):
-    """A kernel of scikit-learn by name, with scikit-learn's defaults: ``sklearn.metrics.pairwise``.
+    """A kernel of ``sklearn.metrics.pairwise`` by scikit-learn's name, with scikit-learn's meaning and defaults.
 
     Parameters
     ----------
-    metric : "rbf", "poly", "laplacian", "linear", "cosine", "chi2", "sigmoid", ...
+    metric : "rbf", "chi2", "additive_chi2", "sigmoid", "cosine", "poly", "linear", or "laplacian" (Manhattan distance)
     gamma : positive number, or None for scikit-learn's default
     """
 

@@ -16,13 +16,19 @@ from .._linalg.operator import NotFinite
 DEVICE_ELEMENTS = 1 << 26  # numbers of a tensor that are computed at once: 512 MiB of float64
 
 
-class Kernel(BaseEstimator):
+class Kernel:
     """A Mercer kernel K: X × X → ℝ.
 
     A concrete kernel writes :meth:`block` (values K(x_i, z_j), pure array-API mathematics) and
     :meth:`diag`; blocking, threads and the algebra ``+``, ``*`` come from here. Parameters follow
-    scikit-learn's conventions, so ``GridSearchCV`` reaches them as ``kernel__length_scale``.
+    scikit-learn's conventions, so ``clone`` copies a kernel and ``GridSearchCV`` reaches its parameters as
+    ``kernel__length_scale``. A kernel is not a ``BaseEstimator``: those leave parameters with default values out of
+    their text, and the text of a kernel always shows the length scale.
     """
+
+    get_params = BaseEstimator.get_params
+    set_params = BaseEstimator.set_params
+    _get_param_names = classmethod(BaseEstimator._get_param_names.__func__)
 
     #: K(x, z) ≥ 0 for all x, z; then the centred kernel's features have norm at most √2·κ, not 2κ.
     nonnegative = False
@@ -30,8 +36,12 @@ class Kernel(BaseEstimator):
     positive_definite = True
     #: any column K(·, x_p) can be had by itself; the low-rank route never forms the matrix
     by_columns = True
-    #: how length scales were chosen, where they were chosen with labels
+    #: the report of the search for length scales, where they were chosen with labels
     search_: Any = None
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={_written(value)}" for name, value in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({values})"
 
     def block(self, X: Array, Z: Array) -> Array:
         """The matrix K(x_i, z_j), computed as one block: a fresh array the caller may overwrite."""
@@ -109,13 +119,27 @@ class Kernel(BaseEstimator):
     __hash__ = None  # type: ignore[assignment]  # parameters are mutable, as in scikit-learn
 
 
+MOST_SHOWN = 30  # numbers of an array that the text of a kernel lists
+
+
+def _written(value: Any) -> str:
+    """Return a parameter as Python would read it back; of a large array only the shape."""
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, np.ndarray):
+        return (
+            repr(value.tolist()) if value.ndim < 2 and value.size <= MOST_SHOWN else f"<array of shape {value.shape}>"
+        )
+    return repr(value)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, (Kernel, str)) or isinstance(b, str):
-        return bool(a == b)
+    if isinstance(a, (Kernel, str)) or isinstance(b, (Kernel, str)):
+        return isinstance(b, (Kernel, str)) and bool(a == b)
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 

@@ -83,7 +83,7 @@ def fitted_from_spec(spec: Any) -> Kernel:
     kernel = from_spec(spec)
     _check_parts(kernel)
     values = kernel.get_params(deep=True).values()
-    if any(isinstance(value, str) and value in ("median", "auto") for value in values):
+    if any(stationary.is_median(value) or stationary.is_auto(value) for value in values):
         raise ValueError("the kernel of its function has a length scale that is still to be chosen")
     return kernel
 
@@ -126,7 +126,7 @@ def _rich(value: Any) -> Any:
 class KernelKind(Kind):
     """Whatever a user calls a kernel."""
 
-    words = "a Kernel, a scikit-learn kernel or its name, a function, or None"
+    words = "a Kernel, the name of one, a scikit-learn kernel, a function, or None"
 
     def check(self, name: str, value: Any) -> None:
         as_kernel(value)

@@ -18,13 +18,17 @@ from .._base.arrays import Array, clip_, eps, exp_, is_foreign, is_numpy, like, 
 from .._base.text import shown
 from .base import Kernel
 
+MEDIAN = "median"
+
 
 class Stationary(Kernel):
     """A kernel k(r) of the distance r between x/ℓ and z/ℓ, with k(0) = 1, so κ = 1.
 
-    ``length_scale`` is a positive number, a vector with one positive number a feature, or a word. "median" is the
-    median distance between distinct rows of the data the kernel is fitted on. "auto" is a number a feature, chosen with
-    the labels by the estimator that the kernel is given to: see :func:`unpooled.choose_length_scales`.
+    ``length_scale`` is a positive number, a vector with one positive number a feature, or a word. "median", the
+    default, is the median distance between distinct rows: those that an estimator is fitted to, or the public sample of
+    a basis. "auto" is a number a feature, chosen with the labels by the estimator that the kernel is given to: see
+    :func:`unpooled.choose_length_scales`. By itself a kernel has values only where its length scale is a number:
+    ``kernel.resolve(X)`` gives the kernel with the median distance of ``X``.
 
     Parameters
     ----------
@@ -33,7 +37,7 @@ class Stationary(Kernel):
 
     nonnegative = True
 
-    def __init__(self, length_scale: float | Any = 1.0) -> None:
+    def __init__(self, length_scale: float | Any = MEDIAN) -> None:
         self.length_scale = length_scale
 
     def diag(self, X: Array) -> Array:
@@ -46,17 +50,15 @@ class Stationary(Kernel):
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         if is_auto(self.length_scale):
             raise ValueError(NO_LABELS)
-        if _is_median(self.length_scale):
+        if is_median(self.length_scale):
             length_scale: Any = median_distance(X, weights)
         else:
             length_scale = checked_length_scale(self.length_scale, X.shape[1])
         return type(self)(**{**self.get_params(deep=False), "length_scale": length_scale})
 
     def _number(self, n_features: int) -> float | np.ndarray:
-        if _is_median(self.length_scale):
-            raise ValueError(
-                "length_scale='median' needs data: call kernel.resolve(X) first, or give the kernel to an estimator"
-            )
+        if is_median(self.length_scale):
+            raise ValueError(NO_ROWS)
         if is_auto(self.length_scale):
             raise ValueError(NO_LABELS)
         return checked_length_scale(self.length_scale, n_features)
@@ -107,7 +109,7 @@ class Gaussian(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of one number a feature, "median" or "auto"
+    length_scale : "median", "auto", float, or array of one number a feature; default "median"
     """
 
     def block(self, X: Array, Z: Array) -> Array:
@@ -127,11 +129,11 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of one number a feature, "median" or "auto"
+    length_scale : "median", "auto", float, or array of one number a feature; default "median"
     nu : 0.5, 1.5 or 2.5
     """
 
-    def __init__(self, length_scale: float | Any = 1.0, nu: float = 1.5) -> None:
+    def __init__(self, length_scale: float | Any = MEDIAN, nu: float = 1.5) -> None:
         super().__init__(length_scale)
         self.nu = nu
 
@@ -173,12 +175,11 @@ class Matern(Stationary):
 class Laplacian(Stationary):
     """K(x, z) = exp(-‖x - z‖₂/ℓ), with the Euclidean norm.
 
-    Not scikit-learn's ``"laplacian"`` metric, which takes the Manhattan norm; that name given as a
-    string keeps scikit-learn's meaning.
+    scikit-learn's ``"laplacian"`` takes the Manhattan norm and is another kernel: ``Pairwise("laplacian")``.
 
     Parameters
     ----------
-    length_scale : float, array of one number a feature, "median" or "auto"
+    length_scale : "median", "auto", float, or array of one number a feature; default "median"
     """
 
     def block(self, X: Array, Z: Array) -> Array:
@@ -245,8 +246,9 @@ def distance(X: Array, Z: Array) -> Array:
     return sqrt_(squared_distance(X, Z, tolerance=1e-13))
 
 
-def _is_median(length_scale: Any) -> bool:
-    return isinstance(length_scale, str) and length_scale == "median"
+def is_median(length_scale: Any) -> bool:
+    """Whether a length scale is to be the median distance of rows that are still to come."""
+    return isinstance(length_scale, str) and length_scale == MEDIAN
 
 
 def is_auto(length_scale: Any) -> bool:
@@ -254,6 +256,10 @@ def is_auto(length_scale: Any) -> bool:
     return isinstance(length_scale, str) and length_scale == "auto"
 
 
+NO_ROWS = (
+    "length_scale='median' needs rows to take the median distance of: give length_scale as a number, "
+    "call kernel.resolve(X), or give the kernel to an estimator or a basis"
+)
 NO_LABELS = (
     "length_scale='auto' is chosen with labels, and there are none to look at here: give numbers or 'median', or take "
     "the kernel from unpooled.choose_length_scales(kernel, X, y) on rows whose labels may be seen"

@@ -364,7 +364,7 @@ X, Y = two_scales(n=60)
         lambda k: up.LESSRegressor(k).fit(X, Y),
     ],
 )
-@pytest.mark.parametrize("kernel", [Gaussian("auto"), Gaussian() + 2.0 * Matern("auto")], ids=["alone", "in a sum"])
+@pytest.mark.parametrize("kernel", [Gaussian("auto"), Gaussian(1.0) + 2.0 * Matern("auto")], ids=["alone", "in a sum"])
 def test_without_labels_it_is_refused_in_a_sentence(use, kernel):
     with pytest.raises(ValueError, match=NO_LABELS):
         use(kernel)
