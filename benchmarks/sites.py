@@ -171,7 +171,7 @@ def run(name: str, n: int, points: int, krr: int) -> dict[str, Any]:
         error[AIM] = pooled_in_span(basis, data)
         error["pooled KRR"] = None
         if len(data.y) <= krr:
-            X, X_test = (basis.map_.scaled(rows) for rows in (data.X, data.X_test))
+            X, X_test = (basis.map_.scale_rows(rows) for rows in (data.X, data.X_test))
             full = up.SpectralRegressor(basis.kernel_, center=True).fit(X, data.y)
             error["pooled KRR"] = float(np.sqrt(np.mean((full.predict(X_test) - data.y_test) ** 2)))
     found |= {"rmse": error, "seconds": time.perf_counter() - start, "y_std": float(data.y_test.std())}

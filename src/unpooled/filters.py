@@ -30,7 +30,7 @@ from ._base.text import shown
 
 __all__ = ["CutOff", "Filter", "IteratedTikhonov", "Landweber", "NuMethod", "Tikhonov", "as_filter"]
 
-MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with
+_MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with
 
 
 class Filter(BaseEstimator, ABC):
@@ -107,32 +107,32 @@ class IteratedTikhonov(Filter):
     def __init__(self, times: int = 2) -> None:
         self.times = times
 
-    def _m(self) -> int:
+    def _check_times(self) -> int:
         if isinstance(self.times, bool) or not (isinstance(self.times, (int, np.integer)) and self.times >= 1):
             raise ValueError(f"times must be a whole number of at least 1, got {shown(self.times)}")
         return int(self.times)
 
     @property
     def qualification(self) -> float:  # type: ignore[override]
-        return float(self._m())
+        return float(self._check_times())
 
     @property
     def bound(self) -> float:  # type: ignore[override]
-        return float(self._m())
+        return float(self._check_times())
 
     @property
     def ridge_times(self) -> int:  # type: ignore[override]
-        return self._m()
+        return self._check_times()
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
         # Horner on the sum, so nothing is ever divided by σ.
         total = np.zeros_like(sigma)
-        for _ in range(self._m()):
+        for _ in range(self._check_times()):
             total = (1.0 + lam * total) / (sigma + lam)
         return total
 
     def residual(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        return np.asarray((lam / (sigma + lam)) ** self._m())
+        return np.asarray((lam / (sigma + lam)) ** self._check_times())
 
 
 class CutOff(Filter):
@@ -145,7 +145,7 @@ class CutOff(Filter):
         return np.where(sigma >= lam, 0.0, 1.0)
 
 
-def _whole_iterations(ratio: float) -> int:
+def _count_iterations(ratio: float) -> int:
     """⌈ratio⌉, forgiving rounding: 3/0.03 stands for 100 iterations and not 101."""
     if not ratio < 1e15:
         raise ValueError(f"lam is too small for an iterative filter: it stands for {ratio:.1g} iterations")
@@ -163,20 +163,20 @@ class Landweber(Filter):
     has_steps = True
 
     def iterations(self, lam: float, kappa_sq: float = 1.0) -> int:
-        return _whole_iterations(kappa_sq / lam)
+        return _count_iterations(kappa_sq / lam)
 
     def steps(self, n: int) -> Iterable[tuple[float, float]]:
         return repeat((0.0, 1.0), n)
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        t, x = self.iterations(lam, kappa_sq), _unit(sigma, kappa_sq)
+        t, x = self.iterations(lam, kappa_sq), _scale_to_unit(sigma, kappa_sq)
         # (1 - (1-x)^t)/x = -expm1(t·log1p(-x))/x keeps all digits for tiny x; its limit at 0 is t.
         with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
             sums = -np.expm1(t * np.log1p(-x)) / x
         return np.asarray(np.where(x > np.finfo(float).tiny, sums, t) / kappa_sq)
 
     def residual(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        t, x = self.iterations(lam, kappa_sq), _unit(sigma, kappa_sq)
+        t, x = self.iterations(lam, kappa_sq), _scale_to_unit(sigma, kappa_sq)
         with np.errstate(divide="ignore", under="ignore"):
             return np.exp(t * np.log1p(-x))
 
@@ -207,7 +207,7 @@ class NuMethod(Filter):
     def __init__(self, nu: float = 1.0) -> None:
         self.nu = nu
 
-    def _nu(self) -> float:
+    def _check_nu(self) -> float:
         if isinstance(self.nu, bool) or not (
             isinstance(self.nu, (int, float, np.number)) and 0.5 <= self.nu < math.inf
         ):
@@ -216,13 +216,13 @@ class NuMethod(Filter):
 
     @property
     def qualification(self) -> float:  # type: ignore[override]
-        return self._nu()
+        return self._check_nu()
 
     def iterations(self, lam: float, kappa_sq: float = 1.0) -> int:
-        return _whole_iterations(math.sqrt(kappa_sq / lam))
+        return _count_iterations(math.sqrt(kappa_sq / lam))
 
     def steps(self, n: int) -> Iterator[tuple[float, float]]:
-        v = self._nu()
+        v = self._check_nu()
         yield 0.0, (4 * v + 2) / (4 * v + 1)
         for k in range(2, n + 1):
             common = (k + 2 * v - 1) * (2 * k + 4 * v - 1)
@@ -238,11 +238,11 @@ class NuMethod(Filter):
     def path(self, sigma: Floats, lams: Floats, kappa_sq: float = 1.0) -> tuple[Floats, Floats]:
         # One run of the recursion passes through every λ of the path.
         stops = [self.iterations(lam, kappa_sq) for lam in lams]
-        if max(stops) > MOST_STEPS:
+        if max(stops) > _MOST_STEPS:
             raise ValueError(
-                f"lam is too small for the ν-method: it stands for {max(stops)} iterations, more than {MOST_STEPS}"
+                f"lam is too small for the ν-method: it stands for {max(stops)} iterations, more than {_MOST_STEPS}"
             )
-        x = _unit(sigma, kappa_sq)
+        x = _scale_to_unit(sigma, kappa_sq)
         g_old = g = np.zeros_like(x)
         r_old = r = np.ones_like(x)
         gs, rs = np.empty((len(stops), *x.shape)), np.empty((len(stops), *x.shape))
@@ -256,10 +256,10 @@ class NuMethod(Filter):
 
     def gamma(self, q: float) -> float:
         """sup over t and x of |r_t(x)| x^q t^{2q}: measured, it stays below max(1, ν)^{2q}."""
-        return max(1.0, self._nu()) ** (2 * q)
+        return max(1.0, self._check_nu()) ** (2 * q)
 
 
-def _unit(sigma: Floats, kappa_sq: float) -> Floats:
+def _scale_to_unit(sigma: Floats, kappa_sq: float) -> Floats:
     """ησ in [0, 1]: the spectrum lies in [0, κ²], and rounding must not push a polynomial outside it."""
     return np.clip(np.asarray(sigma, dtype=float) / kappa_sq, 0.0, 1.0)
 

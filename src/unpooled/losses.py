@@ -24,7 +24,7 @@ class Loss(BaseEstimator, ABC):
     """A loss with ψ(0) = 0 and ψ' ≤ 1 everywhere, so that a unit gradient step is stable."""
 
     #: True where the residual is compared with a scale
-    scaled = False
+    has_scale = False
 
     @abstractmethod
     def value(self, u: Array) -> Array:
@@ -46,7 +46,7 @@ class Loss(BaseEstimator, ABC):
 
     def at(self, scale: Any) -> Loss:
         """The same loss at another scale, a number or an array; itself where it has no scale."""
-        return type(self)(scale) if self.scaled else self
+        return type(self)(scale) if self.has_scale else self
 
 
 class Squared(Loss):
@@ -66,15 +66,15 @@ class Squared(Loss):
         return math.inf
 
 
-class _Scaled(Loss):
+class _ScaledLoss(Loss):
     """A loss that compares the residual with ``scale``; an infinite scale is least squares."""
 
-    scaled = True
+    has_scale = True
 
     def __init__(self, scale: float | Any = 1.0) -> None:
         self.scale = scale
 
-    def _s(self) -> Any:
+    def _check_scale(self) -> Any:
         """The scale, checked; an array of another library is taken as it is: looking at it may cost a transfer."""
         if is_foreign(self.scale):
             return self.scale
@@ -88,7 +88,7 @@ class _Scaled(Loss):
         return values if values.ndim else float(values)
 
 
-class Correntropy(_Scaled):
+class Correntropy(_ScaledLoss):
     """φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ(u) = u·exp(-u²/(2σ²)): a gross outlier pushes not at all (paper 003, (2)).
 
     sup|ψ| = σ/√e, at |u| = σ, whatever the labels are. σ → ∞ is least squares. Also called the Welsch loss.
@@ -99,7 +99,7 @@ class Correntropy(_Scaled):
     """
 
     def value(self, u: Array) -> Array:
-        xp, s = namespace(u), self._s()
+        xp, s = namespace(u), self._check_scale()
         with np.errstate(over="ignore"):
             half = 0.5 * (u / s) ** 2
         # u²/2 · (1 - e^{-h})/h with h = u²/(2σ²): no σ² that overflows, and u²/2 where h vanishes.
@@ -110,14 +110,14 @@ class Correntropy(_Scaled):
 
     def weight(self, u: Array) -> Array:
         with np.errstate(over="ignore"):  # a label may be any number of scales off
-            return namespace(u).exp(-0.5 * (u / self._s()) ** 2)
+            return namespace(u).exp(-0.5 * (u / self._check_scale()) ** 2)
 
     @property
     def bound(self) -> float:
-        return float(np.max(self._s())) / math.sqrt(math.e)
+        return float(np.max(self._check_scale())) / math.sqrt(math.e)
 
 
-class Huber(_Scaled):
+class Huber(_ScaledLoss):
     """u²/2 for |u| ≤ c, then c|u| - c²/2; ψ(u) = u clipped to [-c, c]. Convex; sup|ψ| = c.
 
     Parameters
@@ -131,14 +131,14 @@ class Huber(_Scaled):
 
     def derivative(self, u: Array) -> Array:
         xp = namespace(u)
-        c = self._s()
+        c = self._check_scale()
         inside = xp.abs(u) <= c
         # An infinite scale has no sign to multiply: keep it out of the branch that is not taken.
         return xp.where(inside, u, xp.sign(u) * xp.where(inside, 0.0 * u, 0.0 * u + c))
 
     @property
     def bound(self) -> float:
-        return float(np.max(self._s()))
+        return float(np.max(self._check_scale()))
 
 
 _BY_NAME: dict[str, type[Loss]] = {"squared": Squared, "correntropy": Correntropy, "huber": Huber}
@@ -165,7 +165,7 @@ def to_spec(loss: Loss) -> dict[str, Any]:
     """A JSON-ready description of a loss of this module; an infinite scale is null."""
     for name, cls in _BY_NAME.items():
         if type(loss) is cls:
-            if not loss.scaled:
+            if not loss.has_scale:
                 return {"loss": name}
             scale = np.asarray(loss.scale, dtype=float)
             return {"loss": name, "scale": np.where(np.isfinite(scale), scale, -1.0).tolist()}
@@ -178,7 +178,7 @@ def from_spec(spec: Any) -> Loss:
     if not (isinstance(name, str) and name in _BY_NAME):
         raise ValueError(f"{shown(spec)} does not describe a loss of this version of unpooled")
     loss = _BY_NAME[name]()
-    if not loss.scaled:
+    if not loss.has_scale:
         return loss
     scale = np.asarray(spec.get("scale"), dtype=float)
     scale = np.where(scale < 0, math.inf, scale)

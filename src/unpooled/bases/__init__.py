@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .._base import files
 from .._base.text import shown
-from .base import Basis, _alive
+from .base import Basis, living_bases
 from .empirical import EmpiricalFeatures
 from .random import CosineFeatures, RandomFeatures
 
@@ -41,7 +41,7 @@ def find(digest: str, folders: list[Path]) -> Basis | None:
     digest : of the basis
     folders : where .basis files are looked for, in this order
     """
-    if (basis := _alive.get(digest)) is not None and basis.digest == digest:  # it may have been fitted again since
+    if (basis := living_bases.get(digest)) is not None and basis.digest == digest:  # it may have been refitted
         return basis
     for path in [path for folder in folders for path in sorted(folder.glob("*.basis"))]:
         try:

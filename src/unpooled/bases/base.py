@@ -28,13 +28,13 @@ from .._base.fits import fitting
 from .._base.html import InNotebooks
 from .._base.text import shown
 from ..kernels.specs import KernelKind
-from .maps import RowMap, finite, from_parts
+from .maps import RowMap, from_parts, read_array
 
 # Rows are mapped in blocks of one shape, the last one filled up: matrix products then round each row alike, whatever
 # rows come with it and wherever it stands, and so a summary cannot depend on how rows are split over sites. Products
 # treat rows at the edge of a block differently, by up to 24 of them: a multiple of 192 has no edge.
 ROWS = 192
-SINGLE_ERROR = 1e-2  # of a feature's own size: what single precision may cost the smallest one
+_SINGLE_ERROR = 1e-2  # of a feature's own size: what single precision may cost the smallest one
 
 
 class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -74,7 +74,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if weights is not None:  # rows of weight zero are as if they were not there
                 U, weights = take_rows(U, np.flatnonzero(weights > 0)), weights[weights > 0]
             self._learn(U, weights)
-            self.spread_ = self._fresh_spread(U, weights)
+            self.spread_ = self._estimate_spread(U, weights)
             self._remember()
         return self
 
@@ -121,21 +121,21 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         array of shape (n, M)
         """
-        X = self.in_safe_precision(as_floating(X))
+        X = self.to_safe_precision(as_floating(X))
         A = like(self.coefficients_, X)
         if not is_numpy(X):
             return self.map_.block(X) @ A
         out = np.empty((len(X), self.n_features_), dtype=X.dtype)
 
         def fill(rows: slice) -> None:
-            out[rows] = self.padded_block(X[rows], A)
+            out[rows] = self.compute_block(X[rows], A)
 
         with threads.one_blas_thread:
             n_rows = self.rows_at_once
             threads.for_each(fill, [slice(i, i + n_rows) for i in range(0, len(X), n_rows)])
         return out
 
-    def padded_block(self, X: np.ndarray, A: np.ndarray) -> np.ndarray:
+    def compute_block(self, X: np.ndarray, A: np.ndarray) -> np.ndarray:
         """φ of at most ``rows_at_once`` rows, computed as a block of just that many."""
         missing = self.rows_at_once - len(X)
         full = X if missing == 0 else np.concatenate([X, np.broadcast_to(X[:1], (missing, X.shape[1]))])
@@ -146,7 +146,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """The rows of a block: a few MiB of them, the same number always."""
         return ROWS * min(max(threads.BLOCK_ELEMENTS // (ROWS * self.map_.size), 1), 8)
 
-    def in_safe_precision(self, X: Array) -> Array:
+    def to_safe_precision(self, X: Array) -> Array:
         """Rows in single precision stay so only where no feature drowns in its rounding."""
         xp = namespace(X)
         return X if X.dtype != xp.float32 or self.single_is_safe_ else xp.astype(X, xp.float64)
@@ -206,8 +206,8 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _learn(self, U: Array, weights: np.ndarray | None) -> None:
         raise TypeError(f"{type(self).__name__} is not a complete basis: it must define _learn(U, weights)")
 
-    def _fresh_spread(self, U: Array, weights: np.ndarray | None) -> np.ndarray:
-        U = self.map_.scaled(to_numpy(U).astype(np.float64))
+    def _estimate_spread(self, U: Array, weights: np.ndarray | None) -> np.ndarray:
+        U = self.map_.scale_rows(to_numpy(U).astype(np.float64))
         if len(U) < 4:
             return self.eigenvalues_.copy()
         order = np.random.default_rng(0).permutation(len(U))
@@ -222,7 +222,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         fresh = np.concatenate([seen, np.full(max(self.n_features_ - len(seen), 0), seen[-1])])[: self.n_features_]
         return np.maximum(fresh, self.eigenvalues_)
 
-    def _accept(
+    def _set_features(
         self, map_: RowMap, A: np.ndarray, eigenvalues: np.ndarray, mean: np.ndarray, n_public: int, kappa_sq: float
     ) -> None:
         self.map_, self.kernel_ = map_, map_.kernel
@@ -247,9 +247,9 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rounding = float(np.finfo(np.float32).eps) * self.map_.magnitude(self._kappa_sq)
         sizes = np.sqrt(self.eigenvalues_)
         self.single_is_safe_ = bool(
-            np.all(rounding * np.linalg.norm(self.coefficients_, axis=0) <= SINGLE_ERROR * sizes)
+            np.all(rounding * np.linalg.norm(self.coefficients_, axis=0) <= _SINGLE_ERROR * sizes)
         )
-        _alive[self._digest] = self
+        living_bases[self._digest] = self
 
     def _content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = self.map_.to_parts()
@@ -272,8 +272,8 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @classmethod
     def _read(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         map_ = from_parts(header, arrays)
-        A, eigenvalues = finite("coefficients", arrays, ndim=2), finite("eigenvalues", arrays, ndim=1)
-        mean, spread = finite("mean", arrays, ndim=1), finite("spread", arrays, ndim=1)
+        A, eigenvalues = read_array("coefficients", arrays, ndim=2), read_array("eigenvalues", arrays, ndim=1)
+        mean, spread = read_array("mean", arrays, ndim=1), read_array("spread", arrays, ndim=1)
         names = header["feature_names"]
         M = A.shape[1]
         if not (M and A.shape[0] == map_.size and eigenvalues.shape == mean.shape == spread.shape == (M,)):
@@ -289,7 +289,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         basis.n_features_in_ = map_.n_features_in
         if names:
             basis.feature_names_in_ = np.asarray(names, dtype=object)
-        basis._accept(map_, A, eigenvalues, mean, n_public, kappa_sq)
+        basis._set_features(map_, A, eigenvalues, mean, n_public, kappa_sq)
         basis.spread_ = spread
         basis._remember()
         return basis
@@ -297,7 +297,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 # Fitted bases that somebody in this process still holds, by what they are: a summary that was read from a file finds
 # its basis again without being told. Equal digests are equal functions, so it does not matter which one is found.
-_alive: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDictionary()
+living_bases: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDictionary()
 
 
 class KernelOrBasis(KernelKind):

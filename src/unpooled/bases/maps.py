@@ -17,7 +17,7 @@ from .._base.arrays import Array, like, namespace
 from .._base.text import shown
 from ..kernels.adapters import Precomputed
 from ..kernels.base import Kernel
-from ..kernels.specs import check_described, fitted_from_spec, to_spec
+from ..kernels.specs import check_described, from_fitted_spec, to_spec
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class RowMap(ABC):
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and arrays of a file."""
 
-    def scaled(self, X: Array) -> Array:
+    def scale_rows(self, X: Array) -> Array:
         """The rows as the kernel sees them."""
         return X if self.scaling is None else self.scaling.apply(X)
 
@@ -95,7 +95,7 @@ class KernelMap(RowMap):
         return int(self.points.shape[1])
 
     def block(self, X: Array) -> Array:
-        X = self.scaled(X)
+        X = self.scale_rows(X)
         return self.kernel.block(X, like(self.points, X))
 
     def magnitude(self, kappa_sq: float) -> float:
@@ -128,7 +128,7 @@ class WaveMap(RowMap):
         return int(self.frequencies.shape[1])
 
     def block(self, X: Array) -> Array:
-        X = self.scaled(X)
+        X = self.scale_rows(X)
         xp, h = namespace(X), len(self.frequencies)
         angles = X @ like(self.frequencies, X).T
         waves = xp.concat([xp.cos(angles), xp.sin(angles[:, : h - self.odd])], axis=1)
@@ -166,7 +166,7 @@ class CosineMap(RowMap):
         return int(self.frequencies.shape[1])
 
     def block(self, X: Array) -> Array:
-        X = self.scaled(X)
+        X = self.scale_rows(X)
         angles = X @ like(self.frequencies, X).T
         angles += like(self.phases, X)
         waves = namespace(X).cos(angles)
@@ -192,16 +192,16 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     name = {"kernel": "points", "waves": "frequencies", "cosines": "frequencies"}.get(str(kind))
     if name is None:
         raise ValueError(f"it has a map of the unknown kind {shown(kind)}")
-    rows = finite(name, arrays, ndim=2)
+    rows = read_array(name, arrays, ndim=2)
     if not rows.size:
         raise ValueError(f"the array {name} is empty")
-    kernel = fitted_from_spec(header.get("kernel")).resolve(rows)
+    kernel = from_fitted_spec(header.get("kernel")).resolve(rows)
     check_described(kernel, header.get("kernel"))
     if isinstance(kernel, Precomputed) or not np.all(np.isfinite(kernel.block(rows[:1], rows[:1]))):
         raise ValueError("its kernel has no values at its own points")
     scaling = None
     if "shift" in arrays or "scale" in arrays:
-        scaling = Scaling(finite("shift", arrays, ndim=1), finite("scale", arrays, ndim=1))
+        scaling = Scaling(read_array("shift", arrays, ndim=1), read_array("scale", arrays, ndim=1))
         if not (scaling.shift.shape == scaling.scale.shape == rows.shape[1:] and np.all(scaling.scale > 0)):
             raise ValueError("the arrays shift and scale do not go with the features")
     if name == "points":
@@ -209,7 +209,7 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     if not math.isfinite(kernel.kappa()):
         raise ValueError("random waves stand for a stationary kernel, and the file names another")
     if kind == "cosines":
-        phases = finite("phases", arrays, ndim=1)
+        phases = read_array("phases", arrays, ndim=1)
         if phases.shape != rows.shape[:1]:
             raise ValueError("the array phases does not go with the frequencies")
         return CosineMap(kernel, rows, phases, scaling)
@@ -218,7 +218,7 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     return WaveMap(kernel, rows, odd, scaling)
 
 
-def finite(name: str, arrays: dict[str, np.ndarray], ndim: int) -> np.ndarray:
+def read_array(name: str, arrays: dict[str, np.ndarray], ndim: int) -> np.ndarray:
     """An array of a file: there, of double precision, of that many dimensions, all finite."""
     array = arrays.get(name)
     if array is None:

@@ -63,7 +63,7 @@ class RandomFeatures(Basis):
         eigenvalues, V = scipy.linalg.eigh(C, check_finite=False, driver="evd")
         V = V[:, ::-1]
         scaled = replace(waves, scaling=scaling)
-        self._accept(scaled, V, eigenvalues[::-1].copy(), V.T @ mean, len(Z), waves.kappa_sq)
+        self._set_features(scaled, V, eigenvalues[::-1].copy(), V.T @ mean, len(Z), waves.kappa_sq)
 
     def _draw(self, kernel: Kernel, M: int, d: int, rng: np.random.Generator) -> WaveMap | CosineMap:
         return WaveMap(kernel, sample_frequencies(kernel, math.ceil(M / 2), d, rng), bool(M % 2))

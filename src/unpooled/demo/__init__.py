@@ -127,7 +127,7 @@ class References:
 
     def _inputs(self, rows: np.ndarray) -> Array:
         table = self.study.inputs(rows)
-        return self.basis.map_.scaled(np.column_stack([table[name] for name in table.column_names]))
+        return self.basis.map_.scale_rows(np.column_stack([table[name] for name in table.column_names]))
 
 
 def play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> Played:

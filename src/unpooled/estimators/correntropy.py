@@ -222,7 +222,7 @@ class CorrentropyRegressor(ExpansionModel):
         kernel, points = task.kernel, task.kernel.anchors(task.points())
         self.solver_ = operator.name
         self._settle_expansion(KernelExpansion(kernel, points, coef, intercept), kernel, b, one_target)
-        each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.scaled
+        each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.has_scale
         each_n_iter = not one_target and (isinstance(self.n_iter, str) or np.ndim(self.n_iter) > 0)
         self.scale_ = scale.copy() if each_scale else float(scale[0])
         self.n_iter_ = n_iter.copy() if each_n_iter else int(n_iter[0])
@@ -334,7 +334,7 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     """scale and n_iter as one number a target, None where they are to be chosen."""
     loss, n_targets = as_loss(model.loss), int(Y.shape[1])
     scale: np.ndarray | None = None
-    if not loss.scaled:
+    if not loss.has_scale:
         scale = np.full(n_targets, math.inf)
     elif isinstance(model.loss, Loss):
         scale = _one_a_target("scale", loss.scale, n_targets)

@@ -40,7 +40,7 @@ from ..bases.maps import KernelMap, Scaling
 from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted
 from .length_scales import resolved
@@ -268,7 +268,7 @@ class NystromRegressor(ReadsRows):
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, Precomputed):
             raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
-        wanted_rows = [self._drawn(n, M)] + ([self._drawn(n, MANY)] if free_parts(kernel) else [])
+        wanted_rows = [self._drawn(n, M)] + ([self._drawn(n, MANY)] if find_free_parts(kernel) else [])
         (few, *many), source = read_some(source, wanted_rows, KEPT)
         assert few.Y is not None
         rows_single = few.X.dtype == namespace(few.X).float32

@@ -23,7 +23,7 @@ from ..bases import Basis
 from ..bases.base import KernelOrBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 from ..kernels.stationary import is_median
 from ..privacy.sensitivity import bound_of
 from .private_plan import MOST_IF_RICH, telling_features
@@ -148,7 +148,7 @@ def check_bounded(kernel: Any) -> None:
     if isinstance(kernel, Basis) or kernel is None:
         return
     kernel = as_kernel(kernel)
-    if free_parts(kernel):
+    if find_free_parts(kernel):
         raise ValueError(
             "length_scale='auto' would look at private labels: give numbers or 'median', or take the kernel from "
             "unpooled.choose_length_scales(kernel, X, y) on public rows"

@@ -22,7 +22,7 @@ from .._solvers.spectral.routes import SOLVERS, fit_one, fit_path, serves
 from ..filters import FilterKind, as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted, method_name, of_target
 from .length_scales import resolved
@@ -170,7 +170,7 @@ class SpectralRegressor(ExpansionModel):
         if weights is not None and kept is not None:
             X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
-        kernel = resolved(kernel, X, Y, weights) if free_parts(kernel) else kernel.resolve(X, weights)
+        kernel = resolved(kernel, X, Y, weights) if find_free_parts(kernel) else kernel.resolve(X, weights)
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
         filter_ = as_filter(self.filter)

@@ -22,7 +22,7 @@ from .pointwise import Brownian, Linear, Polynomial
 from .stationary import Gaussian, Laplacian, Matern
 
 #: the names of our own kernels; "poly" is scikit-learn's word for the same function
-NAMED: dict[str, type[Kernel]] = {
+_OURS: dict[str, type[Kernel]] = {
     "gaussian": Gaussian,
     "laplacian": Laplacian,
     "matern": Matern,
@@ -32,7 +32,7 @@ NAMED: dict[str, type[Kernel]] = {
     "brownian": Brownian,
 }
 #: all names of kernels that have values at new points: ours first, then scikit-learn's
-NAMES = (*NAMED, *sorted(PAIRWISE_KERNEL_FUNCTIONS.keys() - NAMED.keys()))
+NAMES = (*_OURS, *sorted(PAIRWISE_KERNEL_FUNCTIONS.keys() - _OURS.keys()))
 
 
 def as_kernel(kernel: Any) -> Kernel:
@@ -72,8 +72,8 @@ def as_kernel(kernel: Any) -> Kernel:
 def _from_name(name: str) -> Kernel:
     if name == "precomputed":
         return Precomputed()
-    if name in NAMED:
-        return NAMED[name]()
+    if name in _OURS:
+        return _OURS[name]()
     if name in NAMES:
         return Pairwise(name)
     known = ", ".join((*NAMES, "precomputed"))
@@ -90,25 +90,25 @@ def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
                 return Scaled(float(constant.constant_value), _from_gaussian_process(other))
         return Product(_from_gaussian_process(kernel.k1), _from_gaussian_process(kernel.k2))
     if type(kernel) is gp.RBF or (type(kernel) is gp.Matern and kernel.nu == math.inf):
-        return Gaussian(_one_number(kernel.length_scale))
+        return Gaussian(_unwrap_number(kernel.length_scale))
     if type(kernel) is gp.Matern and kernel.nu in (0.5, 1.5, 2.5):
-        return Matern(_one_number(kernel.length_scale), kernel.nu)
+        return Matern(_unwrap_number(kernel.length_scale), kernel.nu)
     return GaussianProcessKernel(kernel)
 
 
-def _one_number(length_scale: Any) -> Any:
+def _unwrap_number(length_scale: Any) -> Any:
     """A list of one number is that number in scikit-learn, for any number of features."""
     return float(np.squeeze(length_scale)) if np.size(length_scale) == 1 else length_scale
 
 
-def _numpy_only(kernel: Kernel, X: Array) -> None:
+def _require_numpy(kernel: Kernel, X: Array) -> None:
     if not is_numpy(X):
         raise ValueError(
             f"{type(kernel).__name__} works on NumPy arrays only: give X as one, or use Gaussian or Matern"
         )
 
 
-def _diagonal_in_blocks(kernel: Kernel, X: Array, rows: int = 64) -> Array:
+def _compute_diagonal(kernel: Kernel, X: Array, rows: int = 64) -> Array:
     """K(x_i, x_i) from small square blocks: one call a row costs a third of a millisecond each in scikit-learn."""
     parts = [np.diagonal(kernel.block(X[i : i + rows], X[i : i + rows])) for i in range(0, X.shape[0], rows)]
     return np.concatenate(parts) if parts else np.empty(0, dtype=X.dtype)
@@ -142,7 +142,7 @@ class Pairwise(Kernel):
         if self.metric == "rbf":  # the same function, on any array library and several times faster
             gamma = 1.0 / X.shape[1] if gamma is None else gamma
             return Gaussian(math.sqrt(0.5 / gamma)).block(X, Z)
-        _numpy_only(self, X)
+        _require_numpy(self, X)
         given = {} if gamma is None else {"gamma": gamma}  # None is no value to chi2
         K = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **given)
         return np.asarray(K, dtype=X.dtype)
@@ -150,7 +150,7 @@ class Pairwise(Kernel):
     def diag(self, X: Array) -> Array:
         if self.nonnegative:
             return Gaussian().diag(X)
-        return _diagonal_in_blocks(self, X)
+        return _compute_diagonal(self, X)
 
     def kappa(self, X: Array | None = None) -> float:
         return 1.0 if self.nonnegative or self.metric == "cosine" else super().kappa(X)
@@ -170,11 +170,11 @@ class GaussianProcessKernel(Kernel):
         self.kernel = kernel
 
     def block(self, X: Array, Z: Array) -> Array:
-        _numpy_only(self, X)
+        _require_numpy(self, X)
         return np.asarray(self.kernel(X, Z), dtype=X.dtype)
 
     def diag(self, X: Array) -> Array:
-        _numpy_only(self, X)
+        _require_numpy(self, X)
         return np.asarray(self.kernel.diag(X), dtype=X.dtype)
 
 
@@ -218,7 +218,7 @@ class FromFunction(Kernel):
             return namespace(X).linalg.diagonal(self.block(X, X))
         if X.shape[0] and not self._takes_matrices(X[:1]):
             return np.asarray([float(self.function(x, x)) for x in X], dtype=X.dtype)
-        return _diagonal_in_blocks(self, X)
+        return _compute_diagonal(self, X)
 
 
 class Precomputed(Kernel):

@@ -40,7 +40,7 @@ class Kernel:
     search_: Any = None
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={_written(value)}" for name, value in self.get_params(deep=False).items())
+        values = ", ".join(f"{name}={_to_text(value)}" for name, value in self.get_params(deep=False).items())
         return f"{type(self).__name__}({values})"
 
     def block(self, X: Array, Z: Array) -> Array:
@@ -114,21 +114,21 @@ class Kernel:
         if type(other) is not type(self):
             return NotImplemented if not isinstance(other, Kernel) else False
         mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return all(_same(mine[name], theirs[name]) for name in mine)
+        return all(_are_same(mine[name], theirs[name]) for name in mine)
 
     __hash__ = None  # type: ignore[assignment]  # parameters are mutable, as in scikit-learn
 
 
-MOST_SHOWN = 30  # numbers of an array that the text of a kernel lists
+_MOST_SHOWN = 30  # numbers of an array that the text of a kernel lists
 
 
-def _written(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """Return a parameter as Python would read it back; of a large array only the shape."""
     if isinstance(value, np.generic):
         return repr(value.item())
     if isinstance(value, np.ndarray):
         return (
-            repr(value.tolist()) if value.ndim < 2 and value.size <= MOST_SHOWN else f"<array of shape {value.shape}>"
+            repr(value.tolist()) if value.ndim < 2 and value.size <= _MOST_SHOWN else f"<array of shape {value.shape}>"
         )
     return repr(value)
 
@@ -137,19 +137,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _are_same(a: Any, b: Any) -> bool:
     if isinstance(a, (Kernel, str)) or isinstance(b, (Kernel, str)):
         return isinstance(b, (Kernel, str)) and bool(a == b)
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
 def kappa_squared(kernel: Kernel, X: Array) -> float:
-    """κ² of a kernel on rows; see :func:`squared`."""
+    """κ² of a kernel on rows; see :func:`square_kappa`."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return squared(kernel.kappa(X))
+        return square_kappa(kernel.kappa(X))
 
 
-def squared(kappa: float) -> float:
+def square_kappa(kappa: float) -> float:
     """κ², which bounds the spectrum, centred or not, and sets the step of the iterations.
 
     A kernel that is zero on all the data (linear, X = 0) fits the constant zero at any scale: its κ² is one.
@@ -270,24 +270,24 @@ class Scaled(Kernel):
     def by_columns(self) -> bool:  # type: ignore[override]
         return self.kernel.by_columns
 
-    def _checked_scale(self) -> float:
+    def _check_scale(self) -> float:
         if not (_is_number(self.scale) and math.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"a kernel can be scaled by a positive number only, got {shown(self.scale)}")
         return float(self.scale)
 
     def block(self, X: Array, Z: Array) -> Array:
         K = self.kernel.block(X, Z)
-        K *= self._checked_scale()
+        K *= self._check_scale()
         return K
 
     def diag(self, X: Array) -> Array:
-        return self._checked_scale() * self.kernel.diag(X)
+        return self._check_scale() * self.kernel.diag(X)
 
     def kappa(self, X: Array | None = None) -> float:
-        return math.sqrt(self._checked_scale()) * self.kernel.kappa(X)
+        return math.sqrt(self._check_scale()) * self.kernel.kappa(X)
 
     def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
-        return {"kernel": self._checked_scale() * G}
+        return {"kernel": self._check_scale() * G}
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         return Scaled(self.scale, self.kernel.resolve(X, weights))

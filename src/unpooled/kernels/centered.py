@@ -41,14 +41,14 @@ class Centered(Kernel):
 
     by_columns = False  # every column would cost the mean anew
 
-    def _sample(self, reference: Array) -> Array:
+    def _convert_sample(self, reference: Array) -> Array:
         """The sample in the library, on the device and in the dtype of the reference."""
         sample = like(self.sample, reference)
         if sample.ndim != 2 or sample.shape[1] != reference.shape[1]:
             raise ValueError(f"sample must have {reference.shape[1]} columns like X, got shape {tuple(sample.shape)}")
         return sample
 
-    def _w(self, reference: Array) -> Array:
+    def _check_weights(self, reference: Array) -> Array:
         n = np.shape(self.sample)[0]
         try:
             w = np.ones(n) if self.weights is None else np.asarray(to_numpy(self.weights), dtype=float)
@@ -61,34 +61,34 @@ class Centered(Kernel):
             )
         return like(w / w.sum(), reference)
 
-    def _mean(self, X: Array) -> Array:
+    def _compute_mean(self, X: Array) -> Array:
         """μ(x) = Σ_i w_i K(x, u_i)."""
-        return self.kernel(X, self._sample(X)) @ self._w(X)
+        return self.kernel(X, self._convert_sample(X)) @ self._check_weights(X)
 
-    def _grand_mean(self, reference: Array) -> float:
+    def _compute_grand_mean(self, reference: Array) -> float:
         """Σ_ij w_i w_j K(u_i, u_j); a resolved kernel has it in store, since it costs n² kernel values."""
         if self._stored_grand_mean is not None:
             return self._stored_grand_mean
         xp = namespace(reference)
-        return float(xp.sum(self._w(reference) * self._mean(self._sample(reference))))
+        return float(xp.sum(self._check_weights(reference) * self._compute_mean(self._convert_sample(reference))))
 
     def block(self, X: Array, Z: Array) -> Array:
         K = self.kernel.block(X, Z)
-        K -= self._mean(X)[:, None]
-        K -= (self._mean(Z) - self._grand_mean(Z))[None, :]
+        K -= self._compute_mean(X)[:, None]
+        K -= (self._compute_mean(Z) - self._compute_grand_mean(Z))[None, :]
         return K
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         # The whole matrix at once: the means are computed once and not once a block.
         K = self.kernel(X, Z)
-        row = self._mean(X)
-        column = row if Z is None else self._mean(Z)
+        row = self._compute_mean(X)
+        column = row if Z is None else self._compute_mean(Z)
         K -= row[:, None]
-        K -= (column - self._grand_mean(X))[None, :]
+        K -= (column - self._compute_grand_mean(X))[None, :]
         return K
 
     def diag(self, X: Array) -> Array:
-        return self.kernel.diag(X) - 2.0 * self._mean(X) + self._grand_mean(X)
+        return self.kernel.diag(X) - 2.0 * self._compute_mean(X) + self._compute_grand_mean(X)
 
     def kappa(self, X: Array | None = None) -> float:
         """A bound on sup √K̂(x, x): 2κ, or √2·κ for a non-negative kernel."""
@@ -99,5 +99,5 @@ class Centered(Kernel):
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         resolved = Centered(self.kernel.resolve(X, weights), self.sample, self.weights)
-        resolved._stored_grand_mean = resolved._grand_mean(X)
+        resolved._stored_grand_mean = resolved._compute_grand_mean(X)
         return resolved

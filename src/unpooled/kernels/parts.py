@@ -11,28 +11,28 @@ from .._base.arrays import Floats
 from .base import Kernel
 from .stationary import is_auto
 
-Path = tuple[str, ...]  #: the parameters that lead from a kernel to one that it is made of; () is the kernel itself
+PartPath = tuple[str, ...]  #: the parameters that lead from a kernel to one that it is made of; () is the kernel itself
 
 
-def free_parts(kernel: Kernel) -> list[Path]:
+def find_free_parts(kernel: Kernel) -> list[PartPath]:
     """Where in the kernel length scales are to be chosen."""
     paths = [tuple(name.split("__")) for name, value in kernel.get_params(deep=True).items() if is_auto(value)]
     parts = [path[:-1] for path in paths if path[-1] == "length_scale"]
-    return sorted(part for part in parts if hasattr(_part(kernel, part), "length_scale_gradient"))
+    return sorted(part for part in parts if hasattr(_get_part(kernel, part), "length_scale_gradient"))
 
 
-def with_length_scales(kernel: Kernel, parts: Sequence[Path], values: Sequence[Any]) -> Kernel:
+def replace_length_scales(kernel: Kernel, parts: Sequence[PartPath], values: Sequence[Any]) -> Kernel:
     """A copy of the kernel with these length scales in its free parts."""
     return clone(kernel).set_params(**{"__".join((*path, "length_scale")): value for path, value in zip(parts, values)})
 
 
-def _part(kernel: Any, path: Path) -> Any:
+def _get_part(kernel: Any, path: PartPath) -> Any:
     for name in path:
         kernel = getattr(kernel, name)
     return kernel
 
 
-def gradients(kernel: Kernel, parts: Sequence[Path], X: Floats, G: Floats) -> list[Floats]:
+def compute_gradients(kernel: Kernel, parts: Sequence[PartPath], X: Floats, G: Floats) -> list[Floats]:
     """How ⟨G, 𝕂⟩ changes with log ℓ of every part: the chain rule through sums, products and scalings."""
     inner = kernel.pull_back(X, G) if any(parts) else {}
     found: list[Floats] = []
@@ -43,7 +43,7 @@ def gradients(kernel: Kernel, parts: Sequence[Path], X: Floats, G: Floats) -> li
                 "depends on the kernel in it: give numbers or 'median'"
             )
         if path:
-            found += gradients(getattr(kernel, path[0]), [path[1:]], X, inner[path[0]])
+            found += compute_gradients(getattr(kernel, path[0]), [path[1:]], X, inner[path[0]])
         else:
             found.append(kernel.length_scale_gradient(X, G))
     return found

@@ -38,7 +38,7 @@ class Polynomial(Kernel):
         self.gamma = gamma
         self.coef0 = coef0
 
-    def _parameters(self, n_features: int) -> tuple[int, float, float]:
+    def _check_parameters(self, n_features: int) -> tuple[int, float, float]:
         gamma = 1.0 / n_features if self.gamma is None else self.gamma
         if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
             raise ValueError(f"degree must be a whole number of at least 1, got {shown(self.degree)}")
@@ -48,17 +48,17 @@ class Polynomial(Kernel):
             raise ValueError(f"coef0 must not be negative, or the kernel is not one; got {shown(self.coef0)}")
         return int(self.degree), float(gamma), float(self.coef0)
 
-    def _of_products(self, products: Any, n_features: int) -> Array:
-        degree, gamma, coef0 = self._parameters(n_features)
+    def _raise_products(self, products: Any, n_features: int) -> Array:
+        degree, gamma, coef0 = self._check_parameters(n_features)
         products *= gamma
         products += coef0
         return products**degree if degree > 1 else products
 
     def block(self, X: Array, Z: Array) -> Array:
-        return self._of_products(X @ Z.T, X.shape[1])
+        return self._raise_products(X @ Z.T, X.shape[1])
 
     def diag(self, X: Array) -> Array:
-        return self._of_products(namespace(X).sum(X * X, axis=1), X.shape[1])
+        return self._raise_products(namespace(X).sum(X * X, axis=1), X.shape[1])
 
 
 class Brownian(Kernel):
@@ -68,12 +68,12 @@ class Brownian(Kernel):
 
     def block(self, X: Array, Z: Array) -> Array:
         xp = namespace(X, Z)
-        return 1.0 + xp.minimum(self._checked(X), self._checked(Z).T)
+        return 1.0 + xp.minimum(self._check(X), self._check(Z).T)
 
     def diag(self, X: Array) -> Array:
-        return 1.0 + self._checked(X)[:, 0]
+        return 1.0 + self._check(X)[:, 0]
 
-    def _checked(self, X: Array) -> Array:
+    def _check(self, X: Array) -> Array:
         if X.shape[1] != 1:
             raise ValueError(f"Brownian is a kernel of one feature, X has {X.shape[1]}")
         smallest = float(namespace(X).min(X)) if X.shape[0] else 0.0

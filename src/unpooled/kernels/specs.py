@@ -13,7 +13,7 @@ from .._base.text import shown
 from . import adapters, base, centered, pointwise, stationary
 from .adapters import Precomputed, as_kernel
 from .base import Kernel
-from .parts import free_parts, with_length_scales
+from .parts import find_free_parts, replace_length_scales
 
 _KNOWN: dict[str, type[Kernel]] = {
     cls.__name__: cls
@@ -47,7 +47,7 @@ def to_spec(kernel: Kernel) -> dict[str, Any]:
             f"a model with the kernel {name} cannot be saved: only kernels of unpooled and scikit-learn can be "
             "written without pickle"
         )
-    params = {key: _plain(value) for key, value in kernel.get_params(deep=False).items()}
+    params = {key: _to_plain(value) for key, value in kernel.get_params(deep=False).items()}
     return {"type": name, **params}
 
 
@@ -57,7 +57,7 @@ def from_spec(spec: Any) -> Kernel:
     if not (isinstance(name, str) and name in _KNOWN):
         raise ValueError(f"{shown(spec)} does not describe a kernel of this version of unpooled")
     try:
-        kernel = _KNOWN[name](**{key: _rich(value) for key, value in spec.items() if key != "type"})
+        kernel = _KNOWN[name](**{key: _from_plain(value) for key, value in spec.items() if key != "type"})
     except TypeError as error:
         raise ValueError(f"{shown(spec)} does not describe a kernel: {error}") from None
     parts = [part for name, part in kernel.get_params(deep=False).items() if name in ("left", "right", "kernel")]
@@ -72,10 +72,10 @@ def check_described(kernel: Kernel, written: Any) -> None:
         raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model or basis")
 
 
-MOST_PARTS = 100  # of a kernel that a file brings
+_MOST_PARTS = 100  # of a kernel that a file brings
 
 
-def fitted_from_spec(spec: Any) -> Kernel:
+def from_fitted_spec(spec: Any) -> Kernel:
     """The kernel of a fitted function: a ValueError unless it has numbers for its length scales, and few parts.
 
     It is not resolved here: a file could otherwise ask for a search over its points in every one of many parts.
@@ -90,24 +90,24 @@ def fitted_from_spec(spec: Any) -> Kernel:
 
 def _check_parts(kernel: Kernel) -> None:
     parts = sum(isinstance(value, Kernel) for value in kernel.get_params(deep=True).values())
-    if parts > MOST_PARTS:
-        raise ValueError(f"a kernel in it has {parts} parts, and a file may bring one of at most {MOST_PARTS}")
+    if parts > _MOST_PARTS:
+        raise ValueError(f"a kernel in it has {parts} parts, and a file may bring one of at most {_MOST_PARTS}")
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Kernel):
         return to_spec(value)
     if isinstance(value, gp.Kernel):
         name = type(value).__name__
         if _GP.get(name) is not type(value):
             raise ValueError(f"a model with scikit-learn's kernel {name} cannot be saved")
-        return {"scikit-learn": name, **{k: _plain(v) for k, v in value.get_params(deep=False).items()}}
+        return {"scikit-learn": name, **{k: _to_plain(v) for k, v in value.get_params(deep=False).items()}}
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else to_numpy(value).tolist()
+    return [_to_plain(v) for v in value] if isinstance(value, (list, tuple)) else to_numpy(value).tolist()
 
 
-def _rich(value: Any) -> Any:
+def _from_plain(value: Any) -> Any:
     if isinstance(value, dict) and "scikit-learn" in value:
         if value["scikit-learn"] not in _GP:
             raise ValueError(f"{shown(value['scikit-learn'])} is not a kernel of scikit-learn that a file may name")
@@ -135,8 +135,8 @@ class KernelKind(Kind):
         """Raise a ValueError where a kernel has no values at rows of so many features."""
         if value is None or isinstance(kernel := as_kernel(value), Precomputed):
             return
-        free = free_parts(kernel)
-        kernel = with_length_scales(kernel, free, [1.0] * len(free))
+        free = find_free_parts(kernel)
+        kernel = replace_length_scales(kernel, free, [1.0] * len(free))
         rows = np.random.default_rng(0).uniform(size=(3, n_features))
         with np.errstate(all="ignore"):
             kernel.resolve(rows).block(rows, rows)

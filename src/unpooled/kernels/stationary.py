@@ -49,28 +49,28 @@ class Stationary(Kernel):
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         if is_auto(self.length_scale):
-            raise ValueError(NO_LABELS)
+            raise ValueError(_NO_LABELS)
         if is_median(self.length_scale):
             length_scale: Any = median_distance(X, weights)
         else:
-            length_scale = checked_length_scale(self.length_scale, X.shape[1])
+            length_scale = check_length_scale(self.length_scale, X.shape[1])
         return type(self)(**{**self.get_params(deep=False), "length_scale": length_scale})
 
-    def _number(self, n_features: int) -> float | np.ndarray:
+    def _get_length_scale(self, n_features: int) -> float | np.ndarray:
         if is_median(self.length_scale):
-            raise ValueError(NO_ROWS)
+            raise ValueError(_NO_ROWS)
         if is_auto(self.length_scale):
-            raise ValueError(NO_LABELS)
-        return checked_length_scale(self.length_scale, n_features)
+            raise ValueError(_NO_LABELS)
+        return check_length_scale(self.length_scale, n_features)
 
-    def scaled(self, X: Array, Z: Array) -> tuple[Array, Array]:
+    def scale_rows(self, X: Array, Z: Array) -> tuple[Array, Array]:
         """(x - m)/ℓ and (z - m)/ℓ for a row m in the middle of Z.
 
         The difference is the same, and large offsets (years, coordinates) no longer cancel. They must go before the
         division: x/ℓ rounds on the scale of the offset. The median of a few rows, unlike the mean, is not moved by
         one far row.
         """
-        length_scale = self._number(X.shape[1])
+        length_scale = self._get_length_scale(X.shape[1])
         if Z.shape[0] > 0:
             few = namespace(Z).sort(Z[:: max(1, Z.shape[0] // 101), :], axis=0)
             middle = few[few.shape[0] // 2, :]
@@ -85,7 +85,7 @@ class Stationary(Kernel):
         With D_k the squared differences in feature k, dK/dlog ℓ_k = W∘D_k/ℓ_k² and W = -k'(r)/r, so for S = G∘W and
         z = x/ℓ the answer is Σ_ij S_ij (z_ik - z_jk)² = 2(Σ_i z_ik² Σ_j S_ij - z_kᵀS z_k): one matrix product for all.
         """
-        Z, _ = self.scaled(X, X)
+        Z, _ = self.scale_rows(X, X)
         S = self._slope(Z)
         S *= G
         np.fill_diagonal(S, 0.0)  # no difference there, and what cancels may be large
@@ -97,7 +97,7 @@ class Stationary(Kernel):
 
     def frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         """n draws from the kernel's spectral measure: w with k(x - z) = E cos(wᵀ(x - z))."""
-        length_scale = self._number(d)
+        length_scale = self._get_length_scale(d)
         return self._unit_frequencies(n, d, rng) / length_scale
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -113,10 +113,10 @@ class Gaussian(Stationary):
     """
 
     def block(self, X: Array, Z: Array) -> Array:
-        return exp_(squared_distance(*self.scaled(X, Z), tolerance=1e-9, factor=-0.5))
+        return exp_(_squared_distance(*self.scale_rows(X, Z), tolerance=1e-9, factor=-0.5))
 
     def _slope(self, Z: np.ndarray) -> np.ndarray:
-        return exp_(squared_distance(Z, Z, tolerance=1e-9, factor=-0.5))  # k' = -rk
+        return exp_(_squared_distance(Z, Z, tolerance=1e-9, factor=-0.5))  # k' = -rk
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         return rng.standard_normal((n, d))
@@ -138,8 +138,8 @@ class Matern(Stationary):
         self.nu = nu
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(*self.scaled(X, Z))
-        nu = self._checked_nu()
+        r = distance(*self.scale_rows(X, Z))
+        nu = self._check_nu()
         r = clip_(r, None, 1e15)  # so far out the value is 0, and ∞·0 would not be
         r *= math.sqrt(2 * nu)  # every form below is a polynomial in √(2ν)·r times e^{-√(2ν) r}
         if nu == 0.5:
@@ -152,7 +152,7 @@ class Matern(Stationary):
 
     def _slope(self, Z: np.ndarray) -> np.ndarray:
         t = clip_(distance(Z, Z), None, 1e15)
-        nu = self._checked_nu()
+        nu = self._check_nu()
         t *= math.sqrt(2 * nu)
         decay = np.exp(-t)
         if nu == 0.5:
@@ -160,14 +160,14 @@ class Matern(Stationary):
             return decay
         return 3.0 * decay if nu == 1.5 else 5.0 / 3.0 * (1.0 + t) * decay
 
-    def _checked_nu(self) -> float:
+    def _check_nu(self) -> float:
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {shown(self.nu)}: other orders have no closed form")
         return float(self.nu)
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
         # The spectral measure is a multivariate Student t with 2ν degrees of freedom.
-        nu = self._checked_nu()
+        nu = self._check_nu()
         chi2 = rng.chisquare(2 * nu, size=(n, 1))
         return rng.standard_normal((n, d)) / np.sqrt(chi2 / (2 * nu))
 
@@ -183,7 +183,7 @@ class Laplacian(Stationary):
     """
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(*self.scaled(X, Z))
+        r = distance(*self.scale_rows(X, Z))
         r *= -1.0
         return exp_(r)
 
@@ -194,7 +194,7 @@ class Laplacian(Stationary):
         return Matern(nu=0.5)._unit_frequencies(n, d, rng)
 
 
-def squared_distance(X: Array, Z: Array, tolerance: float, factor: float = 1.0) -> Array:
+def _squared_distance(X: Array, Z: Array, tolerance: float, factor: float = 1.0) -> Array:
     """``factor``·‖x_i - z_j‖² as one matrix product, factor and norms folded in: f·[-2x, |x|², 1]·[z, 1, |z|²]ᵀ.
 
     The product rounds on the scale of the norms, so where that would cost more than ``tolerance`` (rows in groups far
@@ -243,7 +243,7 @@ def distance(X: Array, Z: Array) -> Array:
         wide = distance(xp.astype(X, xp.float64), xp.astype(Z, xp.float64))
         with np.errstate(over="ignore"):
             return xp.astype(wide, xp.float32)
-    return sqrt_(squared_distance(X, Z, tolerance=1e-13))
+    return sqrt_(_squared_distance(X, Z, tolerance=1e-13))
 
 
 def is_median(length_scale: Any) -> bool:
@@ -256,17 +256,17 @@ def is_auto(length_scale: Any) -> bool:
     return isinstance(length_scale, str) and length_scale == "auto"
 
 
-NO_ROWS = (
+_NO_ROWS = (
     "length_scale='median' needs rows to take the median distance of: give length_scale as a number, "
     "call kernel.resolve(X), or give the kernel to an estimator or a basis"
 )
-NO_LABELS = (
+_NO_LABELS = (
     "length_scale='auto' is chosen with labels, and there are none to look at here: give numbers or 'median', or take "
     "the kernel from unpooled.choose_length_scales(kernel, X, y) on rows whose labels may be seen"
 )
 
 
-def checked_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
+def check_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
     """A positive float or a vector of ``n_features`` positive floats; anything else is an error."""
     try:
         value = np.asarray(to_numpy(length_scale) if is_foreign(length_scale) else length_scale)

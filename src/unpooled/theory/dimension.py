@@ -15,11 +15,11 @@ from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespa
 from .._base.text import shown
 from .._linalg.operator import NotFinite, checked_spectrum, dense
 from ..kernels import Kernel, Precomputed, as_kernel
-from .limits import checked_rows
+from .limits import check_rows
 
-FEWEST_ROWS = 50  # below, the window of λ is too narrow for a slope
-WINDOW = (1 / 50, 1 / 4)  # 𝒩/n at its two ends: past the first few eigenvalues, before the sample runs out of rows
-POINTS = 64
+_FEWEST_ROWS = 50  # below, the window of λ is too narrow for a slope
+_WINDOW = (1 / 50, 1 / 4)  # 𝒩/n at its two ends: past the first few eigenvalues, before the sample runs out of rows
+_POINTS = 64
 
 
 @dataclass
@@ -70,8 +70,8 @@ def effective_dimension(
     -------
     float, or an array in the shape of ``lam``
     """
-    lams = _checked_lam(lam)
-    spectrum = _spectrum(kernel, X, center, weights, max_rows, random_state)
+    lams = _check_lam(lam)
+    spectrum = _compute_spectrum(kernel, X, center, weights, max_rows, random_state)
     dimension = spectrum.dimension(lams.reshape(-1))[0]
     return float(dimension[0]) if lams.ndim == 0 else dimension.reshape(lams.shape)
 
@@ -95,7 +95,7 @@ def eigenvalues(
     >>> bool(np.isclose(sum(sigma / (sigma + 0.01)), up.theory.effective_dimension(up.kernels.Gaussian(0.3), X, 0.01)))
     True
     """
-    return _spectrum(kernel, X, center, weights, max_rows, random_state).sigma[::-1].copy()
+    return _compute_spectrum(kernel, X, center, weights, max_rows, random_state).sigma[::-1].copy()
 
 
 @dataclass(frozen=True)
@@ -162,20 +162,20 @@ def dimension_exponent(
     ----------
     kernel, X, center, weights, max_rows, random_state : as in :func:`effective_dimension`; at least 50 different rows
     """
-    spectrum = _spectrum(kernel, X, center, weights, max_rows, random_state)
-    if spectrum.distinct < FEWEST_ROWS:
+    spectrum = _compute_spectrum(kernel, X, center, weights, max_rows, random_state)
+    if spectrum.distinct < _FEWEST_ROWS:
         raise ValueError(
-            f"X must have at least {FEWEST_ROWS} different rows (of positive weight) to estimate an exponent from, "
+            f"X must have at least {_FEWEST_ROWS} different rows (of positive weight) to estimate an exponent from, "
             f"it has {spectrum.distinct}"
         )
-    lam = _window(spectrum)
+    lam = _choose_window(spectrum)
     dimension, fall = spectrum.dimension(lam)
     # λ̃ = λ/(1 - 𝒩/n), so d log λ̃/d log λ = 1 - fall/(n - 𝒩)
     population = lam / (1.0 - dimension / spectrum.n)
     fall = fall / (1.0 - fall / (spectrum.n - dimension))
     x, y = np.log(population), np.log(fall)
     half = len(x) // 2
-    s, first, second = (_exponent(x[part], y[part]) for part in (slice(None), slice(half), slice(half, None)))
+    s, first, second = (_fit_slope(x[part], y[part]) for part in (slice(None), slice(half), slice(half, None)))
     return DimensionExponent(
         s=s,
         low=min(first, second),
@@ -187,35 +187,35 @@ def dimension_exponent(
     )
 
 
-def _exponent(x: Floats, y: Floats) -> float:
+def _fit_slope(x: Floats, y: Floats) -> float:
     return float(np.clip(-np.polyfit(x, y, 1)[0], 0.0, 1.0))
 
 
-def _window(spectrum: _Spectrum) -> Floats:
+def _choose_window(spectrum: _Spectrum) -> Floats:
     """The λ, from large to small, in which the slope is taken."""
     top = float(spectrum.sigma[-1])
     # An eigenvalue that is only rounding adds at most noise/λ to 𝒩: here 1/20 for all of them together.
     floor = 20.0 * len(spectrum.sigma) * spectrum.noise
     if not floor < 0.1 * top:
         raise ValueError("the kernel is zero on X, up to rounding: its eigenvalues have no exponent")
-    grid = np.geomspace(top, floor, 4 * POINTS)
+    grid = np.geomspace(top, floor, 4 * _POINTS)
     dimension = spectrum.dimension(grid)[0]
     rows = min(spectrum.n, spectrum.distinct)
-    most = min(WINDOW[1] * rows, float(dimension[-1]))
-    least = max(min(WINDOW[0] * rows, most / 8), float(dimension[0]))
+    most = min(_WINDOW[1] * rows, float(dimension[-1]))
+    least = max(min(_WINDOW[0] * rows, most / 8), float(dimension[0]))
     ends = np.interp([least, most], dimension, np.log(grid))  # 𝒩 grows along the grid
-    return np.exp(np.linspace(ends[0], ends[1], POINTS))
+    return np.exp(np.linspace(ends[0], ends[1], _POINTS))
 
 
-def _spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, random_state: Any) -> _Spectrum:
+def _compute_spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, random_state: Any) -> _Spectrum:
     """The spectrum of L_D, weighted and centred as the solvers do it, on at most ``max_rows`` rows."""
     if not isinstance(center, (bool, np.bool_)):
         raise ValueError(f"center must be True or False, got {shown(center)}")
-    kernel, X = as_kernel(kernel), _checked_X(X)
-    w = _checked_weights(weights, X.shape[0])
+    kernel, X = as_kernel(kernel), _check_X(X)
+    w = _check_weights(weights, X.shape[0])
     resolved = kernel.resolve(X, None if w is None else like(w, X))
-    rows, counts = _drawn(X.shape[0], w, int(checked_rows("max_rows", max_rows)), random_state)
-    resolved, sample = _rows_of(resolved, X, rows)
+    rows, counts = _draw_rows(X.shape[0], w, int(check_rows("max_rows", max_rows)), random_state)
+    resolved, sample = _take_rows(resolved, X, rows)
     n = len(sample)
     with threads.suited_to(n):
         K = resolved(sample)
@@ -236,7 +236,7 @@ def _spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, ra
     )
 
 
-def _drawn(
+def _draw_rows(
     n: int, w: Floats | None, max_rows: int, random_state: Any
 ) -> tuple[np.ndarray[Any, np.dtype[np.intp]] | None, Floats | None]:
     """Which rows to look at (None: all) and their weights. By weight, with replacement: counts are the new weights."""
@@ -252,7 +252,7 @@ def _drawn(
     return rows, counts.astype(float)
 
 
-def _rows_of(kernel: Kernel, X: Array, rows: Any) -> tuple[Kernel, np.ndarray[Any, Any]]:
+def _take_rows(kernel: Kernel, X: Array, rows: Any) -> tuple[Kernel, np.ndarray[Any, Any]]:
     """The kernel for some rows of X, and these rows in host memory and double precision."""
     precomputed = isinstance(kernel, Precomputed)
     if precomputed and X.shape[0] != X.shape[1]:
@@ -264,7 +264,7 @@ def _rows_of(kernel: Kernel, X: Array, rows: Any) -> tuple[Kernel, np.ndarray[An
     return kernel, np.ascontiguousarray(to_numpy(X), dtype=float)
 
 
-def _checked_X(X: Any) -> Array:
+def _check_X(X: Any) -> Array:
     if not is_foreign(X):
         try:
             return check_array(X, dtype=[np.float64, np.float32], input_name="X")
@@ -280,7 +280,7 @@ def _checked_X(X: Any) -> Array:
     return X
 
 
-def _checked_lam(lam: Any) -> Floats:
+def _check_lam(lam: Any) -> Floats:
     try:
         lams = np.asarray(to_numpy(lam), dtype=float)
     except (TypeError, ValueError):
@@ -290,7 +290,7 @@ def _checked_lam(lam: Any) -> Floats:
     return lams
 
 
-def _checked_weights(weights: Any, n: int) -> Floats | None:
+def _check_weights(weights: Any, n: int) -> Floats | None:
     if weights is None:
         return None
     try:

@@ -20,35 +20,35 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
 
 
-def checked_rows(name: str, n: Any, least: int = 1) -> float:
+def check_rows(name: str, n: Any, least: int = 1) -> float:
     """A number of rows; 1e6 is as good as 1_000_000."""
     if not (is_number(n) and least <= n < math.inf and n == math.floor(n)):
         raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(n)}")
     return float(n)
 
 
-def checked_r(r: Any) -> float:
+def check_r(r: Any) -> float:
     """The regularity: the papers' theorems begin where the target lies in the space of the kernel, r = 1/2."""
     if not (is_number(r) and 0.5 <= r < math.inf):
         raise ValueError(f"r, the regularity of the target, must be a number of at least 1/2, got {shown(r)}")
     return float(r)
 
 
-def checked_s(s: Any) -> float:
+def check_s(s: Any) -> float:
     """The capacity exponent: 0 < s ≤ 1 in the papers; 0 is a kernel of finite rank."""
     if not (is_number(s) and 0 <= s <= 1):
         raise ValueError(f"s, the exponent of the effective dimension, must be a number from 0 to 1, got {shown(s)}")
     return float(s)
 
 
-def checked_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: Any) -> float:
     """A positive finite number."""
     if not (is_number(value) and 0 < value < math.inf):
         raise ValueError(f"{name} must be a positive number, got {shown(value)}")
     return float(value)
 
 
-def checked_qualification(filter: Any, qualification: Any) -> float:
+def check_qualification(filter: Any, qualification: Any) -> float:
     """ν, from a filter or as a number; ∞ (no saturation) where neither is given."""
     if filter is not None and qualification is not None:
         raise ValueError("give filter or qualification, not both: a filter has its own qualification")
@@ -64,7 +64,7 @@ def checked_qualification(filter: Any, qualification: Any) -> float:
 METHODS = ("spectral", "krr", "semi-supervised", "correntropy")
 
 
-def usable_regularity(r: float, method: str = "spectral", filter: Any = None, qualification: Any = None) -> float:
+def cap_regularity(r: float, method: str = "spectral", filter: Any = None, qualification: Any = None) -> float:
     """min(r, ν): a method of qualification ν gains nothing from regularity beyond it.
 
     f_ρ = L_K^r h with r > ν is also L_K^ν h' with h' = L_K^{r-ν} h, so the theorems hold with ν in place of r. Ridge
@@ -74,7 +74,7 @@ def usable_regularity(r: float, method: str = "spectral", filter: Any = None, qu
     if method not in METHODS:
         names = ", ".join(repr(name) for name in METHODS)
         raise ValueError(f"method must be one of {names}, got {shown(method)}")
-    r, nu = checked_r(r), checked_qualification(filter, qualification)
+    r, nu = check_r(r), check_qualification(filter, qualification)
     if method != "spectral" and not (filter is None and qualification is None):
         raise ValueError(f"filter and qualification belong to method='spectral'; method={method!r} has its own")
     return min(r, 1.0 if method in ("krr", "semi-supervised") else nu)
@@ -121,8 +121,8 @@ def partition_limit(
     float
         The bound itself, neither rounded down nor raised to one.
     """
-    n, s = checked_rows("n", n, least=2), checked_s(s)
-    r = usable_regularity(r, method, filter, qualification)
+    n, s = check_rows("n", n, least=2), check_s(s)
+    r = cap_regularity(r, method, filter, qualification)
     if method != "spectral" and r == 0.5:
         raise ValueError(f"r must be more than 1/2 with method={method!r}, got 0.5")
     if (n_total is not None) != (method == "semi-supervised"):
@@ -136,7 +136,7 @@ def partition_limit(
     logs = math.log(n) ** 3 + 1
     if method == "krr":
         return n ** ((r - 0.5) / (2 * r + s)) / logs
-    total = checked_rows("n_total", n_total)
+    total = check_rows("n_total", n_total)
     if total < n:
         raise ValueError(f"n_total counts the labeled rows too: it must be at least n = {n:.0f}, got {total:.0f}")
     first = total ** (1 / 2) * n ** (-(s + 1) / (4 * r + 2 * s)) / logs
@@ -159,4 +159,4 @@ def largest_supported_blocks(
     s : the capacity of the kernel
     filter, qualification : the filter, or its qualification ν by itself
     """
-    return partition_limit(n, min(1.5, checked_qualification(filter, qualification)), s)
+    return partition_limit(n, min(1.5, check_qualification(filter, qualification)), s)

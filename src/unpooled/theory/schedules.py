@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._base.text import shown
-from .limits import checked_positive, checked_r, checked_rows, checked_s, is_number, partition_limit, usable_regularity
+from .limits import cap_regularity, check_positive, check_r, check_rows, check_s, is_number, partition_limit
 
 
-def _power(n: float, exponent: float, cause: str) -> float:
+def _raise_to_power(n: float, exponent: float, cause: str) -> float:
     try:
         return float(n**exponent)
     except OverflowError:
@@ -31,8 +31,8 @@ def rate(n: float, r: float, s: float, *, filter: Any = None, qualification: flo
     n, r, s : N, the regularity of the target, the capacity of the kernel
     filter, qualification : the filter, or its qualification ν by itself
     """
-    r = usable_regularity(r, "spectral", filter, qualification)
-    return checked_rows("n", n) ** (-r / (2 * r + checked_s(s)))
+    r = cap_regularity(r, "spectral", filter, qualification)
+    return check_rows("n", n) ** (-r / (2 * r + check_s(s)))
 
 
 def lam(
@@ -50,8 +50,8 @@ def lam(
     kappa : κ, √sup K(x, x)
     filter, qualification : the filter, or its qualification ν by itself; r stops counting there
     """
-    r = usable_regularity(r, "spectral", filter, qualification)
-    return checked_positive("kappa", kappa) ** 2 * checked_rows("n", n) ** (-1 / (2 * r + checked_s(s)))
+    r = cap_regularity(r, "spectral", filter, qualification)
+    return check_positive("kappa", kappa) ** 2 * check_rows("n", n) ** (-1 / (2 * r + check_s(s)))
 
 
 def n_iter(n: float, r: float, s: float, decay: float = 0.0) -> int:
@@ -65,12 +65,12 @@ def n_iter(n: float, r: float, s: float, decay: float = 0.0) -> int:
     n, r, s : N, the regularity of the target, the capacity of the kernel
     decay : θ
     """
-    n, r, s = checked_rows("n", n), checked_r(r), checked_s(s)
+    n, r, s = check_rows("n", n), check_r(r), check_s(s)
     if not (is_number(decay) and 0 <= decay < 1):
         raise ValueError(
             f"decay, the exponent of the step sizes, must be at least 0 and less than 1, got {shown(decay)}"
         )
-    steps = _power(n, 1 / ((2 * r + s) * (1 - decay)), f"decay={decay:g}")
+    steps = _raise_to_power(n, 1 / ((2 * r + s) * (1 - decay)), f"decay={decay:g}")
     whole = round(steps)  # 1000^{1/3} is ten, whatever rounding says
     return whole if abs(steps - whole) <= 1e-9 * steps else math.floor(steps)
 
@@ -87,8 +87,8 @@ def scale(n: float, r: float, s: float, label_scale: float = 1.0) -> float:
     n, r, s : N, the regularity of the target, the capacity of the kernel
     label_scale : in the unit of the labels
     """
-    n, r, s = checked_rows("n", n), checked_r(r), checked_s(s)
-    return checked_positive("label_scale", label_scale) * n ** ((r / 2 + 5 / 4) / (2 * r + s))
+    n, r, s = check_rows("n", n), check_r(r), check_s(s)
+    return check_positive("label_scale", label_scale) * n ** ((r / 2 + 5 / 4) / (2 * r + s))
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,12 @@ def schedule(
     kappa : κ, √sup K(x, x)
     label_scale : as in :func:`scale`
     """
-    usable = usable_regularity(r, method, filter, qualification)
+    usable = cap_regularity(r, method, filter, qualification)
     return Schedule(
         method=method,
-        n=checked_rows("n", n, least=2),
-        r=checked_r(r),
-        s=checked_s(s),
+        n=check_rows("n", n, least=2),
+        r=check_r(r),
+        s=check_s(s),
         usable_r=usable,
         rate=rate(n, usable, s),
         lam=lam(n, usable, s, kappa),

@@ -63,7 +63,7 @@ class OnTorch(Machine):
 
     def place(self, rows: Rows) -> Placed:
         weights = None if rows.weights is None else self.array(rows.weights)
-        X = self.map.scaled(self.array(rows.X)) - self.array(self.middle)
+        X = self.map.scale_rows(self.array(rows.X)) - self.array(self.middle)
         return Placed(X.to(self.dtype), None if rows.Y is None else self.array(rows.Y), weights)
 
     def array(self, values: Any) -> Array:
