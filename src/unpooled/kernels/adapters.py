@@ -81,7 +81,7 @@ def _from_name(name: str) -> Kernel:
 
 
 def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
-    """Our own kernel where there is an equal one (faster, saves to a file), else a thin wrapper."""
+    """Return our own kernel where there is an equal one, which is faster and can be saved, or a thin wrapper."""
     if isinstance(kernel, gp.Sum):
         return Sum(_from_gaussian_process(kernel.k1), _from_gaussian_process(kernel.k2))
     if isinstance(kernel, gp.Product):
@@ -97,7 +97,7 @@ def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
 
 
 def _unwrap_number(length_scale: Any) -> Any:
-    """A list of one number is that number in scikit-learn, for any number of features."""
+    """Return the number in a list of one: to scikit-learn that is one length scale for any number of features."""
     return float(np.squeeze(length_scale)) if np.size(length_scale) == 1 else length_scale
 
 
@@ -109,7 +109,7 @@ def _require_numpy(kernel: Kernel, X: Array) -> None:
 
 
 def _compute_diagonal(kernel: Kernel, X: Array, rows: int = 64) -> Array:
-    """K(x_i, x_i) from small square blocks: one call a row costs a third of a millisecond each in scikit-learn."""
+    """Compute K(x_i, x_i) from small square blocks, because scikit-learn takes a third of a millisecond per call."""
     parts = [np.diagonal(kernel.block(X[i : i + rows], X[i : i + rows])) for i in range(0, X.shape[0], rows)]
     return np.concatenate(parts) if parts else np.empty(0, dtype=X.dtype)
 
@@ -139,11 +139,11 @@ class Pairwise(Kernel):
         gamma = self.gamma
         if gamma is not None and not (isinstance(gamma, (int, float, np.number)) and 0 < gamma < math.inf):
             raise ValueError(f"gamma must be a positive number or None, got {shown(gamma)}")
-        if self.metric == "rbf":  # the same function, on any array library and several times faster
+        if self.metric == "rbf":  # our Gaussian is the same function on any array library, and several times faster
             gamma = 1.0 / X.shape[1] if gamma is None else gamma
             return Gaussian(math.sqrt(0.5 / gamma)).block(X, Z)
         _require_numpy(self, X)
-        given = {} if gamma is None else {"gamma": gamma}  # None is no value to chi2
+        given = {} if gamma is None else {"gamma": gamma}  # chi2 does not accept None
         K = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **given)
         return np.asarray(K, dtype=X.dtype)
 
@@ -157,14 +157,14 @@ class Pairwise(Kernel):
 
 
 class GaussianProcessKernel(Kernel):
-    """A kernel object of ``sklearn.gaussian_process.kernels``, used as it is.
+    """A kernel object of ``sklearn.gaussian_process.kernels``.
 
     Parameters
     ----------
-    kernel : the kernel object, its parameters as they are: they are not learned
+    kernel : the kernel object; its parameters are used as they are and not learned
     """
 
-    by_columns = False  # white noise is on the diagonal of K(X) and in no column K(X, x_p)
+    by_columns = False  # white noise is on the diagonal of K(X), but not in a column K(X, x_p)
 
     def __init__(self, kernel: gp.Kernel) -> None:
         self.kernel = kernel
@@ -179,18 +179,18 @@ class GaussianProcessKernel(Kernel):
 
 
 class FromFunction(Kernel):
-    """A kernel from a function.
+    """A kernel that a function computes.
 
-    ``function(X, Z)`` may take two matrices and return the matrix of values, as in ``SVC``, or two rows and
-    return a number, as in ``KernelRidge`` (slower: a Python call for every pair). Which of the two it is, is
-    found out by trying it on two and three copies of a row. It must be positive semi-definite.
+    ``function(X, Z)`` may take two matrices and return the matrix of values, as in ``SVC``, or two rows and return a
+    number, as in ``KernelRidge``, which is slower because it costs a Python call for every pair. The class calls it
+    with copies of one row to see which of the two it is. The function must be positive semi-definite.
 
     Parameters
     ----------
     function : of two matrices, or of two rows
     """
 
-    positive_definite = False  # nobody knows: the solvers look at the matrix
+    positive_definite = False  # unknown, so the solvers look at the matrix
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
@@ -222,17 +222,17 @@ class FromFunction(Kernel):
 
 
 class Precomputed(Kernel):
-    """The kernel matrix itself in place of X: N×N to fit, n×N (new rows against training rows) to predict.
-
-    ``columns`` picks those of the N that take part; an estimator sets it where some rows have no weight.
+    """A kernel matrix given in place of X: N×N to fit, n×N (new rows against training rows) to predict.
 
     Parameters
     ----------
-    columns : numbers of columns, or None for all
+    columns : array of int or None
+        The training rows that take part, as column numbers; None is all. An estimator sets it if some rows have weight
+        zero.
     """
 
     by_columns = False
-    positive_definite = False  # nobody knows
+    positive_definite = False  # unknown
 
     def __init__(self, columns: Any = None) -> None:
         self.columns = columns

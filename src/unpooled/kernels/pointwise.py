@@ -13,7 +13,7 @@ from .base import Kernel
 
 
 class Linear(Kernel):
-    """K(x, z) = x·z. Unbounded: κ is taken over the data."""
+    """The linear kernel K(x, z) = x·z. It is unbounded, so κ is taken over the rows of the fit."""
 
     def block(self, X: Array, Z: Array) -> Array:
         return X @ Z.T
@@ -23,14 +23,16 @@ class Linear(Kernel):
 
 
 class Polynomial(Kernel):
-    """K(x, z) = (γ x·z + c)^p with an integer degree p ≥ 1, γ > 0, c ≥ 0. Unbounded: κ is taken over the data.
+    """The polynomial kernel K(x, z) = (γ x·z + c)^p. It is unbounded, so κ is taken over the rows of the fit.
 
     Parameters
     ----------
-    degree : int
+    degree : int, default 3
+        The degree p ≥ 1.
     gamma : float or None
-        None is one over the number of features, scikit-learn's default.
-    coef0 : float
+        γ > 0. None is one over the number of features, as in scikit-learn.
+    coef0 : float, default 1
+        The constant c ≥ 0.
     """
 
     def __init__(self, degree: int = 3, gamma: float | None = None, coef0: float = 1.0) -> None:
@@ -45,7 +47,10 @@ class Polynomial(Kernel):
         if not (isinstance(gamma, (int, float, np.number)) and 0 < gamma < math.inf):
             raise ValueError(f"gamma must be a positive number or None, got {shown(self.gamma)}")
         if not (isinstance(self.coef0, (int, float, np.number)) and 0 <= self.coef0 < math.inf):
-            raise ValueError(f"coef0 must not be negative, or the kernel is not one; got {shown(self.coef0)}")
+            raise ValueError(
+                f"coef0 must be a number of at least 0, because the kernel is not positive semi-definite otherwise; "
+                f"got {shown(self.coef0)}"
+            )
         return int(self.degree), float(gamma), float(self.coef0)
 
     def _raise_products(self, products: Any, n_features: int) -> Array:
@@ -62,7 +67,7 @@ class Polynomial(Kernel):
 
 
 class Brownian(Kernel):
-    """K(x, z) = 1 + min(x, z) on [0, ∞), one feature: the Sobolev space W¹₂ of the papers' examples."""
+    """The kernel K(x, z) = 1 + min(x, z) of one feature on [0, ∞), whose space is the Sobolev space W¹₂."""
 
     nonnegative = True
 
@@ -75,8 +80,11 @@ class Brownian(Kernel):
 
     def _check(self, X: Array) -> Array:
         if X.shape[1] != 1:
-            raise ValueError(f"Brownian is a kernel of one feature, X has {X.shape[1]}")
+            raise ValueError(f"X must have one feature for the kernel Brownian, and has {X.shape[1]}")
         smallest = float(namespace(X).min(X)) if X.shape[0] else 0.0
         if smallest < 0:
-            raise ValueError(f"Brownian needs X ≥ 0 (best on [0, 1]), the smallest value is {smallest:g}")
+            raise ValueError(
+                f"X must not be negative for the kernel Brownian, and its smallest value is {smallest:g}: shift X, "
+                "best to [0, 1]"
+            )
         return X

@@ -1,4 +1,4 @@
-"""Kernels as plain dictionaries, for the headers of files, and back; and the kind of parameter that is a kernel."""
+"""Conversion of kernels to plain dictionaries for the headers of files, and back; the kind of a kernel parameter."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ _GP = {
 
 
 def to_spec(kernel: Kernel) -> dict[str, Any]:
-    """A JSON-ready description from which :func:`from_spec` makes an equal kernel."""
+    """Describe a kernel by a JSON-ready dictionary from which :func:`from_spec` makes an equal one."""
     name = type(kernel).__name__
     if _KNOWN.get(name) is not type(kernel):
         raise ValueError(
-            f"a model with the kernel {name} cannot be saved: only kernels of unpooled and scikit-learn can be "
-            "written without pickle"
+            f"a model with the kernel {name} cannot be saved: files contain no pickle, and so only kernels of unpooled "
+            "and scikit-learn"
         )
     params = {key: _to_plain(value) for key, value in kernel.get_params(deep=False).items()}
     return {"type": name, **params}
 
 
 def from_spec(spec: Any) -> Kernel:
-    """The kernel that :func:`to_spec` described; anything else is a ValueError."""
+    """Make the kernel that :func:`to_spec` described; raise a ValueError for anything else."""
     name = spec.get("type") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _KNOWN):
         raise ValueError(f"{shown(spec)} does not describe a kernel of this version of unpooled")
@@ -62,7 +62,7 @@ def from_spec(spec: Any) -> Kernel:
         raise ValueError(f"{shown(spec)} does not describe a kernel: {error}") from None
     parts = [part for name, part in kernel.get_params(deep=False).items() if name in ("left", "right", "kernel")]
     if not all(isinstance(part, (Kernel, gp.Kernel)) for part in parts):
-        raise ValueError(f"{shown(spec)} does not describe a kernel: it is made of parts that are none")
+        raise ValueError(f"{shown(spec)} does not describe a kernel: one of its parts is not a kernel")
     return kernel
 
 
@@ -76,15 +76,15 @@ _MOST_PARTS = 100  # of a kernel that a file brings
 
 
 def from_fitted_spec(spec: Any) -> Kernel:
-    """The kernel of a fitted function: a ValueError unless it has numbers for its length scales, and few parts.
+    """Make the kernel of a fitted function; raise a ValueError unless its length scales are numbers and its parts few.
 
-    It is not resolved here: a file could otherwise ask for a search over its points in every one of many parts.
+    The kernel is not resolved here, because a file could then ask for the median distance in each of many parts.
     """
     kernel = from_spec(spec)
     _check_parts(kernel)
     values = kernel.get_params(deep=True).values()
     if any(stationary.is_median(value) or stationary.is_auto(value) for value in values):
-        raise ValueError("the kernel of its function has a length scale that is still to be chosen")
+        raise ValueError("the kernel of its function has a word for a length scale, and a fitted one has numbers")
     return kernel
 
 
@@ -119,12 +119,12 @@ def _from_plain(value: Any) -> Any:
         return value
     numbers = np.asarray(value, dtype=float)
     if not np.all(np.isfinite(numbers)):
-        raise ValueError(f"{shown(value)} are not the numbers of a kernel")
+        raise ValueError(f"a kernel's numbers must be finite, got {shown(value)}")
     return numbers
 
 
 class KernelKind(Kind):
-    """Whatever a user calls a kernel."""
+    """The kind of a parameter that :func:`as_kernel` accepts."""
 
     words = "a Kernel, the name of one, a scikit-learn kernel, a function, or None"
 
@@ -132,7 +132,7 @@ class KernelKind(Kind):
         as_kernel(value)
 
     def check_values(self, value: Any, n_features: int) -> None:
-        """Raise a ValueError where a kernel has no values at rows of so many features."""
+        """Raise a ValueError if the kernel cannot be computed for rows of ``n_features`` features."""
         if value is None or isinstance(kernel := as_kernel(value), Precomputed):
             return
         free = find_free_parts(kernel)
