@@ -28,7 +28,7 @@ class Kernel:
 
     get_params = BaseEstimator.get_params
     set_params = BaseEstimator.set_params
-    _get_param_names = classmethod(BaseEstimator._get_param_names.__func__)
+    _get_param_names: Any = classmethod(BaseEstimator._get_param_names.__func__)
 
     #: True if K(x, z) ≥ 0 for all x and z; the centred kernel's features then have norm at most √2·κ instead of 2κ
     nonnegative = False

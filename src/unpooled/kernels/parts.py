@@ -32,7 +32,7 @@ def _get_part(kernel: Any, path: PartPath) -> Any:
     return kernel
 
 
-def compute_gradients(kernel: Kernel, parts: Sequence[PartPath], X: Floats, G: Floats) -> list[Floats]:
+def compute_gradients(kernel: Any, parts: Sequence[PartPath], X: Floats, G: Floats) -> list[Floats]:
     """Differentiate ⟨G, 𝕂⟩ by log ℓ of every part, with the chain rule through sums, products and scalings."""
     inner = kernel.pull_back(X, G) if any(parts) else {}
     found: list[Floats] = []

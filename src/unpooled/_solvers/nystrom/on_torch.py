@@ -252,7 +252,8 @@ class Fused(OnTorch):
 
         A feature after the other: neighbouring threads then read neighbouring numbers.
         """
-        length_scale = torch().as_tensor(self.map.kernel.length_scale, dtype=torch().float64, device=self.device)
+        kernel: Any = self.map.kernel  # stationary
+        length_scale = torch().as_tensor(kernel.length_scale, dtype=torch().float64, device=self.device)
         return (X.to(torch().float64) * (self._factor / length_scale)).to(torch().float32).T.contiguous()
 
     def _times(self, A: Array, B: Array, V: Array) -> Array:
