@@ -341,7 +341,7 @@ def test_a_bad_length_scale_is_refused_in_one_sentence(kernel_class, length_scal
         lambda: sample_frequencies(kernel, 2, 3, np.random.default_rng(0)),
     ]
     for use in uses:
-        with pytest.raises(ValueError, match=r"length_scale must be a positive number.* or 'auto', got"):
+        with pytest.raises(ValueError, match=r"length_scale must be a positive number.* or 'median', got"):
             use()
 
 

@@ -71,7 +71,7 @@ class CorrentropyRegressor(ExpansionModel):
     Parameters
     ----------
     kernel : Kernel, str, scikit-learn kernel, callable or None
-        None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
+        None is ``Gaussian()``. A name is one of :func:`unpooled.kernels.as_kernel`, "precomputed" among them.
     scale : float, array of one a target, or "auto"
         σ, in the unit of y; infinity is least squares. "auto" chooses it for each target, see Notes.
     n_iter : int, array of one a target, or "auto"

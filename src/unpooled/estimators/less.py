@@ -61,7 +61,7 @@ class LESSRegressor(OnEngine, SpanModel):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``, from the public sample. Also a fitted basis of ``up.bases``, used as it is.
+        None is ``Gaussian()``, from the public sample. Also a fitted basis of ``up.bases``, used as it is.
     n_features : int or "auto"
         Features of the basis; "auto" keeps all that are more than rounding (of at most 2000 points).
     lam : float, array or "auto"

@@ -69,7 +69,7 @@ class NystromRegressor(ReadsRows):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``. A length scale "auto" is chosen by at most 12,000 rows and their labels.
+        None is ``Gaussian()``. A length scale "auto" is chosen by at most 12,000 rows and their labels.
     n_features : int or "auto"
         M. "auto" is √n·log n, at least 500 and at most 2000 on a CPU, 20,000 on a GPU.
     lam : "gcv", float or array

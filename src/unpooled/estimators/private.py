@@ -83,7 +83,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         predictions. It may be generous: the noise follows the residuals. Without it labels may be anything, and the
         correntropy loss, whose scale is found privately, takes gross outliers for what they are.
     kernel : Kernel, str or None
-        A bounded kernel. None is ``Gaussian("median")`` from the public sample, or from rows made up from noised
+        A bounded kernel. None is ``Gaussian()`` from the public sample, or from rows made up from noised
         counts of each input without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
     n_features : int or "auto"
         "auto" is half as many as there are public rows and at most 500; with a large budget also those, up to 1000,

@@ -58,7 +58,7 @@ class PrivateSGDRegressor(PrivateModel):
     epsilon, delta : what one fit may spend. A δ above 1/n is warned of
     label_bound : c > 0, from knowledge that does not come from the labels
     kernel : Kernel, str or None
-        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian("median")`` from the public sample,
+        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian()`` from the public sample,
         or ``Gaussian(1.0)`` without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
     n_features : int, default 500
         The most features. Noise does not grow with their number.

@@ -278,7 +278,7 @@ def check_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray
         value = np.asarray(math.nan)
     if value.ndim > 1 or not np.all(np.isfinite(value) & (value > 0)):
         raise ValueError(
-            f"length_scale must be a positive number, one positive number per feature, 'median' or 'auto', "
+            f"length_scale must be a positive number, one positive number per feature, 'auto' or 'median', "
             f"got {shown(length_scale)}"
         )
     if value.ndim == 1 and value.shape[0] != n_features:

@@ -347,7 +347,7 @@ def test_the_work_is_told_in_as_many_stages_as_were_announced():
 # Where labels may not be seen
 
 
-NO_LABELS = r"^(public: )?length_scale='auto' is chosen with labels, and there are none to look at here: give numbers"
+NO_LABELS = r"^(public: )?length_scale='auto' is chosen with labels, and there are none here: give numbers"
 X, Y = two_scales(n=60)
 
 
@@ -389,7 +389,7 @@ def test_private_models_refuse_it_before_anything_is_paid(public, rows, tmp_path
 
 def test_inside_a_kernel_that_does_not_say_how_it_depends_on_it_it_is_refused():
     with pytest.raises(
-        ValueError, match="length_scale='auto' cannot be chosen inside Centered, which does not say how"
+        ValueError, match="length_scale='auto' cannot be chosen inside Centered, which has no pull_back"
     ):
         chosen(X, Y, Centered(Gaussian("auto"), X[:5]))
 
