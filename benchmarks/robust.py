@@ -119,7 +119,7 @@ def work(job: tuple[Any, str, int]) -> dict[str, tuple[float, float]]:
 
 
 def contest(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, truth: np.ndarray) -> dict[str, tuple[float, float]]:
-    gamma = 0.5 / up.kernels.Gaussian("median").resolve(X).length_scale ** 2
+    gamma = 0.5 / up.kernels.Gaussian().resolve(X).length_scale ** 2
     done = {}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # HuberRegressor after 500 iterations: near enough

@@ -137,7 +137,7 @@ def pooled_in_span(basis: Any, data: Study) -> float:
 
 def run(name: str, n: int, points: int, krr: int) -> dict[str, Any]:
     data = study(name, n)
-    kernel = up.kernels.Gaussian("median")
+    kernel = up.kernels.Gaussian()
     public = data.public[:20_000]
     basis = up.bases.EmpiricalFeatures(kernel, standardize=True, max_points=points).fit(public)
     n_sites = len(np.unique(data.sites))
@@ -175,7 +175,7 @@ def run(name: str, n: int, points: int, krr: int) -> dict[str, Any]:
         error[AIM] = pooled_in_span(basis, data)
         error["pooled KRR"] = None
         if len(data.y) <= krr:
-            X, X_test = (basis.map_.scaled(rows) for rows in (data.X, data.X_test))
+            X, X_test = (basis.map_.scale_rows(rows) for rows in (data.X, data.X_test))
             full = up.SpectralRegressor(basis.kernel_, fit_intercept=True).fit(X, data.y)
             error["pooled KRR"] = float(np.sqrt(np.mean((full.predict(X_test) - data.y_test) ** 2)))
     found |= {"rmse": error, "seconds": time.perf_counter() - start, "y_std": float(data.y_test.std())}

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 import unpooled as up
 from measure import machine, measured
-from unpooled.bases.empirical import at_most
+from unpooled.bases.empirical import draw_points
 
 D, LENGTH_SCALE, NOISE, LAM = 10, 3.0, 0.1, 1e-6
 
@@ -108,7 +108,7 @@ def scikit(path: Path, M: int) -> dict[str, Any]:
     X = np.column_stack([table.column(f"x{j}").to_numpy() for j in range(D)])
     y = table.column("y").to_numpy()
     public, _ = rows(4000, seed=0)
-    points = at_most(M, public, 0)  # the very points of our basis: which ones are drawn moves the error by 4 %
+    points = draw_points(M, public, 0)  # the very points of our basis: which ones are drawn moves the error by 4 %
     features = Nystroem(gamma=0.5 / LENGTH_SCALE**2, n_components=M, random_state=0)
     ridge = Ridge(alpha=LAM * len(y), fit_intercept=False)
     ridge.fit(features.fit(points).transform(X[:5000]), y[:5000])

@@ -30,7 +30,7 @@ def worst_difference(device: str) -> float:
     Y = np.stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2] + 3.0], axis=1)
     X_, Y_, w_, Z_ = (torch.tensor(a, device=device) for a in (X, Y, w, Z))
     kernels = (
-        up.kernels.Gaussian("median"),
+        up.kernels.Gaussian(),
         up.kernels.Matern(2.0, 1.5),
         2.0 * up.kernels.Laplacian(3.0) + up.kernels.Linear(),
         up.kernels.Polynomial(),

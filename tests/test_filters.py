@@ -1,4 +1,7 @@
-"""A filter is the sum or recursion of its definition, obeys (4) and (5) of paper 001, and keeps every digit."""
+"""A filter is the sum or recursion of its definition, obeys its two bounds, and keeps every digit.
+
+The bounds are (4) and (5) of Guo, Lin and Zhou (2017).
+"""
 
 import json
 import math
@@ -147,7 +150,7 @@ def test_one_landweber_step_after_another_is_the_gradient_recursion(t):
     np.testing.assert_allclose(Landweber().g(sigma, 1 / t), g, rtol=1e-12)
 
 
-# Definition 1 of paper 001
+# Definition 1 of Guo, Lin and Zhou (2017)
 
 
 @every_filter

@@ -28,7 +28,7 @@ X = StandardScaler().fit(X[public]).transform(X)
 # %%
 # The basis is made from public patients without their labels, and is sent to all hospitals.
 
-basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian("median"), 80)
+basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(), 80)
 basis.fit(X[public])
 
 # %%

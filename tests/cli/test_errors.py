@@ -235,7 +235,8 @@ def test_options_of_fit_that_cannot_be(study, option, words):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        (("--kernel", "rbf"), "--kernel must be gaussian, laplacian or matern, got 'rbf'"),
+        (("--kernel", "gauss"), "--kernel must be gaussian, laplacian, matern, linear, polynomial,"),
+        (("--kernel", "linear", "--length-scale", "2"), "the kernel linear has no length scale"),
         (("--length-scale", "0"), "--length-scale must be median or a positive number"),
         (("--n-features", "2.5"), "--n-features must be auto or a positive whole number"),
         (("--random", "--n-features", "0"), "--n-features must be auto or a positive whole number"),

@@ -11,7 +11,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from tests.made_up import regression
 from unpooled import SpectralRegressor
-from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Polynomial
+from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial
 
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 MODES = (0.02, "loo", "gcv", "cv")
@@ -117,6 +117,7 @@ def test_each_target_may_choose_its_own_lam(library):
         "rbf",
         "poly",
         "linear",
+        "laplacian",
         gp.ConstantKernel(2.0) * gp.RBF(0.5),
     ],
     ids=repr,
@@ -148,7 +149,7 @@ def test_the_brownian_kernel_and_a_precomputed_matrix_work_on_every_library(libr
 
 
 @libraries
-@pytest.mark.parametrize("kernel", ["laplacian", "cosine", gp.RationalQuadratic()], ids=repr)
+@pytest.mark.parametrize("kernel", [Pairwise("laplacian"), "cosine", gp.RationalQuadratic()], ids=repr)
 def test_a_kernel_that_is_scikit_learns_alone_says_that_it_wants_numpy(library, kernel):
     X, Y, _, _ = cast_data()
     with pytest.raises(ValueError, match="works on NumPy arrays only"):
@@ -261,6 +262,7 @@ def test_single_precision_stays_single_on_every_route(solver):
         "linear",
         "poly",
         "laplacian",
+        Pairwise("laplacian"),
         "cosine",
         "chi2",
         Matern(0.5),

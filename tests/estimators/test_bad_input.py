@@ -242,12 +242,12 @@ def test_the_nu_method_needs_a_nu_of_at_least_one_half(nu, lam):
 
 
 BAD_KERNELS = {
-    "a name": ("gaussian", "^kernel 'gaussian' is not known"),
+    "a name": ("gauss", "^kernel 'gauss' is not known"),
     "a class": (Gaussian, "^kernel must be an object, not the class Gaussian: write Gaussian"),
     "a class of scikit-learn": (gp.RBF, "^kernel must be an object, not the class RBF"),
     "a number": (3, "^kernel must be a Kernel"),
     "a matrix": (np.ones((20, 20)), "^kernel must be a Kernel"),
-    "a list": ([Gaussian()], "^kernel must be a Kernel"),
+    "a list": ([Gaussian(1.0)], "^kernel must be a Kernel"),
     "no length": (Gaussian(0), "length_scale must be a positive number"),
     "a negative length": (Matern(-1.0), "length_scale must be a positive number"),
     "NaN as length": (Laplacian(np.nan), "length_scale must be a positive number"),
@@ -255,21 +255,21 @@ BAD_KERNELS = {
     "None as length": (Gaussian(None), "length_scale must be a positive number"),
     "a word as length": (Gaussian("mean"), "length_scale must be a positive number"),
     "a length that is zero for one feature": (Gaussian([1.0, 0.0]), "length_scale must be a positive number"),
-    "lengths for other features": (Gaussian([1.0, 2.0, 3.0]), "length_scale has 3 numbers and the data 2 features"),
+    "lengths for other features": (Gaussian([1.0, 2.0, 3.0]), "length_scale has 3 numbers and X has 2 features"),
     "a matrix of lengths": (Gaussian(np.ones((9, 9))), "length_scale must be a positive number"),
-    "scaled by zero": (Scaled(0.0, Gaussian()), "scaled by a positive number only"),
-    "scaled by NaN": (Scaled(np.nan, Gaussian()), "scaled by a positive number only"),
+    "scaled by zero": (Scaled(0.0, Gaussian(1.0)), "^scale must be a positive number"),
+    "scaled by NaN": (Scaled(np.nan, Gaussian(1.0)), "^scale must be a positive number"),
     "an order without a closed form": (Matern(1.0, nu=1.0), "^nu must be 0.5, 1.5 or 2.5"),
     "degree 0": (Polynomial(0), "^degree must be a whole number"),
     "degree 1.5": (Polynomial(1.5), "^degree must be a whole number"),
     "a negative gamma": (Polynomial(gamma=-1), "^gamma must be a positive number"),
     "a word as gamma": (Polynomial(gamma="a"), "^gamma must be a positive number"),
-    "a negative coef0": (Polynomial(coef0=-1), "^coef0 must not be negative"),
+    "a negative coef0": (Polynomial(coef0=-1), "^coef0 must be a number of at least 0"),
     "a word as coef0": (Polynomial(coef0="a"), "^coef0 must"),
     "a negative gamma by name": (Pairwise("rbf", gamma=-1.0), "^gamma must be"),
     "gamma zero by name": (Pairwise("rbf", gamma=0.0), "^gamma must be"),
     "a metric that is not known": (Pairwise("manhattan"), "metric"),
-    "too many features for it": (Brownian(), "^Brownian is a kernel of one feature, X has 2"),
+    "too many features for it": (Brownian(), "^X must have one feature for the kernel Brownian, and has 2"),
 }
 
 
@@ -282,7 +282,7 @@ def test_a_kernel_that_is_not_one_is_refused(name):
 
 def test_the_brownian_kernel_refuses_what_is_left_of_zero():
     model = SpectralRegressor(Brownian(), fit_intercept=False).fit(np.abs(X[:, :1]), y)
-    with refused("^Brownian needs X ≥ 0"):
+    with refused("^X must not be negative for the kernel Brownian"):
         model.predict([[-1.0]])
 
 
@@ -364,8 +364,8 @@ def test_dates_are_refused():
 
 
 def test_a_sum_of_something_else_than_kernels_is_refused():
-    with refused("^a Sum is made of Kernel objects, and 'rbf' is none"):
-        SpectralRegressor(Sum("rbf", Gaussian()), fit_intercept=False).fit(X, y)
+    with refused("^a Sum combines two Kernel objects, and 'rbf' is not one"):
+        SpectralRegressor(Sum("rbf", Gaussian(1.0)), fit_intercept=False).fit(X, y)
 
 
 def test_the_nu_method_refuses_more_steps_than_anybody_waits_for():

@@ -96,9 +96,9 @@ def no_kernel_is_resolved(monkeypatch):
 def test_the_kernel_of_a_fitted_function_is_not_searched_for_its_length_scale(scale, tmp_path, no_kernel_is_resolved):
     leaf = {"type": "Gaussian", "length_scale": scale}
     header, arrays = basis_parts(tmp_path)
-    refuse(tmp_path, "basis", header | {"kernel": sum_of(50, leaf)}, arrays, "still to be chosen")
+    refuse(tmp_path, "basis", header | {"kernel": sum_of(50, leaf)}, arrays, "has a word for a length scale")
     header, arrays = parts(MODEL)
-    refuse(tmp_path, "model", header | {"kernel": sum_of(50, leaf)}, arrays, "still to be chosen")
+    refuse(tmp_path, "model", header | {"kernel": sum_of(50, leaf)}, arrays, "has a word for a length scale")
 
 
 def test_a_kernel_of_very_many_parts_is_refused(tmp_path):

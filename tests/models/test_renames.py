@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,7 @@ def test_a_class_that_has_not_changed_has_no_file_of_format_2(tmp_path):
 @models
 @given(data=st.data())
 def test_a_forged_header_of_format_1_is_refused_or_says_what_it_said(name, data):
-    """Names and values at random: a ValueError and no other error, or the header that comes back again."""
+    """Names and values at random: one sentence and no other error, or a model whose file says the same of it."""
     header = without_envelope(content_of(name)[0])
     words = sorted({entry_at(header, place)[1] for pair in places(name) for place in pair} | {"verbose", "class"})
     values = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.text(max_size=3), st.just({}), st.just([]))
@@ -174,6 +175,16 @@ def test_a_forged_header_of_format_1_is_refused_or_says_what_it_said(name, data)
         except (ValueError, TypeError, KeyError, AttributeError):  # no model has such a header
             return
         assert not again or before in again
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = load(Path(place), header, content_of(name)[1])
+        except files.FileError as error:
+            assert "\n" not in str(error)
+            return
+        up.save(model, Path(place) / "again.model")
+        assert declared.digest_of(up.load(Path(place) / "again.model")) == declared.digest_of(model)
 
 
 # --- Digests ---------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from tests.made_up import regression, sine
 from unpooled import FileError, SpectralRegressor, load, save
 from unpooled._base import files, renames
 from unpooled.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
-from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Polynomial
+from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial
 
 KERNELS = [
     None,
@@ -46,6 +46,7 @@ KERNELS = [
     "poly",
     "linear",
     "laplacian",
+    Pairwise("laplacian"),
     "cosine",
     gp.RBF(0.7),
     gp.RBF([0.3, 0.6]),

@@ -44,7 +44,7 @@ KERNELS = {
     "its own": Laplacian(1.0),
     "a function of matrices": of_matrices,
     "a function of rows": of_two_rows,
-    "of scikit-learn": Matern(nu=0.5),
+    "of scikit-learn": Matern(1.0, nu=0.5),
     "precomputed": "precomputed",
 }
 

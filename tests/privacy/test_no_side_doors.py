@@ -25,7 +25,7 @@ import pytest
 import unpooled as up
 from tests.made_up import CUBE, points, regression, sine
 from unpooled import privacy
-from unpooled.kernels import Gaussian, Polynomial
+from unpooled.kernels import Gaussian, Laplacian, Polynomial
 from unpooled.losses import Huber
 from unpooled.privacy import noise
 
@@ -89,6 +89,7 @@ def from_parquet(X, y):
 FITS = {
     "rounds": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, **SMALL).fit(X, y, public=U),
     "rounds, no public": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, **SMALL).fit(X, y),
+    "rounds, no length scale": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, "matern", n_features=12).fit(X, y),
     "rounds, no bound": lambda X, y: up.PrivateRegressor(5.0, 1e-6, **SMALL).fit(X, y, public=U),
     "rounds, sites": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, noise="site", **SMALL).fit(
         X, y, public=U, sites=np.arange(N) % 3
@@ -266,3 +267,17 @@ def test_the_replay_would_show_a_side_door(monkeypatch, capfd, caplog, tmp_path)
         found.append(replayed("rounds", data, monkeypatch, capfd, caplog, tmp_path / "file", 0))
     assert found[0][3] != found[1][3]
     assert found[0][0].intercept_ != found[1][0].intercept_
+
+
+@pytest.mark.parametrize("kernel", [None, "matern", Laplacian(), 2.0 * Gaussian()], ids=repr)
+@pytest.mark.parametrize("fit", [up.PrivateRegressor, up.PrivateSGDRegressor])
+def test_a_length_scale_that_is_not_given_comes_from_the_public_rows_alone(fit, kernel):
+    public = up.bases.EmpiricalFeatures(kernel, 12, standardize=True).fit(U).kernel_
+    for X, y in (records(1), tempting()["far away"]):
+        assert fit(5.0, 1e-6, C, kernel=kernel, n_features=12, standardize=True).fit(X, y, public=U).kernel_ == public
+
+
+@pytest.mark.parametrize("kernel", ["matern", Laplacian(), 2.0 * Gaussian()], ids=repr)
+def test_descent_without_public_rows_refuses_a_length_scale_that_is_not_given(kernel):
+    with pytest.raises(ValueError, match="there are no rows to take length_scale='median' from, so give a number"):
+        up.PrivateSGDRegressor(5.0, 1e-6, C, kernel=kernel).fit(*records(1))

@@ -163,7 +163,7 @@ BAD_BASES = {
     "True": (EmpiricalFeatures(n_features=True), "n_features must be"),
     "no points": (EmpiricalFeatures(max_points=0), "max_points must be"),
     "auto waves": (RandomFeatures(n_features="auto"), "n_features must be a positive whole number, got 'auto'"),
-    "a negative seed": (RandomFeatures(seed=-1), "seed must be a whole number that is not negative"),
+    "a negative seed": (RandomFeatures(seed=-1), "seed must be a whole number of at least 0"),
     "waves of no stationary kernel": (RandomFeatures(Linear()), "Linear is not stationary"),
     "a negative length": (EmpiricalFeatures(Gaussian(-1.0)), "length_scale must be"),
     "lengths of other columns": (EmpiricalFeatures(Gaussian([1.0, 2.0, 3.0])), "length_scale has 3 numbers"),

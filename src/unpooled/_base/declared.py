@@ -138,7 +138,7 @@ def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.nd
 def to_file(model: Savable) -> tuple[dict[str, Any], dict[str, np.ndarray], int]:
     """The header, the arrays and the format of the file of a fitted model."""
     header, arrays = parts_of(model, "saved")
-    former = _former_digest(model, header, arrays)
+    former = _find_former_digest(model, header, arrays)
     return header | ({"digest": former} if former else {}), arrays, renames.format_of(header["class"])
 
 
@@ -157,12 +157,12 @@ def from_file(cls: type[M], header: dict[str, Any], arrays: dict[str, np.ndarray
     model = cls._from_parts(header, arrays)
     if former is not None:
         model._digest = former
-        if header["format"] == newest and not _former_digest(model, *parts_of(model, "named")):
+        if header["format"] == newest and not _find_former_digest(model, *parts_of(model, "named")):
             raise ValueError("its digest is not that of its content in format 1")
     return model
 
 
-def _former_digest(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+def _find_former_digest(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     """The digest that a model had in a file of format 1; nothing where it had none, or has changed since."""
     former = vars(model).get("_digest")
     known = former is not None and any(files.digest(old, arrays) == former for old in renames.translate_back(header))
@@ -181,4 +181,4 @@ def digest_of(model: Savable) -> str:
     A model from a file of format 1 has the digest that it had there, for as long as nothing in it changes.
     """
     header, arrays = parts_of(model, "named")
-    return _former_digest(model, header, arrays) or files.digest(header, arrays)
+    return _find_former_digest(model, header, arrays) or files.digest(header, arrays)

@@ -70,7 +70,7 @@ def private_length_scale() -> Mechanism:
         return (near + 5.0 * (np.arange(n) < n_right))[:, None], np.full(n, LABEL_BOUND)
 
     def basis_of(X: np.ndarray) -> Basis:
-        return RandomFeatures(Gaussian("median").resolve(X), 4).fit(PUBLIC)  # THE FAULT: X is private
+        return RandomFeatures(Gaussian().resolve(X), 4).fit(PUBLIC)  # THE FAULT: X is private
 
     return _summary(
         "a length scale from private rows",

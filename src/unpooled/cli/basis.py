@@ -10,15 +10,17 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from .. import kernels
 from .._base.rows import concatenate
 from .._base.text import size
 from ..bases import EmpiricalFeatures, RandomFeatures
 from ..data import sources
 from ..data.sources import open_stream
+from ..kernels import as_kernel
+from ..kernels.adapters import NAMES
 from .app import app, command
 from .console import (
     DATA,
+    USAGE,
     Data,
     Drop,
     Out,
@@ -31,15 +33,13 @@ from .console import (
     split_names,
 )
 
-KERNELS = {"gaussian": kernels.Gaussian, "laplacian": kernels.Laplacian, "matern": kernels.Matern}
-
 
 @command(app)
 def basis(
     out: Out,
     data: Data,
     output: Output,
-    kernel: Annotated[str, typer.Option(help="gaussian, laplacian or matern.")] = "gaussian",
+    kernel: Annotated[str, typer.Option(help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}.")] = "gaussian",
     length_scale: Annotated[str, typer.Option(help="median (of the distances between rows), or a number.")] = "median",
     n_features: Annotated[
         str, typer.Option(help="The number of features, or auto: all that are larger than rounding; 500 with --random.")
@@ -58,7 +58,11 @@ def basis(
     """
     check_output(output, [data])
     scale = parse_number("median", "--length-scale", length_scale)
-    chosen = KERNELS[check_choice("--kernel", kernel, list(KERNELS))](scale)
+    chosen = as_kernel(check_choice("--kernel", kernel, NAMES))
+    if "length_scale" in chosen.get_params():
+        chosen.set_params(length_scale=scale)
+    elif scale != "median":
+        raise Problem(f"the kernel {kernel} has no length scale: leave --length-scale out", USAGE)
     wanted = parse_count("auto", "--n-features", n_features)
     with out.working(f"reading {data}"):
         table = read_inputs(data, columns, drop)

@@ -114,7 +114,7 @@ class References:
     def unaware(self) -> np.ndarray:
         """The same without the columns that say whose patient it is."""
         kept = slice(0, self.study.data.X.shape[1])
-        kernel = Gaussian("median").resolve(self._inputs(self.study.public)[:, kept])
+        kernel = Gaussian().resolve(self._inputs(self.study.public)[:, kept])
         X, y = self._rows(self.study.private)
         model = SpectralRegressor(kernel).fit(X[:, kept], y)
         return np.asarray(model.predict(self._inputs(self.study.test)[:, kept]))
@@ -127,7 +127,7 @@ class References:
 
     def _inputs(self, rows: np.ndarray) -> Array:
         table = self.study.inputs(rows)
-        return self.basis.map_.scaled(np.column_stack([table[name] for name in table.column_names]))
+        return self.basis.map_.scale_rows(np.column_stack([table[name] for name in table.column_names]))
 
 
 def play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> Played:

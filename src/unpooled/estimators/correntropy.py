@@ -72,7 +72,7 @@ class CorrentropyRegressor(ExpansionModel):
     Parameters
     ----------
     kernel : Kernel, str, scikit-learn kernel, callable or None
-        None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
+        None is ``Gaussian()``. A name is one of :func:`unpooled.kernels.as_kernel`, "precomputed" among them.
     scale : float, array of one a target, or "auto"
         σ, in the unit of y; infinity is least squares. "auto" chooses it for each target, see Notes.
     n_iter : int, array of one a target, or "auto"
@@ -231,7 +231,7 @@ class CorrentropyRegressor(ExpansionModel):
         kernel, points = task.kernel, task.kernel.anchors(task.points())
         self.solver_ = operator.name
         self._settle_expansion(KernelExpansion(kernel, points, coef, intercept), kernel, b, one_target)
-        each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.scaled
+        each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.has_scale
         each_n_iter = not one_target and (isinstance(self.n_iter, str) or np.ndim(self.n_iter) > 0)
         self.scale_ = scale.copy() if each_scale else float(scale[0])
         self.n_iter_ = n_iter.copy() if each_n_iter else int(n_iter[0])
@@ -349,7 +349,7 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     """scale and n_iter as one number a target, None where they are to be chosen."""
     loss, n_targets = as_loss(model.loss), int(Y.shape[1])
     scale: np.ndarray | None = None
-    if not loss.scaled:
+    if not loss.has_scale:
         scale = np.full(n_targets, math.inf)
     elif isinstance(model.loss, Loss):
         scale = _for_each_target("scale", loss.scale, n_targets)

@@ -13,7 +13,7 @@ from .._base.progress import Progress
 from .._solvers.descent import robust
 from .._solvers.length_scales.search import STAGES, search
 from ..kernels import Kernel, as_kernel
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 
 
 def choose_length_scales(
@@ -74,7 +74,7 @@ def resolve_kernel(
     within three robust standard deviations of their median before their squares choose anything.
     """
     points, points_weights = (X, weights) if points is None else (points, points_weights)
-    if not free_parts(kernel):
+    if not find_free_parts(kernel):
         return kernel.resolve(points, points_weights)
     rows, labels = to_numpy(X).astype(float), to_numpy(Y).astype(float)
     if weights is not None and not np.all(weights > 0):

@@ -60,7 +60,7 @@ class LESSRegressor(OnEngine, SpanModel):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``, from the public sample.
+        None is ``Gaussian()``, from the public sample.
     n_features : int or "auto"
         The number of features; "auto" keeps all that stand out from rounding (of at most 2000 points).
     lam : float, array or "auto"

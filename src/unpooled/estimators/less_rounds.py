@@ -147,7 +147,7 @@ def degrees_of_freedom(spread: Floats, plan: RoundRules, lams: Floats, kappa_sq:
 def _loss(given: Any) -> tuple[Loss, float]:
     """The loss, and the constant that its scale is to be, in robust standard deviations; 0 where it is known."""
     loss = as_loss(given)
-    return loss, CONSTANTS[given] if isinstance(given, str) and loss.scaled else 0.0
+    return loss, CONSTANTS[given] if isinstance(given, str) and loss.has_scale else 0.0
 
 
 def _deviation(source: Source, mapped: Any, functions: Functions, fitted: Floats, engine: Any) -> float:

@@ -23,7 +23,7 @@ from .._solvers.spectral.problem import Problem
 from .._solvers.spectral.routes import serves
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
-from ..kernels.base import sample_frequencies, squared
+from ..kernels.base import sample_frequencies, square_kappa
 from ..losses import as_loss
 from .correntropy import CorrentropyRegressor, choices_for
 from .length_scales import resolve_kernel
@@ -106,7 +106,7 @@ def _share_kernel(kernel: Any, facts: SampleFacts, wrong_labels: bool = False) -
         kernel, rows.X, rows.Y, weights, rows.X, points_weights, wrong_labels=wrong_labels, verbose=facts.verbose
     )
     kappa = kernel.kappa()
-    return kernel, squared(kappa if np.isfinite(kappa) else facts.kappa(kernel))
+    return kernel, square_kappa(kappa if np.isfinite(kappa) else facts.kappa(kernel))
 
 
 def _spectral(estimator: SpectralRegressor, facts: SampleFacts, lam: Any, grid: Any) -> Local:

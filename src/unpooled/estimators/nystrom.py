@@ -41,7 +41,7 @@ from ..bases.maps import KernelMap, Scaling
 from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted
 from .length_scales import resolve_kernel
@@ -81,7 +81,7 @@ class NystromRegressor(ReadsRows):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``. A length scale "auto" is chosen by at most 12,000 rows and their labels.
+        None is ``Gaussian()``. A length scale "auto" is chosen by at most 12,000 rows and their labels.
     n_features : int or "auto"
         M. "auto" is √n·log n, at least 500 and at most 2000 on a CPU, 20,000 on a GPU.
     lam : "gcv", float or array
@@ -295,7 +295,7 @@ class NystromRegressor(ReadsRows):
                 "kernel must be computable at new points, and it is precomputed: "
                 "give the kernel as a function of two rows"
             )
-        wanted_rows = [self._draw_rows(n, M)] + ([self._draw_rows(n, MANY)] if free_parts(kernel) else [])
+        wanted_rows = [self._draw_rows(n, M)] + ([self._draw_rows(n, MANY)] if find_free_parts(kernel) else [])
         (few, *many), source = read_some(source, wanted_rows, KEPT)
         assert few.Y is not None
         rows_single = few.X.dtype == namespace(few.X).float32

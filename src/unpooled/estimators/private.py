@@ -19,7 +19,7 @@ from ..bases import Basis, EmpiricalFeatures
 from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import EngineKind, as_engine
-from ..kernels import Gaussian, Kernel, as_kernel
+from ..kernels import Kernel, as_kernel
 from ..privacy import Guarantee, Spent, gaussian, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
@@ -85,7 +85,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         predictions. The bound may be generous: the noise follows the residuals. Without a bound labels may have any
         size, and the correntropy loss, whose scale is found privately, gives gross outliers almost no influence.
     kernel : Kernel, str or None
-        A bounded kernel. None is ``Gaussian("median")`` from the public sample or, without one, from rows that are
+        A bounded kernel. None is ``Gaussian()`` from the public sample or, without one, from rows that are
         generated from noisy counts of each input.
     basis : a fitted basis of ``up.bases``, or None
         Made from public rows alone; in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
@@ -241,7 +241,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
 
     def _frame_of(self, made_up: np.ndarray) -> Frame:
         """Make a basis and its frame from rows that were generated from noisy counts."""
-        kernel = Gaussian("median") if self.kernel is None else as_kernel(self.kernel)
+        kernel = as_kernel(self.kernel)
         basis = self._new_basis(kernel, len(made_up)).fit(made_up)
         if hasattr(self, "feature_names_in_"):
             basis.name_columns(self.feature_names_in_)

@@ -61,7 +61,7 @@ class PrivateSGDRegressor(PrivateModel):
     epsilon, delta : the budget of one fit. A δ above 1/n leads to a warning
     label_bound : c > 0, from knowledge that does not come from the labels
     kernel : Kernel, str or None
-        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian("median")`` from the public sample,
+        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian()`` from the public sample,
         or ``Gaussian(1.0)`` without one.
     n_features : int, default 500
         The most features. Noise does not grow with their number.

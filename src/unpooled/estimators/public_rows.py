@@ -19,6 +19,7 @@ from ..bases import Basis
 from ..bases.base import KernelWithoutBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
+from ..kernels.stationary import is_median
 from ..privacy.rounds.schedule import check_bounded, standard_normal
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
@@ -72,14 +73,14 @@ def basis_and_rows(
 ) -> tuple[Basis, UnreadRows]:
     """Return the fitted basis and the rows; ``make`` makes a basis for a kernel, with or without public rows.
 
-    Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a length of its
-    own, and features are made for rows of the standard normal law.
+    Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a number for its
+    length scale, and features are made for rows of the standard normal law.
     """
     if model.basis is not None:
         check_no_public(public)
         return model.basis, private_rows(model.basis, X, y)
     if public is not None:
-        basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
+        basis = make(as_kernel(model.kernel), True)
         with naming("public"):
             basis.fit(public)
         return basis, private_rows(basis, X, y)
@@ -121,6 +122,11 @@ class BoundedKernel(KernelWithoutBasis):
 
 def _kernel_without_public(model: Any) -> Kernel:
     kernel = Gaussian(1.0) if model.kernel is None else as_kernel(model.kernel)
+    if any(is_median(value) for value in kernel.get_params().values()):
+        raise ValueError(
+            "without a public sample the kernel cannot be used: there are no rows to take length_scale='median' from, "
+            "so give a number (kernel=None is Gaussian(1.0) here), or give public rows to fit"
+        )
     try:
         sample_frequencies(kernel, 1, model.n_features_in_, np.random.default_rng(0))
     except ValueError as error:

@@ -24,7 +24,7 @@ from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
 from ..engines import Engine
 from ..kernels import Precomputed
@@ -216,7 +216,7 @@ class _ValidationPart:
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         model.validation_ = {}
         if "validation.lam" in arrays:
-            tried, errors = finite("validation.lam", arrays, ndim=1), finite("validation.error", arrays, ndim=2)
+            tried, errors = read_array("validation.lam", arrays, ndim=1), read_array("validation.error", arrays, ndim=2)
             if (
                 errors.shape != (len(tried), len(model.predictor_.intercept))
                 or np.any(tried <= 0)

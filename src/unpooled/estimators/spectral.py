@@ -23,7 +23,7 @@ from .._solvers.spectral.routes import SOLVERS, fit_one, fit_path, serves
 from ..filters import FilterKind, as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted, method_name, of_target
 from .length_scales import resolve_kernel
@@ -82,7 +82,7 @@ class SpectralRegressor(ExpansionModel):
     Parameters
     ----------
     kernel : Kernel, str, scikit-learn kernel, callable or None
-        None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
+        None is ``Gaussian()``. A name is one of :func:`unpooled.kernels.as_kernel`, "precomputed" among them.
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
     lam : float, array, "loo", "gcv" or "cv"
         A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array
@@ -178,7 +178,7 @@ class SpectralRegressor(ExpansionModel):
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
         kernel = (
             resolve_kernel(kernel, X, Y, weights, verbose=self.verbose)
-            if free_parts(kernel)
+            if find_free_parts(kernel)
             else kernel.resolve(X, weights)
         )
         if not isinstance(kernel, Precomputed):
@@ -239,8 +239,9 @@ class SpectralRegressor(ExpansionModel):
         if criterion == "cv" and folds is None:
             shuffled = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
             folds = list(shuffled.split(np.empty((problem.n, 0))))
-        with Progress(len(folds or ()), "folds", self.verbose) as bar:
-            counted = bar.counting(folds or ())
+        splits = list(folds or ())
+        with Progress(len(splits), "folds", self.verbose) as bar:
+            counted = bar.counting(splits)
             solution = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, counted)
         chosen = lams[solution.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])

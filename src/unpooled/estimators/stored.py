@@ -21,7 +21,7 @@ from .._base.kinds import Kind, Real, Whole
 from .._base.text import shown
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..kernels.specs import check_described
 from ..summaries.contents import is_digest, loss_of, spec_of
 from .paths import SummaryPath
@@ -91,7 +91,7 @@ class SpanFunction:
         predictor = BasisPredictor.from_parts(header, arrays)
         T, coef = len(predictor.intercept), predictor.coef
         if self.basis:
-            coef = finite("coef", arrays, ndim=2)
+            coef = read_array("coef", arrays, ndim=2)
             fitting = coef.shape[1] == T and 0 < coef.shape[0] <= predictor.map.size
             if not fitting or not is_digest(header["basis"]):
                 raise ValueError("its coefficients do not go with its basis")

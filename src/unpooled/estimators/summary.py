@@ -31,7 +31,7 @@ from .._solvers.span.residual_rounds import (
     ridge_term,
 )
 from ..bases.base import Basis
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..filters import FilterKind, as_filter
 from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
@@ -57,7 +57,7 @@ class _SumsPart:
 
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         M, T = model.coef_matrix_.shape
-        model.shift_, model.centering_ = finite("feature_mean", arrays, ndim=1), header["centering"]
+        model.shift_, model.centering_ = read_array("feature_mean", arrays, ndim=1), header["centering"]
         if model.centering_ not in CENTERINGS or model.shift_.shape != (M,):
             raise ValueError("it does not say where its features are centred")
         about = header["summary"]
@@ -99,9 +99,9 @@ def _read_rounds(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict
     """Read the state of rounds, and check the shape of every part; J is absent for squares."""
     shapes = {f"rounds.{name}": (size[1],) if name in NUMBERS else size for name in STATE if name != "J"}
     shapes |= {} if quadratic else {"rounds.J": (size[1],)}
-    state = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
+    state = {name: read_array(name, arrays, len(shape)) for name, shape in shapes.items()}
     known = [name for name in ("rounds.S", "rounds.CS", "rounds.E") if name in arrays]
-    state |= {name: finite(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
+    state |= {name: read_array(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
     spans = {(size[0], state[name].shape[-1]) if name == "rounds.E" else state[name].shape for name in known}
     together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
     surplus = [name for name in arrays if name.startswith("rounds.") and name not in state]

@@ -27,7 +27,7 @@ from .._base.engine import NamedStatistic
 from .._base.rows import Block, Source
 from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..data.sources import open_labeled
 from ..engines import as_engine
 from .contents import from_arrays, is_digest, to_arrays
@@ -185,9 +185,13 @@ class Candidates:
 
 
 def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
-    lam, g, coef = finite("lam", arrays, ndim=1), finite("g", arrays, ndim=2), finite("coef", arrays, ndim=3)
-    shift, y_mean = finite("shift", arrays, ndim=1), finite("y_mean", arrays, ndim=1)
-    vectors = finite("vectors", arrays, ndim=2) if "vectors" in arrays else None
+    lam, g, coef = (
+        read_array("lam", arrays, ndim=1),
+        read_array("g", arrays, ndim=2),
+        read_array("coef", arrays, ndim=3),
+    )
+    shift, y_mean = read_array("shift", arrays, ndim=1), read_array("y_mean", arrays, ndim=1)
+    vectors = read_array("vectors", arrays, ndim=2) if "vectors" in arrays else None
     L, M, T = coef.shape
     r = g.shape[1]
     fits = lam.shape == (L,) and g.shape[0] == L and shift.shape == (M,) and y_mean.shape == (T,) and L and M and T

@@ -97,9 +97,9 @@ def features(basis: Any, X: Array) -> np.ndarray:
     """φ in double precision, as a NumPy array."""
     if not is_numpy(X) or isinstance(basis, Mapped):
         return to_numpy(basis.features(X)).astype(np.float64, copy=False)
-    X = basis.in_safe_precision(X)
+    X = basis.to_safe_precision(X)
     with threads.one_blas_thread:  # more would cut the block elsewhere, and round otherwise
-        return basis.padded_block(X, like(basis.coefficients_, X)).astype(np.float64, copy=False)
+        return basis.compute_block(X, like(basis.coefficients_, X)).astype(np.float64, copy=False)
 
 
 def stretches(source: Source, basis: Any) -> list[Block]:

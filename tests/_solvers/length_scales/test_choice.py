@@ -350,7 +350,7 @@ def test_the_work_is_told_in_as_many_stages_as_were_announced():
 # Where labels may not be seen
 
 
-NO_LABELS = r"^(public: )?length_scale='auto' is chosen with labels, and there are none to look at here: give numbers"
+NO_LABELS = r"^(public: )?length_scale='auto' is chosen with labels, and there are none here: give numbers"
 X, Y = two_scales(n=60)
 
 
@@ -367,7 +367,7 @@ X, Y = two_scales(n=60)
         lambda k: up.LESSRegressor(k, fit_intercept=False).fit(X, Y),
     ],
 )
-@pytest.mark.parametrize("kernel", [Gaussian("auto"), Gaussian() + 2.0 * Matern("auto")], ids=["alone", "in a sum"])
+@pytest.mark.parametrize("kernel", [Gaussian("auto"), Gaussian(1.0) + 2.0 * Matern("auto")], ids=["alone", "in a sum"])
 def test_without_labels_it_is_refused_in_a_sentence(use, kernel):
     with pytest.raises(ValueError, match=NO_LABELS):
         use(kernel)
@@ -392,7 +392,7 @@ def test_private_models_refuse_it_before_anything_is_paid(public, rows, tmp_path
 
 def test_inside_a_kernel_that_does_not_say_how_it_depends_on_it_it_is_refused():
     with pytest.raises(
-        ValueError, match="length_scale='auto' cannot be chosen inside Centered, which does not say how"
+        ValueError, match="length_scale='auto' cannot be chosen inside Centered, which has no pull_back"
     ):
         chosen(X, Y, Centered(Gaussian("auto"), X[:5]))
 

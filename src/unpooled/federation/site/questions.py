@@ -24,7 +24,7 @@ import numpy as np
 from ..._base.compensated import Sum
 from ..._base.rows import Block, Source
 from ..._base.text import one_line
-from ...bases.maps import finite
+from ...bases.maps import read_array
 from ...engines import as_engine
 from ...estimators.from_sums import FromSums
 from ...filters import as_filter
@@ -180,14 +180,14 @@ def fits_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray])
     """From the parts; a ValueError where they are not fits that the study asks for."""
     if set(header) != {"halves"} or type(header["halves"]) is not bool or set(arrays) != {"lam"}:
         raise ValueError("the fits that are asked for cannot be read")
-    return Fits(study, finite("lam", arrays, ndim=1), header["halves"])
+    return Fits(study, read_array("lam", arrays, ndim=1), header["halves"])
 
 
 def errors_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Errors:
     """From the parts; a ValueError where they are not errors that the study asks for."""
     if header or set(arrays) != {"coef", "intercept"}:
         raise ValueError("the functions whose errors are asked for cannot be read")
-    return Errors(study, Functions(finite("coef", arrays, ndim=2), finite("intercept", arrays, ndim=1)))
+    return Errors(study, Functions(read_array("coef", arrays, ndim=2), read_array("intercept", arrays, ndim=1)))
 
 
 _READERS: dict[str, Callable[..., Statistic]] = {

@@ -22,7 +22,7 @@ from ..._base import files
 from ..._base.checks import NotAddable
 from ..._base.compensated import Sum
 from ..._base.text import shown
-from ...bases.maps import finite
+from ...bases.maps import read_array
 from ...gate import Release, facts
 from ...gate.gate import check_policy
 from ...privacy import Noised
@@ -289,7 +289,7 @@ def sums_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray])
         raise ValueError("the model whose residuals are asked for is not complete")
     functions = None
     if arrays:
-        functions = Functions(finite("coef", arrays, ndim=2), finite("intercept", arrays, ndim=1))
+        functions = Functions(read_array("coef", arrays, ndim=2), read_array("intercept", arrays, ndim=1))
     return Sums(study, header["number"], functions, str(header["loss"]), header["order"], header["probes"])
 
 

@@ -63,19 +63,19 @@ class Frame:
         self.n_features_ = int(self.rotation.shape[1])
         self.digest = self.basis.digest
         self.rows_at_once = self.basis.rows_at_once
-        self.in_safe_precision = self.basis.in_safe_precision
-        self.padded_block = self.basis.padded_block
+        self.to_safe_precision = self.basis.to_safe_precision
+        self.compute_block = self.basis.compute_block
 
     def features(self, X: Array) -> Array:
         """Vᵀφ of rows that have been checked."""
         if not is_numpy(X):
             return self.basis.features(X) @ like(self.rotation, X)
-        X = self.in_safe_precision(X)
+        X = self.to_safe_precision(X)
         A, step = like(self.coefficients_, X), self.rows_at_once
         out = np.empty((len(X), self.n_features_), dtype=X.dtype)
 
         def fill(rows: slice) -> None:
-            out[rows] = self.padded_block(X[rows], A)
+            out[rows] = self.compute_block(X[rows], A)
 
         with threads.one_blas_thread:
             threads.for_each(fill, [slice(i, i + step) for i in range(0, len(X), step)])

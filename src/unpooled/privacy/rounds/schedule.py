@@ -14,7 +14,7 @@ from ..._base.checks import check_X
 from ..._base.kinds import POSITIVE, Bound, Real, Sentences, Whole, Word, from_plain, parameter, to_plain
 from ...bases import Basis
 from ...kernels import as_kernel
-from ...kernels.parts import free_parts
+from ...kernels.parts import find_free_parts
 from ..gaussian import GaussianEvent, mu_for
 from ..sensitivity import bound_of
 from . import learner
@@ -206,7 +206,7 @@ def check_bounded(kernel: Any) -> None:
     if kernel is None:
         return
     kernel = as_kernel(kernel)
-    if free_parts(kernel):
+    if find_free_parts(kernel):
         raise ValueError(
             "length_scale='auto' would look at private labels: give numbers or 'median', or take the kernel from "
             "unpooled.choose_length_scales(kernel, X, y) on public rows"
