@@ -121,7 +121,7 @@ def noise(kept: Folder) -> None:
         kept.array("formulas/noise/symmetric", one.add_symmetric(matrix))
     batches = [np.arange(i, i + 4) % 10 for i in range(7)]
     options: dict[str, Any] = {"kappa": 1.0, "lam": 0.1, "batch_size": 4}
-    reached = [p.sgd.realised(batches, 10, 0.1, 1.0, averaged=flag, **options) for flag in (False, True)]
+    reached = [p.sgd.fixed_order(batches, 10, 0.1, 1.0, averaged=flag, **options) for flag in (False, True)]
     kept.json("formulas/visits", reached)
 
 

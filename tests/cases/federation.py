@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import unpooled as up
 from tests.made_up import CUBE, columns, points, regression, sine
-from unpooled.federation import Identity, InProcess, Lost, Message, Site, SiteConfig, Study
+from unpooled.federation import Identity, InProcess, LostMessage, Message, Site, SiteConfig, Study
 from unpooled.gate import POLICY_NAME
 from unpooled.privacy import Ledger
 
@@ -135,7 +135,7 @@ class Wire:
 
 
 def lost(content: bytes) -> bytes:
-    raise Lost("the site did not answer")
+    raise LostMessage("the site did not answer")
 
 
 def damaged(content: bytes) -> bytes:

@@ -20,7 +20,7 @@ from tests.cases.federation import Consortium
 from tests.cases.study_folder import change, made
 from unpooled.cli import console, federation
 from unpooled.cli.console import Out
-from unpooled.federation import Identity, InProcess, Lost, Site, Status, StudyError, run_study
+from unpooled.federation import Identity, InProcess, LostMessage, Site, Status, StudyError, run_study
 from unpooled.federation.secure.keys import public_bytes
 from unpooled.federation.study.folder import save_status
 from unpooled.federation.study.study import read_study
@@ -38,7 +38,7 @@ def test_init_writes_a_folder_in_which_every_file_can_be_used(tmp_path):
         place = folder / "sites" / name
         site = Site.from_folder(place)
         assert site.name == name
-        assert site.config.pinned == found["sites"]
+        assert site.config.pinned_keys == found["sites"]
         assert Identity.load(place / "site.key").public == key
         assert Network.read(place).port == 9001 + number
         for private in ("site.key", "node.key"):
@@ -161,7 +161,7 @@ def test_status_says_who_is_missing_and_when_there_is_nothing(tmp_path):
 
     def hook(site, way, content):
         if site == "west":
-            raise Lost("its power is gone")
+            raise LostMessage("its power is gone")
         return content
 
     run_study(sites.study(secure=True, kind="second-order"), sites.transport(hook), tmp_path / "results")

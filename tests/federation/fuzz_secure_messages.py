@@ -25,7 +25,7 @@ import unpooled as up
 from tests.cases.federation import NAMES, Consortium, nth
 from tests.models.fuzz_files import damaged, forged
 from unpooled.federation import Message, StudyError, run_study
-from unpooled.federation.secure.fixed_point import FixedPoint, total
+from unpooled.federation.secure.fixed_point import FixedPoint, add_all
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.study.folder import RECORD, StudyFolder
 
@@ -84,11 +84,11 @@ class Truth:
         vectors = {}
         for name in NAMES:
             summary = up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y")
-            vectors[name] = statistic.vector(summary)
+            vectors[name] = statistic.to_vector(summary)
         self.sums = {}
         for names in [NAMES, *combinations(NAMES, 3)]:
             numbers = FixedPoint(len(names))
-            words = total(numbers.encode(*vectors[name]) for name in names)
+            words = add_all(numbers.encode(*vectors[name]) for name in names)
             self.sums[names] = statistic.from_vector(*numbers.decode(words))
 
     def check(self, names: list[str], summary: up.Summary) -> None:

@@ -11,7 +11,7 @@ import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.cli import app
 from unpooled.federation import ConfigError, Message, RequestError, Site, SiteConfig, StudyError, run_study
-from unpooled.federation.site.questions import question
+from unpooled.federation.site.questions import ask_message
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.wire.transport import as_array
 from unpooled.gate.gate import content_of
@@ -244,7 +244,7 @@ def test_a_server_that_asks_for_more_than_the_study_says_is_refused(sites, tmp_p
     study = sites.study(kind="rounds", rounds=2, lam=1e-2)
     run_study(study, sites.transport(), tmp_path / "study")
     site, M = sites.sites["north"], sites.basis.n_features_
-    asked = question(Sums(study, 1, Functions(np.ones((M, 1)), np.zeros(1)), "squared", 1), attempt=None)
+    asked = ask_message(Sums(study, 1, Functions(np.ones((M, 1)), np.zeros(1)), "squared", 1), attempt=None)
     reply = site.answer(asked)
     assert reply.kind == "refusal"
     assert "at most 2 statistics" in reply.header["reason"]

@@ -14,11 +14,11 @@ from flwr.proto.message_pb2 import Message as Proto
 import unpooled as up
 from tests.cases.study_folder import change, made, pooled, twin
 from tests.federation.grid import LOST, InProcessGrid
-from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, StudyError, StudyRecord, status_of
+from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, StudyError, StudyRecord, read_status
 from unpooled.federation.study.study import read_study
 from unpooled.federation.wire import flower, network
 from unpooled.federation.wire.flower import GridTransport, client_app, server_app
-from unpooled.federation.wire.transport import Relay, relayed
+from unpooled.federation.wire.transport import Relay, serve_relay
 
 GRID = 2.0**-40
 
@@ -69,7 +69,7 @@ def test_nothing_but_masked_words_and_keys_reaches_the_server(tmp_path):
 
     def hook(name, way, content):
         if way == "reply":
-            replies.append(Message.from_bytes(flower._unpacked(message_from_proto(Proto.FromString(content)))))
+            replies.append(Message.from_bytes(flower._unpack(message_from_proto(Proto.FromString(content)))))
         return content
 
     folder = made(tmp_path / "study", names(3))
@@ -106,7 +106,7 @@ def test_a_study_without_its_quorum_ends_with_an_error_that_flower_shows(tmp_pat
     ):
         run(folder, grid)
     assert not (folder / "results" / "study.model").exists()
-    assert status_of(folder / "results").state == "failed"
+    assert read_status(folder / "results").state == "failed"
     assert StudyRecord.load(folder / "results").outcome == "failed"
 
 
@@ -171,7 +171,7 @@ def test_a_relay_brings_answers_and_failures(tmp_path):
     folder = made(tmp_path / "study", names(3))
     grid, relay = grid_of(folder), Relay()
     grid.down.add("site1")
-    server = threading.Thread(target=relayed, args=(relay.address, GridTransport(grid)))
+    server = threading.Thread(target=serve_relay, args=(relay.address, GridTransport(grid)))
     server.start()
     relay.connect(10)
     assert relay.sites() == ["site0", "site2"]
@@ -201,7 +201,7 @@ def test_a_relay_whose_other_end_is_gone_says_so():
 
     def serve():
         with pytest.raises(KeyboardInterrupt):
-            relayed(relay.address, Nothing())
+            serve_relay(relay.address, Nothing())
 
     server = threading.Thread(target=serve)
     server.start()

@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from tests.federation.grid import LOST, InProcessGrid
 from unpooled.federation.wire import flower
-from unpooled.federation.wire.flower import GridTransport, _packed, _unpacked
+from unpooled.federation.wire.flower import GridTransport, _pack, _unpack
 from unpooled.federation.wire.transport import Failure, Message
 
 
@@ -31,13 +31,13 @@ def echoing(late=(), broken=(), foreign=()):
             raise RuntimeError("the disk is full")
         if site in foreign:
             return Parcel(RecordDict({"x": ConfigRecord({"y": 1})}), reply_to=parcel)
-        asked = Message.from_bytes(_unpacked(parcel))
+        asked = Message.from_bytes(_unpack(parcel))
         answered = Message("answer", {"site": site, **asked.header}, asked.arrays)
-        return Parcel(_packed(answered.to_bytes()), reply_to=parcel)
+        return Parcel(_pack(answered.to_bytes()), reply_to=parcel)
 
     @app.query(f"{flower.ACTION}_name")
     def name(parcel, context):
-        return Parcel(_packed(str(context.node_config["site"]).encode()), reply_to=parcel)
+        return Parcel(_pack(str(context.node_config["site"]).encode()), reply_to=parcel)
 
     return app
 

@@ -10,7 +10,7 @@ import pytest
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled import models
-from unpooled.federation import InProcess, Message, Site, Study, StudyError, StudyRecord, run_study, status_of
+from unpooled.federation import InProcess, Message, Site, Study, StudyError, StudyRecord, read_status, run_study
 
 both = pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
 
@@ -193,11 +193,11 @@ def test_the_record_says_it_all_and_cannot_be_changed(sites, tmp_path):
 
 def test_status_of_a_study_under_way_and_done(sites, tmp_path):
     with pytest.raises(StudyError, match="there is no study"):
-        status_of(tmp_path)
+        read_status(tmp_path)
     shown = []
     study = sites.study(kind="rounds", rounds=3, lam=1e-3)
     run_study(study, sites.transport(), tmp_path / "study", progress=lambda status: shown.append(str(status)))
-    last = status_of(tmp_path / "study")
+    last = read_status(tmp_path / "study")
     assert last.state == "done"
     assert (last.done, last.exchanges) == (3, 3)
     assert last.seconds_left == 0.0

@@ -9,7 +9,7 @@ from scipy import stats
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.federation import run_study
-from unpooled.federation.secure.fixed_point import FixedPoint, flattened
+from unpooled.federation.secure.fixed_point import FixedPoint, flatten
 from unpooled.federation.site.statistics import Sums
 
 CHOICES = {"kind": "rounds", "rounds": 3, "lam": 1e-3, "secure": True, "timeout": 30.0, "id": "one and the same"}
@@ -80,7 +80,7 @@ def test_what_arrives_is_not_what_a_site_has(captured):
     first = {site: m.arrays["words"] for site, m in wire.received("answer")[: len(sites.names)]}
     for name, words in first.items():
         part = up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y")
-        clear = numbers.encode(*flattened(part.n_rows, part.sums, statistic.fields()))
+        clear = numbers.encode(*flatten(part.n_rows, part.sums, statistic.shapes()))
         assert not np.any(words[:-1] == clear)
         for other, theirs in first.items():
             if other != name:

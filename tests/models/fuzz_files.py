@@ -78,10 +78,12 @@ def specimens(folder: Path) -> list[Specimen]:
     scores = sum(
         up.Scores.of(candidates, named, pa.table({"age": X[half, 0], "dose": X[half, 1]}), y[half]) for half in halves
     )
-    asked = up.privacy.Private(50.0, 1e-6, label_bound=2.0)
+    asked = up.privacy.PrivacyRequest(50.0, 1e-6, label_bound=2.0)
     rounds = up.PrivateRegressor(50.0, 1e-6, 2.0, up.kernels.Gaussian(1.0), n_features=5, rounds=2)
     descent = up.PrivateSGDRegressor(50.0, 1e-6, 2.0, up.kernels.Gaussian(1.0), n_features=5, passes=2)
-    with mock.patch("unpooled.privacy.noise._with_noise", lambda units, _: units):  # or each run had other files
+    with mock.patch(
+        "unpooled.privacy.noise._add_discrete_gaussian", lambda units, _: units
+    ):  # or each run had other files
         noised = summary(named, slice(0, 60), y, order=2, privacy=asked)
         rounds.fit(X, y, public=X[:20], sites=np.arange(60) % 2)
         descent.fit(X, y, public=X[:20])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from unpooled.privacy import Approximate, Gaussian, Guarantee, Spent, composition, gaussian
+from unpooled.privacy import Approximate, Expense, Gaussian, Guarantee, composition, gaussian
 
 EPSILONS, DELTAS = np.geomspace(1e-3, 100, 11), np.geomspace(1e-12, 0.1, 8)
 epsilons = st.floats(1e-3, 100.0)
@@ -163,7 +163,7 @@ def test_a_delta_above_one_in_n_is_warned_of():
 
 
 def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():
-    spent = (Spent("Σyφ", Gaussian(0.1)), Spent("the choice of λ", Approximate(0.1)))
+    spent = (Expense("Σyφ", Gaussian(0.1)), Expense("the choice of λ", Approximate(0.1)))
     promise = Guarantee(1.0, 1e-6, "noise on sums", spent, conditions=("no site tells its noise",))
     said = str(promise)
     for part in ("ε = 1", "δ = 1e-06", "replace one record, n public", "noise on sums", "choice of λ", "no site tells"):
@@ -173,7 +173,7 @@ def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():
     assert Guarantee.from_dict(promise.to_dict()) == promise
     assert Guarantee.of(spent, 1e-6, "noise").epsilon < 1.0
     assert "rounds (9 times Gaussian noise, μ = 0.01)" in str(
-        Guarantee(1.0, 1e-6, "noise", (Spent("rounds", Gaussian(0.01)),) * 9)
+        Guarantee(1.0, 1e-6, "noise", (Expense("rounds", Gaussian(0.01)),) * 9)
     )
     with pytest.raises(ValueError, match="costs more than"):
         Guarantee(0.1, 1e-6, "noise on sums", spent)

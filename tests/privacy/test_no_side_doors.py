@@ -72,18 +72,20 @@ with warnings.catch_warnings():
 
 
 def summary(data, labels, order):
-    return up.Summary.of(BASIS, data, labels, order=order, privacy=privacy.Private(1.0, 1e-6, label_bound=C))
+    return up.Summary.of(BASIS, data, labels, order=order, privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C))
 
 
 def residuals(data, labels, basis, **kappa):
-    asked = privacy.Private(1.0, 1e-6, **kappa)
+    asked = privacy.PrivacyRequest(1.0, 1e-6, **kappa)
     return up.Summary.of(basis, data, labels, residuals_of=START, loss=Huber(0.5), privacy=asked)
 
 
 def from_parquet(X, y):
     with tempfile.TemporaryDirectory() as folder:
         pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_parquet(f"{folder}/rows.parquet")
-        return up.Summary.of(BASIS, f"{folder}/rows.parquet", "y", privacy=privacy.Private(1.0, 1e-6, label_bound=C))
+        return up.Summary.of(
+            BASIS, f"{folder}/rows.parquet", "y", privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C)
+        )
 
 
 FITS = {
@@ -103,7 +105,7 @@ FITS = {
     "summary 2": lambda X, y: summary(X, y, 2),
     "summary, parquet": from_parquet,
     "summary, shrunk": lambda X, y: up.Summary.of(
-        CUBIC, X, y, order=2, privacy=privacy.Private(1.0, 1e-6, label_bound=C, kappa=3.0)
+        CUBIC, X, y, order=2, privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C, kappa=3.0)
     ),
     "residuals": lambda X, y: residuals(X, y, CUBIC, kappa=3.0),
     "residuals, other basis": lambda X, y: residuals(X, y, BASIS),

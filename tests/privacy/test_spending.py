@@ -45,7 +45,7 @@ def ledger(tmp_path, diary):
 
 
 def state(ledger):
-    return [charge.released for charge in ledger.charges()]
+    return [charge.is_released for charge in ledger.charges()]
 
 
 @every_case

@@ -17,7 +17,7 @@ from tests.cases.private_summaries import FALSE_ALARM, basis, rows
 from unpooled._base import files
 from unpooled._base.files import FileError
 from unpooled.losses import Huber
-from unpooled.privacy import Noised, Private
+from unpooled.privacy import NoiseRecord, PrivacyRequest
 
 pytest.importorskip("opendp")
 B = basis()
@@ -25,7 +25,7 @@ X, Y = rows(n=300)
 
 
 def private(order=1, epsilon=1.0, bound=2.0, **others):
-    return up.Summary.of(B, X, Y, order, privacy=Private(epsilon, 1e-6, bound, **others))
+    return up.Summary.of(B, X, Y, order, privacy=PrivacyRequest(epsilon, 1e-6, bound, **others))
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -49,7 +49,7 @@ def test_how_records_are_added_makes_no_difference(order):
     left, right = ((a + b) + c) + d, (d + c) + (b + a)
     assert left.guarantees == right.guarantees
     assert left.sigma == pytest.approx(right.sigma, rel=1e-14)
-    assert Noised.from_dict(left.to_dict(), 20).guarantees == left.guarantees
+    assert NoiseRecord.from_dict(left.to_dict(), 20).guarantees == left.guarantees
 
 
 def test_private_and_not_private_do_not_add():
@@ -73,9 +73,9 @@ def test_what_was_bounded_or_shared_differently_does_not_add(other, sentence):
 
 def test_shares_make_up_the_noise_together():
     large = up.bases.RandomFeatures(up.kernels.Gaussian(1.0), 200).fit(rows(9, n=100)[0])
-    asked = Private(1.0, 1e-6, 2.0, parties=5, missing=1)
+    asked = PrivacyRequest(1.0, 1e-6, 2.0, parties=5, missing=1)
     shares = [up.Summary.of(large, *rows(i, n=100 + i), order=2, privacy=asked) for i in range(5)]
-    alone = up.Summary.of(large, X, Y, order=2, privacy=Private(1.0, 1e-6, 2.0))
+    alone = up.Summary.of(large, X, Y, order=2, privacy=PrivacyRequest(1.0, 1e-6, 2.0))
     total = sum(shares)
     # Four shares have what one site alone would have added; all five a little more.
     assert sum(shares[:4]).privacy.sigma["gram"] == pytest.approx(alone.privacy.sigma["gram"], rel=1e-4)
@@ -85,7 +85,7 @@ def test_shares_make_up_the_noise_together():
     z = (total.sums["gram"].high - exact.sums["gram"].high) / scale
     assert scipy.stats.kstest(z, "norm").pvalue > FALSE_ALARM
     assert FALSE_ALARM < scipy.stats.chi2.cdf(np.sum(z**2), len(z)) < 1 - FALSE_ALARM
-    assert total.privacy.complete
+    assert total.privacy.is_complete
     assert "provided that nobody sees more than the sum over 5 sites and all but 1" in total.describe()
 
 
@@ -131,7 +131,7 @@ def test_a_file_keeps_all_of_it(case, tmp_path):
 
 
 def test_a_round_of_residuals_travels_without_its_loss(tmp_path):
-    found = up.Summary.of(B, X, Y, loss=Huber(0.3), privacy=Private(1.0, 1e-6))
+    found = up.Summary.of(B, X, Y, loss=Huber(0.3), privacy=PrivacyRequest(1.0, 1e-6))
     found.save(tmp_path / "a.summary")
     again = up.Summary.load(tmp_path / "a.summary")
     assert again.loss_sum is None
@@ -139,7 +139,7 @@ def test_a_round_of_residuals_travels_without_its_loss(tmp_path):
 
 
 def test_noise_may_make_a_sum_of_squares_negative(tmp_path):
-    few = up.Summary.of(B, X[:2], 0.01 * Y[:2], privacy=Private(0.01, 1e-6, 2.0))
+    few = up.Summary.of(B, X[:2], 0.01 * Y[:2], privacy=PrivacyRequest(0.01, 1e-6, 2.0))
     for sign in (-1.0, 1.0):
         sums = dict(few.sums)
         sums["yy"] = type(sums["yy"]).of(np.asarray([sign * 300.0]))
@@ -213,7 +213,7 @@ def put(*keys, value):
 )
 def test_a_header_that_contradicts_itself_is_refused_in_a_sentence(change, sentence, tmp_path):
     path = tmp_path / "a.summary"
-    up.Summary.of(B, X, Y, 2, privacy=Private(1.0, 1e-6, 2.0)).save(path)
+    up.Summary.of(B, X, Y, 2, privacy=PrivacyRequest(1.0, 1e-6, 2.0)).save(path)
     if sentence == "array":  # noised sums without their record are sums like others: what is not there cannot be seen
         forged(path, change)
         assert up.Summary.load(path).privacy is None

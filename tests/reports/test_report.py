@@ -172,7 +172,7 @@ def test_sums_without_noise_may_not_stand_beside_a_private_model(kind):
 
 
 def test_a_share_of_noise_is_not_looked_at_by_itself():
-    asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
+    asked = up.privacy.PrivacyRequest(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
     parts = {name: up.Summary.of(basis(), *named_rows(seed, 100), privacy=asked) for seed, name in enumerate(COLUMNS)}
     model = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()))
     found = up.report(model, summaries=parts)

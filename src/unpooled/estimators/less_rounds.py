@@ -23,7 +23,7 @@ from ..bases.base import Basis
 from ..filters import Filter
 from ..losses import Loss, as_loss
 from ..summaries.passes import Functions, median
-from ..summaries.summary import of_source
+from ..summaries.summary import summarize_source
 from .from_sums import means_of
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and
@@ -96,7 +96,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
                 if number > 1:
                     rounds.restart()
         first = number == 1 and loss.bound == np.inf
-        summary = of_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
+        summary = summarize_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
         means = means_of(summary)
         n = means.n
         if first:  # the labels themselves, the same for every λ
@@ -129,7 +129,7 @@ def mean_losses(source: Source, mapped: Any, found: Outcome, engine: Any) -> tup
     """(1/n) Σ ρ(y - f(x)) for every λ and label, and the rows that count."""
     L, M, T = found.coef.shape
     functions = Functions(found.coef.transpose(1, 0, 2).reshape(M, L * T), found.intercept.reshape(-1))
-    summary = of_source(mapped, source, 1, functions, found.loss, engine)
+    summary = summarize_source(mapped, source, 1, functions, found.loss, engine)
     assert summary.loss_sum is not None
     return (summary.loss_sum / summary.weight).reshape(L, T), max(summary.weight, float(summary.n_rows))
 

@@ -20,7 +20,7 @@ import numpy as np
 from .._base.checks import budget, positive
 from .._base.text import shown
 from . import gaussian
-from .gaussian import Approximate, Event, Gaussian, compose, delta_of, least, log_deltas_of
+from .gaussian import Approximate, Event, Gaussian, compose, delta_of, log_deltas_of, smallest_that_holds
 
 __all__ = ["delta", "epsilon", "mu_left", "split"]  # Guarantee and Spent are names of unpooled.privacy
 
@@ -34,7 +34,7 @@ def delta(events: Iterable[Event], epsilon: float) -> float:
     ----------
     events, epsilon : what was released, and ε
     """
-    return _Total.of(events).delta(epsilon)
+    return _Composition.of(events).delta(epsilon)
 
 
 def epsilon(events: Iterable[Event], delta_allowed: float) -> float:
@@ -44,12 +44,12 @@ def epsilon(events: Iterable[Event], delta_allowed: float) -> float:
     ----------
     events, delta_allowed : what was released, and δ
     """
-    total = _Total.of(events)
+    total = _Composition.of(events)
     if total.delta(0.0) <= delta_allowed:
         return 0.0
     if total.outright >= delta_allowed:
         return math.inf
-    return least(lambda candidate: total.delta(candidate) <= delta_allowed, start=1.0)
+    return smallest_that_holds(lambda candidate: total.delta(candidate) <= delta_allowed, start=1.0)
 
 
 def mu_left(events: Iterable[Event], epsilon: float, delta_allowed: float) -> float:
@@ -61,10 +61,12 @@ def mu_left(events: Iterable[Event], epsilon: float, delta_allowed: float) -> fl
     epsilon, delta_allowed : the budget
     """
     epsilon, delta_allowed = budget(epsilon, delta_allowed)
-    total = _Total.of(events)
+    total = _Composition.of(events)
     if total.delta(epsilon) >= delta_allowed:
         return 0.0
-    fits = least(lambda sigma: total.with_gaussian(1.0 / sigma).delta(epsilon) <= delta_allowed, start=1.0)
+    fits = smallest_that_holds(
+        lambda sigma: total.with_gaussian(1.0 / sigma).delta(epsilon) <= delta_allowed, start=1.0
+    )
     return 1.0 / fits
 
 
@@ -80,7 +82,7 @@ def split(mu: float, shares: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class _Total:
+class _Composition:
     """Events together: one Gaussian, the values Σ±ε_i of the other losses with their probabilities, and all δ_i."""
 
     mu: float
@@ -90,10 +92,10 @@ class _Total:
     outright: float  #: 1 - Π (1 - δ_i)
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> _Total:
+    def of(cls, events: Iterable[Event]) -> _Composition:
         events = list(events)
         others = [event for event in events if isinstance(event, Approximate)]
-        losses, weights = _sums_of_losses([event.epsilon for event in others])
+        losses, weights = _sums_of_log_ratios([event.epsilon for event in others])
         return cls(
             compose(event.mu for event in events if isinstance(event, Gaussian)),
             losses,
@@ -102,7 +104,7 @@ class _Total:
             -math.expm1(math.fsum(math.log1p(-event.delta) for event in others)),
         )
 
-    def with_gaussian(self, mu: float) -> _Total:
+    def with_gaussian(self, mu: float) -> _Composition:
         return replace(self, mu=math.hypot(self.mu, mu))
 
     def delta(self, epsilon: float) -> float:
@@ -113,7 +115,7 @@ class _Total:
         return self.outright + (1.0 - self.outright) * min(spread, 1.0)
 
 
-def _sums_of_losses(epsilons: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+def _sums_of_log_ratios(epsilons: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """The values of Σ±ε_i with their probabilities, each sign + with odds e^{ε_i}; a value is never rounded down."""
     losses: np.ndarray = np.zeros(1)
     weights: np.ndarray = np.ones(1)
@@ -133,7 +135,7 @@ NEIGHBOURS = "replace one record, n public"
 
 
 @dataclass(frozen=True)
-class Spent:
+class Expense:
     """One release: what it was for, and what it cost.
 
     Attributes
@@ -166,7 +168,7 @@ class Guarantee:
     epsilon: float
     delta: float
     mechanism: str
-    spent_on: tuple[Spent, ...] = ()
+    spent_on: tuple[Expense, ...] = ()
     neighbours: str = NEIGHBOURS
     public: tuple[str, ...] = ("the number of records",)
     conditions: tuple[str, ...] = ()
@@ -182,17 +184,17 @@ class Guarantee:
         for name in ("public", "conditions"):
             if not all(isinstance(item, str) for item in getattr(self, name)):
                 raise ValueError(f"{name} must be made of text, got {shown(getattr(self, name))}")
-        if not all(isinstance(item, Spent) for item in self.spent_on):
+        if not all(isinstance(item, Expense) for item in self.spent_on):
             raise ValueError(f"spent_on must be made of Spent objects, got {shown(self.spent_on)}")
         events = [item.event for item in self.spent_on]
-        if not fits(events, self.epsilon, self.delta):
+        if not is_within_budget(events, self.epsilon, self.delta):
             raise ValueError(
                 f"what was spent costs more than ε = {self.epsilon:g} at δ = {self.delta:g}: "
                 f"ε = {epsilon(events, self.delta):g}"
             )
 
     @classmethod
-    def of(cls, spent_on: Iterable[Spent], delta: float, mechanism: str, **others: Any) -> Guarantee:
+    def of(cls, spent_on: Iterable[Expense], delta: float, mechanism: str, **others: Any) -> Guarantee:
         """The guarantee that these releases add up to, at this δ."""
         spent_on = tuple(spent_on)
         return cls(epsilon([item.event for item in spent_on], delta), delta, mechanism, spent_on, **others)
@@ -203,11 +205,11 @@ class Guarantee:
             f"(neighbours: {self.neighbours}) by {self.mechanism}"
         )
         if self.public:
-            said += f"; public: {_listed(self.public)}"
+            said += f"; public: {_join_with_and(self.public)}"
         if self.spent_on:
-            said += f"; spent on: {_listed(_counted(self.spent_on))}"
+            said += f"; spent on: {_join_with_and(_count_repeats(self.spent_on))}"
         if self.conditions:
-            said += f"; provided that {_listed(self.conditions)}"
+            said += f"; provided that {_join_with_and(self.conditions)}"
         return said + "."
 
     def __repr__(self) -> str:
@@ -236,10 +238,10 @@ class Guarantee:
         for name in ("spent_on", "public", "conditions"):
             if not isinstance(content[name], list):
                 raise ValueError(f"{name} of a guarantee must be a list, got {shown(content[name])}")
-        return cls(**content | {"spent_on": tuple(_spent(item) for item in content["spent_on"])})
+        return cls(**content | {"spent_on": tuple(_read_expense(item) for item in content["spent_on"])})
 
 
-def fits(spent: Iterable[Event], epsilon: float, delta: float) -> bool:
+def is_within_budget(spent: Iterable[Event], epsilon: float, delta: float) -> bool:
     """Whether events together are (ε, δ)-private; to nine digits of δ, which sums in floating point need.
 
     Parameters
@@ -247,21 +249,21 @@ def fits(spent: Iterable[Event], epsilon: float, delta: float) -> bool:
     spent : what was released
     epsilon, delta : the budget
     """
-    return _Total.of(spent).delta(epsilon) <= delta * (1 + 1e-9)
+    return _Composition.of(spent).delta(epsilon) <= delta * (1 + 1e-9)
 
 
-def _spent(content: Any) -> Spent:
+def _read_expense(content: Any) -> Expense:
     if not isinstance(content, dict) or not isinstance(content.get("purpose"), str):
         raise ValueError(f"what was spent must say what for, got {shown(content)}")
-    return Spent(content["purpose"], gaussian.from_dict({k: v for k, v in content.items() if k != "purpose"}))
+    return Expense(content["purpose"], gaussian.from_dict({k: v for k, v in content.items() if k != "purpose"}))
 
 
-def _counted(spent_on: Iterable[Spent]) -> list[str]:
+def _count_repeats(spent_on: Iterable[Expense]) -> list[str]:
     """One text for equal releases in a row."""
     runs = [(item, len(list(equal))) for item, equal in groupby(spent_on)]
     return [str(item) if n == 1 else f"{item.purpose} ({n} times {item.event})" for item, n in runs]
 
 
-def _listed(items: Iterable[str]) -> str:
+def _join_with_and(items: Iterable[str]) -> str:
     *rest, last = items
     return f"{', '.join(rest)} and {last}" if rest else last

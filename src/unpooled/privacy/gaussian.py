@@ -85,7 +85,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     mu, log_delta = positive("mu", mu, zero=True), math.log(probability("delta", delta))
     if log_delta_of(0.0, mu) <= log_delta:
         return 0.0
-    return least(lambda epsilon: log_delta_of(epsilon, mu) <= log_delta, start=mu)
+    return smallest_that_holds(lambda epsilon: log_delta_of(epsilon, mu) <= log_delta, start=mu)
 
 
 def mu_for(epsilon: float, delta: float) -> float:
@@ -107,7 +107,7 @@ def sigma_for(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     sensitivity : Δ, how far one record moves q
     """
     epsilon, log_delta = positive("epsilon", epsilon), math.log(probability("delta", delta))
-    scale = least(lambda scale: log_delta_of(epsilon, 1.0 / scale) <= log_delta, start=1.0)
+    scale = smallest_that_holds(lambda scale: log_delta_of(epsilon, 1.0 / scale) <= log_delta, start=1.0)
     return positive("sensitivity", sensitivity) * scale
 
 
@@ -131,7 +131,7 @@ def compose(mus: Iterable[float]) -> float:
     return math.hypot(*(positive("mu", mu, zero=True) for mu in mus))
 
 
-def least(holds: Callable[[float], bool], start: float) -> float:
+def smallest_that_holds(holds: Callable[[float], bool], start: float) -> float:
     """The least positive number for which a monotone condition holds, to a few units in the last place, above it."""
     high = start
     while not holds(high):

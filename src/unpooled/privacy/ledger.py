@@ -20,7 +20,7 @@ from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verificat
 from .._base.checks import budget
 from .._base.text import shown
 from . import composition, gaussian
-from .composition import NEIGHBOURS, Guarantee, Spent, fits
+from .composition import NEIGHBOURS, Expense, Guarantee, is_within_budget
 from .gaussian import Event
 
 T = TypeVar("T")
@@ -48,14 +48,14 @@ class Charge:
     time : in UTC
     purpose : what it was for
     events : what it cost
-    released : whether it has left
+    is_released : whether it has left
     """
 
     number: int
     time: str
     purpose: str
     events: tuple[Event, ...]
-    released: bool
+    is_released: bool
 
 
 class Reservation:
@@ -75,9 +75,9 @@ class Reservation:
         self.ledger, self.number, self.events, self.purpose = ledger, number, events, purpose
 
     @property
-    def spent(self) -> tuple[Spent, ...]:
+    def expenses(self) -> tuple[Expense, ...]:
         """For a :class:`Guarantee`."""
-        return tuple(Spent(self.purpose, event) for event in self.events)
+        return tuple(Expense(self.purpose, event) for event in self.events)
 
     def commit(self, **facts: Any) -> None:
         """Note that the release was made, with public facts about it (a file's SHA-256, say)."""
@@ -104,7 +104,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._chain = _LedgerChain(path)
-        self.dataset, self.epsilon, self.delta = _opening(self._entries(), self._chain.path)
+        self.dataset, self.epsilon, self.delta = _read_opening(self._entries(), self._chain.path)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: float, delta: float, dataset: str) -> Ledger:
@@ -140,8 +140,8 @@ class Ledger:
         event = {"what": "charged", "purpose": purpose, "events": [gaussian.to_dict(item) for item in new]}
         while True:
             entries = self._entries()
-            before = [item for charge in _charges(entries, self.path) for item in charge.events]
-            if not fits([*before, *new], self.epsilon, self.delta):
+            before = [item for charge in _read_charges(entries, self.path) for item in charge.events]
+            if not is_within_budget([*before, *new], self.epsilon, self.delta):
                 raise Overspend(self._refusal(before, new, purpose))
             try:
                 entry = self._append(event, after=entries[-1].sha256)
@@ -151,13 +151,13 @@ class Ledger:
 
     def charges(self) -> list[Charge]:
         """What was charged so far, in order."""
-        return _charges(self._entries(), self.path)
+        return _read_charges(self._entries(), self.path)
 
     def events(self) -> list[Event]:
         """The same for an accountant."""
         return [event for charge in self.charges() for event in charge.events]
 
-    def spent(self) -> float:
+    def epsilon_spent(self) -> float:
         """ε of all charges together, at the budget's δ."""
         return composition.epsilon(self.events(), self.delta)
 
@@ -167,7 +167,7 @@ class Ledger:
 
     def guarantee(self, mechanism: str, **others: Any) -> Guarantee:
         """The budget as a guarantee, with all that was charged."""
-        spent_on = [Spent(charge.purpose, event) for charge in self.charges() for event in charge.events]
+        spent_on = [Expense(charge.purpose, event) for charge in self.charges() for event in charge.events]
         return Guarantee(self.epsilon, self.delta, mechanism, tuple(spent_on), **others)
 
     def verify(self, expected_head: str | None = None, expected_count: int | None = None) -> Verification:
@@ -176,7 +176,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         return (
-            f"<Ledger of {self.dataset!r} in {self.path}: ε = {self.spent():.4g} of {self.epsilon:g} spent "
+            f"<Ledger of {self.dataset!r} in {self.path}: ε = {self.epsilon_spent():.4g} of {self.epsilon:g} spent "
             f"at δ = {self.delta:g}, in {len(self.charges())} charges>"
         )
 
@@ -194,7 +194,7 @@ class Ledger:
             price = "; ".join(str(event) for event in charge.events[:2])
             price += f"; and {len(charge.events) - 2} more" if len(charge.events) > 2 else ""
             total = f"{composition.epsilon(sofar, self.delta):.4g}"
-            state = "released" if charge.released else "charged only"
+            state = "released" if charge.is_released else "charged only"
             rows.append((str(charge.number), charge.time[:19].replace("T", " "), charge.purpose, price, total, state))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
@@ -280,7 +280,7 @@ def check_ledger(given: Any) -> None:
         raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(given)}")
 
 
-def _opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
+def _read_opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
     if not entries:
         raise LedgerError(f"there is no ledger {path}: make one with Ledger.create")
     event = entries[0].event
@@ -292,7 +292,7 @@ def _opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
         raise LedgerError(f"{path} is not a ledger that this version of unpooled can read") from None
 
 
-def _charges(entries: list[Entry], path: Path) -> list[Charge]:
+def _read_charges(entries: list[Entry], path: Path) -> list[Charge]:
     charges = [entry.event.get("charge") for entry in entries if entry.event.get("what") == "released"]
     released = {charge for charge in charges if type(charge) is int}
     found = []

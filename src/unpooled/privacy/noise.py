@@ -26,7 +26,7 @@ from .._base.checks import count, positive
 from .gaussian import Gaussian
 
 
-def opendp() -> Any:
+def load_opendp() -> Any:
     """``opendp.prelude``, with the proved mechanisms that it calls "contrib" switched on."""
     try:
         dp: Any = import_module("opendp.prelude")
@@ -40,13 +40,13 @@ def opendp() -> Any:
 
 SMOOTHING = 9.0  # r², r = 3 the width of the randomised rounding of theorem 5
 LEAST_SCALE = 2.0**10  # of the noise that one party adds, in units of the grid
-MOST = 2.0**61  # whole numbers beyond have no room, with the noise, in 64 bits
-FINE = 2.0**-17  # what rounding may add to the sensitivity, as a share of it
+LARGEST_WHOLE = 2.0**61  # whole numbers beyond have no room, with the noise, in 64 bits
+GRID_SHARE = 2.0**-17  # what rounding may add to the sensitivity, as a share of it
 
 
 @dataclass(frozen=True)
 class GridGaussian:
-    """A planned release of ``size`` numbers: everything in it is public. Make one with :func:`plan`.
+    """A planned release of ``size`` numbers: everything in it is public. Make one with :func:`calibrate_noise`.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class GridGaussian:
                 f"grid {self.grid:g} is too coarse for noise of {self.own_sigma:g} a party: "
                 f"take one at least {LEAST_SCALE:.0f} times smaller than the noise"
             )
-        if not self.bound / self.grid + 64 * self.scale < MOST:
+        if not self.bound / self.grid + 64 * self.scale < LARGEST_WHOLE:
             raise ValueError(
                 f"numbers up to {self.bound:g} with noise of {self.sigma:g} do not fit a grid of {self.grid:g} in "
                 "64 bits: give a smaller bound, or bring the numbers to another unit"
@@ -125,7 +125,9 @@ class GridGaussian:
             raise ValueError("values must be finite: no sensitivity holds for what is not a number")
         # Exact: division by a power of two, and rounding of what is far below 2^53 or whole already.
         units = np.rint(np.clip(values, -self.bound, self.bound) / self.grid).astype(np.int64)
-        return (_with_noise(units.ravel(), self.own_scale).astype(np.float64) * self.grid).reshape(values.shape)
+        return (_add_discrete_gaussian(units.ravel(), self.own_scale).astype(np.float64) * self.grid).reshape(
+            values.shape
+        )
 
     def add_symmetric(self, matrix: Any) -> np.ndarray:
         """A symmetric matrix with symmetric noise: one triangle is sampled, and mirrored.
@@ -150,7 +152,7 @@ def triangle_weights(n: int) -> np.ndarray:
     return np.where(rows == columns, 1.0, math.sqrt(2.0))
 
 
-def plan(
+def calibrate_noise(
     size: int,
     sensitivity: float,
     mu: float,
@@ -178,7 +180,7 @@ def plan(
     inexact = positive("inexact", inexact, zero=True)
     moved = sensitivity + 2 * inexact
     coarsest = min(
-        FINE * moved / math.sqrt(size),
+        GRID_SHARE * moved / math.sqrt(size),
         moved / mu / LEAST_SCALE / math.sqrt(max(parties - missing, 1)) / 2,  # so that every party's noise is wide
     )
     exponent = math.frexp(coarsest)[1] - 1
@@ -197,11 +199,11 @@ def draw(size: int, scale: float) -> np.ndarray:
     size : how many
     scale : in steps of the grid
     """
-    return _with_noise(np.zeros(count("size", size), dtype=np.int64), positive("scale", scale))
+    return _add_discrete_gaussian(np.zeros(count("size", size), dtype=np.int64), positive("scale", scale))
 
 
-def _with_noise(units: np.ndarray, scale: float) -> np.ndarray:
+def _add_discrete_gaussian(units: np.ndarray, scale: float) -> np.ndarray:
     """Whole numbers with noise, all in one call of OpenDP: about 10⁵ a second, whatever the scale."""
-    dp = opendp()
+    dp = load_opendp()
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
     return np.asarray(dp.m.make_gaussian(*space, scale=float(scale))(units), dtype=np.int64)

@@ -1,7 +1,7 @@
 """Private, the request for sums with differential privacy, and the release that it leads to.
 
 A request holds public facts only, and it is checked before any data are read. The record of what was done is another
-class (:mod:`.noised`).
+class (:mod:`.noise_record`).
 
 Rows that nobody has looked at can still be refused: by their shape, by their names, or by the schema of a file. For
 sums with noise everything is checked first, then the ledger is charged, and only then are the rows looked at.
@@ -25,23 +25,23 @@ from .._base.rows import Source
 from .._base.text import shown
 from .._base.threads import quietly
 from ..data.sources import UnreadRows
-from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
-from ..summaries.passes import Target, residual_target
-from ..summaries.summary import Summary, check_order, of_target
-from .composition import Guarantee, Spent
+from ..summaries.contents import Contents, NoiseRequest, field_shapes, loss_of, spec_of
+from ..summaries.passes import Target, make_target
+from ..summaries.summary import Summary, check_order, summarize_target
+from .composition import Expense, Guarantee
 from .gaussian import Gaussian, mu_for
 from .ledger import Spending, check_ledger
 from .noise import GridGaussian
-from .noised import MECHANISM, Noised, condition
-from .sensitivity import ROOM, Released, bound_of
+from .noise_record import MECHANISM, NoiseRecord, share_condition
+from .sensitivity import ROOM, WeightedSums, require_kernel_bound
 
 PLANNED_ROWS = 2**22  # noise is planned for so many rows at least: it does not tell n, and sites of one study agree
 UNIT = 2.0**-53  # half a unit in the last place
 
 
 @dataclass(frozen=True)
-class Private(NoiseRequest):
-    """Ask for sums with noise: ``Summary.of(..., privacy=Private(1.0, 1e-6, label_bound=3.0))``.
+class PrivacyRequest(NoiseRequest):
+    """Ask for sums with noise: ``Summary.of(..., privacy=PrivacyRequest(1.0, 1e-6, label_bound=3.0))``.
 
     Everything here is public, and is checked before data are read and before budget is charged.
 
@@ -52,7 +52,7 @@ class Private(NoiseRequest):
         how many. None where a loss bounds it: sup|ψ| is then the bound
     ledger : a Ledger or the path of one, to be charged before the data are looked at; None keeps no books
     means : how much of the noise is kept from Σφ and Σy, which an intercept needs; 0 leaves them out
-    labels : at order 2, how much of it is kept from Σyφ (see :class:`Released`)
+    labels : at order 2, how much of it is kept from Σyφ (see :class:`WeightedSums`)
     parties, missing : the noise is made in shares by so many sites, of which so many may be missing; see
         docs/privacy/summaries.md. One party makes all its noise itself
     purpose : what the ledger and the guarantee say that this is for
@@ -91,8 +91,10 @@ class Private(NoiseRequest):
         """What is made sure of for these sums, or a sentence that says why it cannot be."""
         kappa = self.kappa
         if kappa is None:
-            advice = "use a bounded one (Gaussian, Laplacian, Matern), or shrink features with Private(kappa=...)"
-            kappa = bound_of(kernel, "the sums", advice)
+            advice = (
+                "use a bounded one (Gaussian, Laplacian, Matern), or shrink features with PrivacyRequest(kappa=...)"
+            )
+            kappa = require_kernel_bound(kernel, "the sums", advice)
         c = min(math.inf if self.label_bound is None else self.label_bound, loss_bound)
         if not c < math.inf:
             raise ValueError(
@@ -100,10 +102,10 @@ class Private(NoiseRequest):
                 "label_bound, or a loss that has one (Huber or Correntropy)"
             )
         # What rounds above κ, or above sup|ψ|, is within the bounds that the noise is planned for.
-        released = Released(n_features, kappa * (1 + ROOM), c * (1 + ROOM), order, self.means, self.labels, True)
+        released = WeightedSums(n_features, kappa * (1 + ROOM), c * (1 + ROOM), order, self.means, self.labels, True)
         return Bounds(kappa, c, released)
 
-    def planned(self, bounds: Bounds, rows_at_once: int, n: int = 0) -> GridGaussian:
+    def calibrate_noise(self, bounds: Bounds, rows_at_once: int, n: int = 0) -> GridGaussian:
         """The noise for sums of up to 2²² rows, or up to the next power of two where there are more.
 
         Sums of m = ``rows_at_once`` products are made by BLAS in double precision and added up to twice that, Σφφᵀ in
@@ -113,9 +115,9 @@ class Private(NoiseRequest):
         """
         n = max(PLANNED_ROWS, 1 << (n - 1).bit_length())
         depth = rows_at_once + 2 * n / rows_at_once + 8
-        inexact = 1.01 * depth * UNIT * n * bounds.released.largest
+        inexact = 1.01 * depth * UNIT * n * bounds.weighted_sums.largest
         mu = mu_for(self.epsilon, self.delta)
-        return bounds.released.plan(n, mu, inexact=inexact, parties=self.parties, missing=self.missing)
+        return bounds.weighted_sums.calibrate_noise(n, mu, inexact=inexact, parties=self.parties, missing=self.missing)
 
     def summarize(
         self,
@@ -130,7 +132,7 @@ class Private(NoiseRequest):
         verbose: int,
     ) -> Summary:
         """The summary of everything ``X`` and ``y`` hold, with noise."""
-        question = asked(basis, order, residuals_of, loss, sample_weight, self)
+        question = check_request(basis, order, residuals_of, loss, sample_weight, self)
         with question.spending() as spending:
             summary = question.release(question.read(spending, X, y), engine, verbose)
             spending.note(n_rows=summary.n_rows, basis=summary.digest)
@@ -138,18 +140,18 @@ class Private(NoiseRequest):
 
     def purpose_of(self, bounds: Bounds) -> str:
         """What was asked to be said of it, or the sums by their names."""
-        return self.purpose or ", ".join(NAMES[name] for name in bounds.released.weights)
+        return self.purpose or ", ".join(NAMES[name] for name in bounds.weighted_sums.weights)
 
-    def record(self, bounds: Bounds, noise: GridGaussian, purpose: str) -> Noised:
+    def record(self, bounds: Bounds, noise: GridGaussian, purpose: str) -> NoiseRecord:
         """What the summary says of its noise."""
-        r = bounds.released
+        r = bounds.weighted_sums
         public = ("the number of records", "the basis", f"κ = {bounds.kappa:.6g}", f"c = {bounds.label_bound:.6g}")
-        spent = (Spent(purpose, Gaussian(noise.mu)),)
-        conditions = (condition(self.parties, self.missing),) if self.parties > 1 else ()
+        spent = (Expense(purpose, Gaussian(noise.mu)),)
+        conditions = (share_condition(self.parties, self.missing),) if self.parties > 1 else ()
         promise = Guarantee(self.epsilon, self.delta, MECHANISM, spent, public=public, conditions=conditions)
         sigma = {name: noise.own_sigma / float(weights[0]) for name, weights in r.weights.items()}
         facts = (bounds.kappa, bounds.label_bound, r.order, r.means, r.labels)
-        return Noised(((1, promise),), sigma, *facts, self.parties, self.missing, 1, noise.grid)
+        return NoiseRecord(((1, promise),), sigma, *facts, self.parties, self.missing, 1, noise.grid)
 
 
 @dataclass(frozen=True)
@@ -158,20 +160,20 @@ class Bounds:
 
     kappa: float
     label_bound: float
-    released: Released  #: the sums, with these bounds and room for rounding
+    weighted_sums: WeightedSums  #: the sums, with these bounds and room for rounding
 
 
 NAMES = {"phi_y": "Σyφ", "phi": "Σφ", "y": "Σy", "yy": "Σy²", "gram": "Σφφᵀ"}
 
 
-def one_label(n: int) -> None:
+def check_one_label(n: int) -> None:
     """Noise is planned for one."""
     if n != 1:
         raise ValueError(f"a private summary is of one label, and y has {n}: make one for each, and pay for each")
 
 
 @dataclass(frozen=True)
-class Bounded(Target):
+class BoundedTarget(Target):
     """A target whose every record is within the bounds by force; what it does to one looks at no other."""
 
     kappa: float = np.inf
@@ -179,14 +181,14 @@ class Bounded(Target):
 
     tells_share: ClassVar[bool] = False
 
-    def looking(self) -> contextlib.AbstractContextManager[None]:
+    def reading_context(self) -> contextlib.AbstractContextManager[None]:
         """Without a word about any record."""
         return quietly()
 
-    def pushed(self, u: np.ndarray, residual: bool) -> np.ndarray:
+    def push(self, u: np.ndarray, residual: bool) -> np.ndarray:
         """ψ(u) moved into [-c, c]; where a label is so large that ψ is not a number, 0."""
         with np.errstate(all="ignore"):
-            psi = np.nan_to_num(super().pushed(u, residual), nan=0.0, posinf=np.inf, neginf=-np.inf)
+            psi = np.nan_to_num(super().push(u, residual), nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.clip(psi, -self.label_bound, self.label_bound)
 
     def features(self, phi: np.ndarray) -> np.ndarray:
@@ -201,13 +203,13 @@ class Bounded(Target):
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckedRequest:
     """A private summary that was checked: nothing of it has looked at a record."""
 
-    privacy: Private
+    privacy: PrivacyRequest
     basis: Any
     contents: Contents
-    target: Bounded
+    target: BoundedTarget
     bounds: Bounds
     noise: GridGaussian
 
@@ -220,16 +222,16 @@ class Asked:
         """The context of the one release that this pays for."""
         return Spending(self.privacy.ledger, self.noise.event, self.purpose)
 
-    def unread(self, X: Any, y: Any) -> UnreadRows:
+    def open_unread(self, X: Any, y: Any) -> UnreadRows:
         """Refuse what can be refused with the rows unread; they are read after the charge."""
         rows = UnreadRows.of(self.basis, X, y)
         if rows.n_labels is not None:
-            one_label(rows.n_labels)
+            check_one_label(rows.n_labels)
         return rows
 
     def read(self, spending: Spending, X: Any, y: Any) -> Source:
         """Refuse what can be refused with the rows unread, charge, and only then read what has to be read."""
-        rows = self.unread(X, y)
+        rows = self.open_unread(X, y)
         n = rows.n_rows
         budget(self.privacy.epsilon, self.privacy.delta, n)
         source = spending.read(rows.read)
@@ -237,44 +239,48 @@ class Asked:
             budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
         return source
 
-    def before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
+    def sum_before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
         """The bounded sums, and the vector of them that gets the noise. Neither may leave: for this file, and tests."""
-        one_label(source.n_outputs)
+        check_one_label(source.n_outputs)
         with quietly():
-            exact = of_target(self.basis, source, self.contents, self.target, engine, verbose)
-            return exact, self.bounds.released.pack({name: value.high for name, value in exact.sums.items()})
+            exact = summarize_target(self.basis, source, self.contents, self.target, engine, verbose)
+            return exact, self.bounds.weighted_sums.pack({name: value.high for name, value in exact.sums.items()})
 
     def release(self, source: Source, engine: Any = None, verbose: int = 0) -> Summary:
         """The summary with its noise, for which budget has been spent."""
-        exact, vector = self.before_noise(source, engine, verbose)
+        exact, vector = self.sum_before_noise(source, engine, verbose)
         noise = self.noise
-        if exact.n_rows > noise.bound / self.bounds.released.largest:  # rows beyond what was planned for: round again
-            noise = self.privacy.planned(self.bounds, self.basis.rows_at_once, exact.n_rows)
+        if (
+            exact.n_rows > noise.bound / self.bounds.weighted_sums.largest
+        ):  # rows beyond what was planned for: round again
+            noise = self.privacy.calibrate_noise(self.bounds, self.basis.rows_at_once, exact.n_rows)
         record = self.privacy.record(self.bounds, noise, self.purpose)
-        fields = shapes(exact.contents, record)
+        fields = field_shapes(exact.contents, record)
         with quietly():
             noised = noise.add(vector)
-        noisy = self.bounds.released.unpack(noised)
+        noisy = self.bounds.weighted_sums.unpack(noised)
         sums = {"weight": Sum.of(np.asarray([float(exact.n_rows)]))}
         sums |= {name: Sum.of(values.reshape(fields[name])) for name, values in noisy.items()}
         return replace(exact, sums={name: sums[name] for name in fields}, privacy=record)
 
 
-def asked(basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: Any, privacy: Any) -> Asked:
+def check_request(
+    basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: Any, privacy: Any
+) -> CheckedRequest:
     """Check all that is public; a ValueError says in a sentence what cannot be."""
-    if not isinstance(privacy, Private):
-        raise ValueError(f"privacy must be up.privacy.Private(epsilon, delta, ...), got {shown(privacy)}")
+    if not isinstance(privacy, PrivacyRequest):
+        raise ValueError(f"privacy must be up.privacy.PrivacyRequest(epsilon, delta, ...), got {shown(privacy)}")
     if sample_weight is not None:
         raise ValueError(_WEIGHTS)
     spec = spec_of(loss)
     found = loss_of(spec)
-    digest, target = residual_target(basis, residuals_of, found)
+    digest, target = make_target(basis, residuals_of, found)
     if target.coef is not None and target.coef.shape[1] != 1:
         raise ValueError(f"a private summary is of one label, and residuals_of predicts {target.coef.shape[1]}")
     contents = Contents(basis.digest, basis.n_features_, order, 1, spec, digest)
     check_order(contents)
     bounds = privacy.bounds(basis.kernel_, basis.n_features_, order, found.bound)
-    bounded = Bounded(
+    bounded = BoundedTarget(
         found,
         target.coef,
         target.intercept,
@@ -283,7 +289,9 @@ def asked(basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: A
         kappa=bounds.kappa,
         label_bound=bounds.label_bound,
     )
-    return Asked(privacy, basis, contents, bounded, bounds, privacy.planned(bounds, basis.rows_at_once))
+    return CheckedRequest(
+        privacy, basis, contents, bounded, bounds, privacy.calibrate_noise(bounds, basis.rows_at_once)
+    )
 
 
 _WEIGHTS = (

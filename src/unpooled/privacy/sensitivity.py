@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._base.checks import count, positive
-from .noise import GridGaussian, plan, triangle_weights
+from .noise import GridGaussian, calibrate_noise, triangle_weights
 
 # How far computed sums may be off, as a share of their largest size: within a block they are plain products, of at most
 # 2^16 rows, each of which may lose 2^-53; blocks are added in twice that precision.
@@ -23,7 +23,7 @@ ROUNDING = 2.0**-36
 ROOM = 1e-9  # what rounding may add to a length that rows were brought to, as a share of it
 
 
-def bound_of(kernel: Any, moved: str, advice: str) -> float:
+def require_kernel_bound(kernel: Any, moved: str, advice: str) -> float:
     """Return κ, beyond which no feature of a record reaches; a ValueError where the kernel has none.
 
     Parameters
@@ -40,7 +40,7 @@ def bound_of(kernel: Any, moved: str, advice: str) -> float:
     return kappa
 
 
-def first_order(kappa: float, label_bound: float) -> float:
+def first_order_sensitivity(kappa: float, label_bound: float) -> float:
     """Δ of Σyφ alone: 2cκ. With c = sup|ψ| it is that of a round of residuals, Σψ(y - f(x))φ.
 
     Parameters
@@ -63,7 +63,7 @@ def centered_kappa(kappa: float, nonnegative: bool) -> float:
 
 
 @dataclass(frozen=True)
-class Released:
+class WeightedSums:
     """The sums of a summary of n records that are released together, with |φ(x)| ≤ κ and |y| ≤ c.
 
     Σyφ has weight one at first order. The weight of means, τ, is that of Σφ and Σy: at first order they cost a factor
@@ -146,16 +146,18 @@ class Released:
         parts += [kappa**2] if self.order == 2 else []
         return math.hypot(*parts)
 
-    def plan(
+    def calibrate_noise(
         self, n: int, mu: float, *, inexact: float | None = None, parties: int = 1, missing: int = 0
     ) -> GridGaussian:
-        """The noise with which the sums over n records cost μ; the rest as in :func:`unpooled.privacy.plan`.
+        """The noise with which the sums over n records cost μ; the rest as in :func:`unpooled.privacy.calibrate_noise`.
 
         ``inexact`` None is right for sums of blocks of up to 2^16 rows that are added as those of a summary are.
         """
         total = count("n", n) * self.largest
         inexact = ROUNDING * total if inexact is None else inexact
-        return plan(self.size, self.sensitivity, mu, total, inexact=inexact, parties=parties, missing=missing)
+        return calibrate_noise(
+            self.size, self.sensitivity, mu, total, inexact=inexact, parties=parties, missing=missing
+        )
 
     def pack(self, sums: dict[str, np.ndarray]) -> np.ndarray:
         """The weighted sums as one vector; ``gram`` is the lower triangle, row after row."""

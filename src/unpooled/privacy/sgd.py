@@ -16,15 +16,15 @@ import numpy as np
 from .._base.checks import count, positive, probability
 
 __all__ = [
-    "clipped_gradient",
+    "clipped_gradient_bound",
+    "fixed_order",
     "full_batch",
     "largest_step",
-    "paper",
-    "paper_as_printed",
-    "realised",
+    "most_visits",
     "shuffled_passes",
-    "squared_gradients",
-    "visits",
+    "squared_gradient_bounds",
+    "wang_guo",
+    "wang_guo_as_printed",
 ]
 
 
@@ -39,7 +39,7 @@ def largest_step(kappa: float, lam: float = 0.0) -> float:
     return 2.0 / (positive("kappa", kappa) ** 2 + 2.0 * positive("lam", lam, zero=True))
 
 
-def clipped_gradient(clip: float, kappa: float) -> float:
+def clipped_gradient_bound(clip: float, kappa: float) -> float:
     """G = Cκ, a bound on |ψ(u)φ(x)| where the residual is clipped to [-C, C], which is Huber's loss.
 
     Parameters
@@ -49,7 +49,7 @@ def clipped_gradient(clip: float, kappa: float) -> float:
     return positive("clip", clip) * positive("kappa", kappa)
 
 
-def squared_gradients(steps: int, step: float, label_bound: float, kappa: float) -> np.ndarray:
+def squared_gradient_bounds(steps: int, step: float, label_bound: float, kappa: float) -> np.ndarray:
     """G_t = cκ + cκ²√(η(t-1)), t = 1, …, T: a bound on the gradient of the squared loss, for ηκ² ≤ 1 (lemma 3).
 
     Parameters
@@ -57,12 +57,12 @@ def squared_gradients(steps: int, step: float, label_bound: float, kappa: float)
     steps, step : T and η
     label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
     """
-    steps, step = count("steps", steps), _checked_step(step, 1.0 / positive("kappa", kappa) ** 2)
+    steps, step = count("steps", steps), _check_step(step, 1.0 / positive("kappa", kappa) ** 2)
     label_bound = positive("label_bound", label_bound)
     return label_bound * kappa * (1.0 + kappa * np.sqrt(step * np.arange(steps)))
 
 
-def visits(n: int, steps: int, gamma: float) -> float:
+def most_visits(n: int, steps: int, gamma: float) -> float:
     """q = (T/n)(1 + c_γ): no record of n is drawn more often in T draws, but with probability γ (lemma 4).
 
     Parameters
@@ -75,7 +75,7 @@ def visits(n: int, steps: int, gamma: float) -> float:
     return mean * (1.0 + max(math.sqrt(excess), excess))
 
 
-def paper(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
+def wang_guo(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
     """Δ of Algorithm 1 of paper 004, mended: 2η(cκ + cκ²√(ηT))√(e q(1+q)), but with probability γ (theorem 1).
 
     Parameters
@@ -84,13 +84,13 @@ def paper(n: int, steps: int, step: float, label_bound: float, kappa: float, gam
     label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
     gamma : γ
     """
-    step = _checked_step(step, 1.0 / positive("kappa", kappa) ** 2)
-    q = visits(n, steps, gamma)
+    step = _check_step(step, 1.0 / positive("kappa", kappa) ** 2)
+    q = most_visits(n, steps, gamma)
     gradient = positive("label_bound", label_bound) * kappa * (1.0 + kappa * math.sqrt(step * steps))
     return 2.0 * step * gradient * math.sqrt(math.e * q * (1.0 + q))
 
 
-def paper_as_printed(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
+def wang_guo_as_printed(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
     """(17) of paper 004 to the letter, without its square root and one c: NOT a bound, kept for audits to catch.
 
     Parameters
@@ -99,12 +99,12 @@ def paper_as_printed(n: int, steps: int, step: float, label_bound: float, kappa:
     label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
     gamma : γ
     """
-    q = visits(n, steps, gamma)
+    q = most_visits(n, steps, gamma)
     gradient = label_bound * kappa + kappa**2 * math.sqrt(step * steps)
     return 4.0 * math.e * step**2 * gradient**2 * q * (1.0 + q)
 
 
-def realised(
+def fixed_order(
     batches: Sequence[Any],
     n: int,
     steps: Any,
@@ -132,11 +132,11 @@ def realised(
     T, b = count("the number of steps", len(rows)), count("batch_size", 1 if batch_size is None else batch_size)
     eta, G = np.broadcast_to(np.asarray(steps, dtype=float), T), np.broadcast_to(np.asarray(gradient, dtype=float), T)
     for value in (eta.max(), eta.min()):
-        _checked_step(float(value), largest_step(kappa, lam))
+        _check_step(float(value), largest_step(kappa, lam))
     sizes, visited = np.asarray([batch.size for batch in rows]), np.concatenate(rows)
     if sizes.max() > b or not np.all((visited >= 0) & (visited < n)):
         raise ValueError(f"batches must have at most batch_size = {b} rows each, all of the {n} there are")
-    pushes = 2.0 * eta * G / b * _felt(eta * lam, averaged)
+    pushes = 2.0 * eta * G / b * _remaining_shares(eta * lam, averaged)
     return float(np.bincount(visited, np.repeat(pushes, sizes), minlength=n).max())  # twice in a batch counts twice
 
 
@@ -168,7 +168,7 @@ def shuffled_passes(
     if batch_size > n:
         raise ValueError(f"batch_size must be at most the {n} records, got {batch_size}")
     lam, gradient = positive("lam", lam, zero=True), positive("gradient", gradient)
-    step = _checked_step(step, largest_step(kappa, lam))
+    step = _check_step(step, largest_step(kappa, lam))
     m = -(-n // batch_size)
     decay = math.log1p(-step * lam)  # the largest step has ηλ < 1
     if averaged:  # the first step of each pass is felt by the most iterates
@@ -195,7 +195,7 @@ def full_batch(
     return shuffled_passes(n, steps, step, gradient, kappa=kappa, batch_size=n, lam=lam, averaged=averaged)
 
 
-def _felt(decay: np.ndarray, averaged: bool) -> np.ndarray:
+def _remaining_shares(decay: np.ndarray, averaged: bool) -> np.ndarray:
     """What is left at the end of a change in step t: Π_{s>t} (1 - η_s λ), or the mean of that over all ends ≥ t."""
     felt, current, sofar = np.empty(len(decay)), 1.0, 0.0
     for t in range(len(decay) - 1, -1, -1):
@@ -206,7 +206,7 @@ def _felt(decay: np.ndarray, averaged: bool) -> np.ndarray:
     return felt
 
 
-def _checked_step(step: float, largest: float) -> float:
+def _check_step(step: float, largest: float) -> float:
     step = positive("step", step)
     if step > largest:
         raise ValueError(f"step must be at most {largest:g}, or records push further each time; got {step:g}")

@@ -31,7 +31,7 @@ from ..bases.maps import finite
 from ..data.sources import open_labeled
 from ..engines import as_engine
 from .contents import from_arrays, is_digest, to_arrays
-from .passes import mapped, stretches
+from .passes import map_block, split_source
 
 CENTERINGS = ("none", "rows", "public")
 
@@ -51,7 +51,7 @@ class Candidates:
     vectors : (M, r) the eigenvectors that ``g`` belongs to; None where they are the features' axes
     weight : W, the weight of all rows
     centering : "none", "rows" or "public"
-    own : whether C is the rows' own, and not the public sample's
+    same_sample : whether C is the rows' own, and not the public sample's
     targets : the names of the labels, where they have any
     question : SHA-256 over what the models were made from
     """
@@ -65,7 +65,7 @@ class Candidates:
     vectors: np.ndarray | None  #: (M, r)
     weight: float
     centering: str
-    own: bool
+    same_sample: bool
     targets: tuple[str, ...] = ()
     question: str = ""  #: SHA-256 over what the models were made from; unlike them it has no rounding of its own
 
@@ -115,7 +115,7 @@ class Candidates:
         leverage = (turned * turned) @ self.g.T / self.weight  # (n, L)
         p = np.einsum("nm,lmt->lnt", centred, self.coef, optimize=True)
         h = leverage.T[:, :, None]
-        if self.own:
+        if self.same_sample:
             left = 1.0 - w * h - (w / self.weight if self.centering != "none" else 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(left > 1e-10, (e - p) / left, np.inf)
@@ -166,7 +166,7 @@ class Candidates:
         """The inverse of :meth:`to_parts`; a ValueError where the parts are not candidates."""
         try:
             with files.reading(header, arrays, "file of candidates") as (entries, numbers):
-                return _checked(entries, numbers)
+                return _read_candidates(entries, numbers)
         except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(str(error)) from None
 
@@ -176,7 +176,7 @@ class Candidates:
             "basis": self.basis,
             "weight": self.weight,
             "centering": self.centering,
-            "own": self.own,
+            "own": self.same_sample,
             "targets": list(self.targets),
             "question": self.question,
         }
@@ -184,7 +184,7 @@ class Candidates:
         return header, arrays if self.vectors is None else arrays | {"vectors": self.vectors}
 
 
-def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
+def _read_candidates(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
     lam, g, coef = finite("lam", arrays, ndim=1), finite("g", arrays, ndim=2), finite("coef", arrays, ndim=3)
     shift, y_mean = finite("shift", arrays, ndim=1), finite("y_mean", arrays, ndim=1)
     vectors = finite("vectors", arrays, ndim=2) if "vectors" in arrays else None
@@ -251,7 +251,7 @@ class Scores:
         """
         if candidates.basis != basis.digest:
             raise ValueError(f"the candidates are of the basis {candidates.basis[:12]}, not of {basis.digest[:12]}")
-        return scores_of_source(candidates, basis, open_labeled(basis, X, y, sample_weight), engine)
+        return score_source(candidates, basis, open_labeled(basis, X, y, sample_weight), engine)
 
     def __add__(self, other: object) -> Scores:
         if isinstance(other, int) and other == 0:
@@ -317,16 +317,14 @@ class Scores:
 HUGE = 1e200  # the square of an error that is infinite: finite in a file, and never the smallest
 
 
-def scores_of_source(
-    candidates: Candidates, basis: Any, source: Source, engine: Any = None, verbose: int = 0
-) -> Scores:
+def score_source(candidates: Candidates, basis: Any, source: Source, engine: Any = None, verbose: int = 0) -> Scores:
     """The scores on the rows of a source."""
     if source.n_outputs != candidates.coef.shape[2]:
         raise ValueError(f"the candidates predict {candidates.coef.shape[2]} label(s), and y has {source.n_outputs}")
     found: Scores = as_engine(engine).map_reduce(
         LEAVE_ONE_OUT,
-        stretches(source, basis),
-        _plus,
+        split_source(source, basis),
+        _add,
         args=(basis, candidates, candidates.digest),
         label="scoring",
         verbose=verbose,
@@ -334,11 +332,11 @@ def scores_of_source(
     return found
 
 
-def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Scores:
+def _score_block(block: Block, basis: Any, candidates: Candidates, digest: str) -> Scores:
     L, _, T = candidates.coef.shape
     sums = {"weight": Sum.of(np.zeros(1)), "square": Sum.of(np.zeros((L, T)))}
     n_rows = 0
-    for rows, phi in mapped(block, basis):
+    for rows, phi in map_block(block, basis):
         errors = candidates.errors(phi, np.asarray(to_numpy(rows.Y), dtype=np.float64), rows.weights)
         w = np.ones(len(phi)) if rows.weights is None else rows.weights
         with np.errstate(over="ignore"):
@@ -349,8 +347,8 @@ def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Sc
     return Scores(digest, n_rows, sums, candidates.question)
 
 
-LEAVE_ONE_OUT = NamedStatistic("leave-one-out", _scored, public=("candidates",))
+LEAVE_ONE_OUT = NamedStatistic("leave-one-out", _score_block, public=("candidates",))
 
 
-def _plus(a: Scores, b: Scores) -> Scores:
+def _add(a: Scores, b: Scores) -> Scores:
     return a + b

@@ -12,20 +12,20 @@ from .._base import html
 from .._base.compensated import Sum
 from .._base.text import shown
 from ..losses import as_loss, from_spec, to_spec
-from ..privacy.noised import Noised
+from ..privacy.noise_record import NoiseRecord
 
 if TYPE_CHECKING:
     from .summary import Summary
 
 
-def size(summary: Summary, field: str) -> int:
+def count_field(summary: Summary, field: str) -> int:
     """How many numbers a field has."""
     return int(summary.sums[field].high.size)
 
 
-def numbers(summary: Summary) -> int:
+def count_numbers(summary: Summary) -> int:
     """How many numbers are in a summary."""
-    return 1 + sum(size(summary, field) for field in summary.sums)
+    return 1 + sum(count_field(summary, field) for field in summary.sums)
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Contents:
     model: str | None = None  #: the digest of the model whose residuals they are; None where they are the labels
 
     @property
-    def residual(self) -> bool:
+    def is_residual(self) -> bool:
         """Whether ψ(y - f(x)) stands in the place of y."""
         return self.model is not None or self.loss != "squared"
 
 
 class NoiseRequest(ABC):
-    """The contract of a request for sums with noise; ``up.privacy.Private`` is one."""
+    """The contract of a request for sums with noise; ``up.privacy.PrivacyRequest`` is one."""
 
     @abstractmethod
     def summarize(
@@ -64,11 +64,11 @@ class NoiseRequest(ABC):
         """The summary of everything ``X`` and ``y`` hold, with noise: checked, then charged, and only then read."""
 
 
-def shapes(contents: Contents, noised: Noised | None = None) -> dict[str, tuple[int, ...]]:
+def field_shapes(contents: Contents, noised: NoiseRecord | None = None) -> dict[str, tuple[int, ...]]:
     """The fields of a summary and their shapes; with noise, those that have noise, and the number of rows."""
     M, T = contents.n_features, contents.n_outputs
     fields: dict[str, tuple[int, ...]] = {"weight": (1,), "y": (T,), "yy": (T,), "phi": (M,), "phi_y": (M, T)}
-    if contents.residual:
+    if contents.is_residual:
         fields["loss"] = (T,)
     if contents.order == 2:
         fields["gram"] = (M * (M + 1) // 2,)
@@ -79,12 +79,12 @@ def shapes(contents: Contents, noised: Noised | None = None) -> dict[str, tuple[
     return {name: shape for name, shape in fields.items() if name == "weight" or name in noised.sigma}
 
 
-def packed(matrix: np.ndarray) -> np.ndarray:
+def pack_triangle(matrix: np.ndarray) -> np.ndarray:
     """The lower triangle of a symmetric matrix, row after row."""
     return matrix[np.tril_indices(len(matrix))]
 
 
-def unpacked(triangle: np.ndarray, n: int) -> np.ndarray:
+def unpack_triangle(triangle: np.ndarray, n: int) -> np.ndarray:
     """The symmetric matrix."""
     matrix = np.empty((n, n))
     rows, columns = np.tril_indices(n)
@@ -115,16 +115,16 @@ def from_arrays(arrays: dict[str, np.ndarray], fields: dict[str, tuple[int, ...]
     return sums
 
 
-def noised_of(content: Any, contents: Contents) -> Noised | None:
+def read_noise_record(content: Any, contents: Contents) -> NoiseRecord | None:
     """What a header says of the noise; a ValueError where it contradicts itself or the rest."""
     if content is None:
         return None
     if contents.n_outputs != 1:
         raise ValueError("it claims noise for privacy, and more than one label")
-    return Noised.from_dict(content, contents.n_features)
+    return NoiseRecord.from_dict(content, contents.n_features)
 
 
-def check_sums(sums: dict[str, Sum], n_rows: int, privacy: Noised | None) -> None:
+def check_sums(sums: dict[str, Sum], n_rows: int, privacy: NoiseRecord | None) -> None:
     """Noise may make any sum negative; without it squares, losses and weights are not."""
     weight = float(sums["weight"].high[0])
     if privacy is not None:
@@ -169,7 +169,7 @@ def describe(summary: Summary) -> str:
     """Say in words for a data steward what every field of a summary is, and how many numbers it has."""
     c = summary.contents
     label = ", ".join(summary.targets) or "the label"
-    if c.residual:
+    if c.is_residual:
         of = f"model {c.model[:12]}" if c.model else "zero"
         what = f"how far {label} is from {of}" + ("" if c.loss == "squared" else f", limited by the loss {c.loss}")
     else:
@@ -180,8 +180,10 @@ def describe(summary: Summary) -> str:
         "",
         f"{'rows':>12}  {1:>9}  the number of rows: {summary.n_rows}",
     ]
-    lines += [f"{field:>12}  {size(summary, field):>9}  {words}" for field, words in _fields(summary).items()]
-    lines += ["", f"{numbers(summary)} numbers in all. {_privacy(summary)}"]
+    lines += [
+        f"{field:>12}  {count_field(summary, field):>9}  {words}" for field, words in _describe_fields(summary).items()
+    ]
+    lines += ["", f"{count_numbers(summary)} numbers in all. {_describe_privacy(summary)}"]
     return "\n".join(lines)
 
 
@@ -189,12 +191,12 @@ def as_html(summary: Summary) -> str:
     """Describe a summary for notebooks."""
     first, second, *_ = describe(summary).splitlines()
     rows = [["rows", "1", f"the number of rows: {summary.n_rows}"]]
-    rows += [[field, f"{size(summary, field)}", words] for field, words in _fields(summary).items()]
+    rows += [[field, f"{count_field(summary, field)}", words] for field, words in _describe_fields(summary).items()]
     table = html.table(["field", "numbers", "what they are"], rows)
-    return html.paragraph(f"{first} {second}") + table + html.paragraph(_privacy(summary))
+    return html.paragraph(f"{first} {second}") + table + html.paragraph(_describe_privacy(summary))
 
 
-def _privacy(summary: Summary) -> str:
+def _describe_privacy(summary: Summary) -> str:
     """What is promised of the records, and how much noise that took."""
     noised = summary.privacy
     if noised is None:
@@ -204,7 +206,7 @@ def _privacy(summary: Summary) -> str:
     return f"{noised}\nThe standard deviation of the noise in each number: {noise}{beside}."
 
 
-def _fields(summary: Summary) -> dict[str, str]:
+def _describe_fields(summary: Summary) -> dict[str, str]:
     """The meaning of every field there is."""
     meaning = {
         "weight": f"the sum of the weights: {summary.weight:g}",

@@ -19,7 +19,7 @@ from ..bases.base import Basis
 from ..engines import as_engine
 from ..losses import Loss, Squared
 
-KEPT = 1 << 26  # features kept in memory between passes, 512 MiB of them
+MOST_FEATURES_KEPT = 1 << 26  # features kept in memory between passes, 512 MiB of them
 STRETCH = 32  # blocks of rows that one part of the work has: enough to share the work out, and to vanish in it
 
 
@@ -36,11 +36,11 @@ class Target:
 
     tells_share: ClassVar[bool] = True  #: whether it may be known how much of the total is one record's
 
-    def looking(self) -> contextlib.AbstractContextManager[None]:
+    def reading_context(self) -> contextlib.AbstractContextManager[None]:
         """What is around every look at rows, on the thread and in the process that looks."""
         return contextlib.nullcontext()
 
-    def pushed(self, u: np.ndarray, residual: bool) -> np.ndarray:
+    def push(self, u: np.ndarray, residual: bool) -> np.ndarray:
         """ψ(u), or u itself where it is a label."""
         return self.loss.derivative(u) if residual else u
 
@@ -51,7 +51,7 @@ class Target:
     def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """y - f(x); of several functions a label, one after the other."""
         if self.probes:
-            Y = np.column_stack([Y, signs(phi, weights, self.probes)])
+            Y = np.column_stack([Y, draw_signs(phi, weights, self.probes)])
         if self.coef is not None:
             Y = np.tile(Y, (1, self.coef.shape[1] // Y.shape[1]))
             return np.asarray(Y - phi @ self.coef - self.intercept)
@@ -63,7 +63,7 @@ class Target:
         return np.asarray(Y - predicted)
 
 
-def signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
+def draw_signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
     """Random signs for every row, over √w: labels from whose fit the degrees of freedom can be told.
 
     Rows draw their signs by what is in them, so that they do not depend on the site, the order or the number of rows;
@@ -82,7 +82,7 @@ def signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray
     return random_signs(bits & np.uint64(1), weights)
 
 
-def mapped(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
+def map_block(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
     """The rows of a block with their features in double precision, as many at a time as the basis maps at once."""
     step = basis.rows_at_once
     for stretch in block.labeled:
@@ -90,19 +90,19 @@ def mapped(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
             rows = rows.positive()
             for i in range(0, len(rows), step):
                 few = rows.part(slice(i, i + step))
-                yield few, features(basis, few.X)
+                yield few, compute_features(basis, few.X)
 
 
-def features(basis: Any, X: Array) -> np.ndarray:
+def compute_features(basis: Any, X: Array) -> np.ndarray:
     """φ in double precision, as a NumPy array."""
-    if not is_numpy(X) or isinstance(basis, Mapped):
+    if not is_numpy(X) or isinstance(basis, FeatureRows):
         return to_numpy(basis.features(X)).astype(np.float64, copy=False)
     X = basis.in_safe_precision(X)
     with threads.one_blas_thread:  # more would cut the block elsewhere, and round otherwise
         return basis.padded_block(X, like(basis.coefficients_, X)).astype(np.float64, copy=False)
 
 
-def stretches(source: Source, basis: Any) -> list[Block]:
+def split_source(source: Source, basis: Any) -> list[Block]:
     """The rows of a source as parts: stretches of arrays, pieces of what is read."""
     parts, size = [], STRETCH * basis.rows_at_once
     for number, piece in enumerate(source.pieces):
@@ -167,7 +167,7 @@ class Functions:
         return files.digest({}, {"coef": self.coef, "intercept": self.intercept})
 
 
-class Mapped:
+class FeatureRows:
     """A basis for rows that are features already, so that several passes map them once."""
 
     def __init__(self, basis: Basis) -> None:
@@ -178,17 +178,17 @@ class Mapped:
         return X
 
 
-def mapped_once(source: Source, basis: Any) -> tuple[Source, Any]:
+def map_once(source: Source, basis: Any) -> tuple[Source, Any]:
     """A source and basis that give the same features, kept in memory where they are few enough."""
-    if not isinstance(source, ArraySource) or source.n_rows * basis.n_features_ > KEPT:
+    if not isinstance(source, ArraySource) or source.n_rows * basis.n_features_ > MOST_FEATURES_KEPT:
         return source, basis
     rows = source.rows
     phi = np.asarray(to_numpy(basis.features(rows.X)), dtype=np.float64)
     about: dict[str, Any] = {"target_names": source.target_names, "one_target": source.one_target}
-    return ArraySource(Rows(phi, rows.Y, rows.weights), **about), Mapped(basis)
+    return ArraySource(Rows(phi, rows.Y, rows.weights), **about), FeatureRows(basis)
 
 
-def residual_target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
+def make_target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]:
     """The digest of a model, and its residuals as a target."""
     if model is None:
         return None, Target(loss)
@@ -221,7 +221,7 @@ def median(source: Source, basis: Any, functions: Functions, absolute: bool, eng
     low = np.zeros(n) if absolute else np.full(n, -1.0)
     high = np.ones(n)
     share = as_engine(engine)
-    parts = stretches(source, basis)
+    parts = split_source(source, basis)
     passes = 0
     while passes < PASSES:
         counts = share.map_reduce(_count, parts, _add, args=(basis, functions, absolute, low, high), label="counting")
@@ -250,7 +250,7 @@ def _count(
     """Counts below, in BINS intervals from low to high, and above: (n, BINS + 2)."""
     target = Target(Squared(), functions.coef, functions.intercept)
     counts = np.zeros((len(low), BINS + 2))
-    for rows, phi in mapped(block, basis):
+    for rows, phi in map_block(block, basis):
         u = target.residual(rows.X, phi, np.asarray(to_numpy(rows.Y), dtype=np.float64))
         u = np.abs(u) if absolute else u
         # |u| = 0 lies in the first interval and not below it.

@@ -25,24 +25,24 @@ from ..bases import find
 from ..bases.base import Basis
 from ..data.sources import open_labeled
 from ..engines import as_engine
-from ..privacy.noised import Noised
+from ..privacy.noise_record import NoiseRecord
 from .contents import (
     Contents,
     NoiseRequest,
     as_html,
     check_sums,
     describe,
+    field_shapes,
     from_arrays,
     is_digest,
     loss_of,
-    noised_of,
-    packed,
-    shapes,
+    pack_triangle,
+    read_noise_record,
     spec_of,
     to_arrays,
-    unpacked,
+    unpack_triangle,
 )
-from .passes import Functions, LabelShare, Target, mapped, residual_target, stretches
+from .passes import Functions, LabelShare, Target, make_target, map_block, split_source
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Summary:
     sums: dict[str, Sum] = field(repr=False)
     targets: tuple[str, ...] = ()  #: the names of the labels, where they have any
     one_target: bool = True  #: labels came as a vector
-    attached: Basis | None = field(default=None, repr=False, compare=False)
+    known_basis: Basis | None = field(default=None, repr=False, compare=False)
     folder: Path | None = field(default=None, repr=False, compare=False)  #: where the file came from
-    privacy: Noised | None = field(default=None, repr=False)  #: what noise there is in it; None is none
+    privacy: NoiseRecord | None = field(default=None, repr=False)  #: what noise there is in it; None is none
     shares: LabelShare | None = field(default=None, repr=False, compare=False)  #: never in a file
 
     @classmethod
@@ -104,7 +104,7 @@ class Summary:
         residuals_of : a fitted model f; then ψ(y - f(x)) stands in the place of y: a round of residuals
         loss : "squared" (ψ(u) = u), or a Loss with its scale: Huber(2.0), Correntropy(3.0)
         sample_weight : weights, one a row; they count as repeated rows
-        privacy : ``up.privacy.Private(epsilon, delta, label_bound)`` for sums with noise; docs/privacy/README.md
+        privacy : ``up.privacy.PrivacyRequest(epsilon, delta, label_bound)`` for sums with noise; docs/privacy/README.md
         engine : where blocks are worked on; None is the threads of this process
         verbose : 1 shows progress
 
@@ -112,7 +112,7 @@ class Summary:
         -------
         Summary
         """
-        return accumulate(basis, X, y, order, residuals_of, loss, sample_weight, engine, verbose, privacy)
+        return summarize(basis, X, y, order, residuals_of, loss, sample_weight, engine, verbose, privacy)
 
     def __add__(self, other: object) -> Summary:
         if isinstance(other, int) and other == 0:
@@ -128,7 +128,7 @@ class Summary:
             sums={name: value + other.sums[name] for name, value in self.sums.items()},
             targets=self.targets or other.targets,
             one_target=self.one_target and other.one_target,
-            attached=self.attached or other.attached,
+            known_basis=self.known_basis or other.known_basis,
             folder=self.folder or other.folder,
             privacy=None if self.privacy is None or other.privacy is None else self.privacy + other.privacy,
             shares=None if self.shares is None or other.shares is None else self.shares + other.shares,
@@ -169,7 +169,7 @@ class Summary:
         Summary
         """
         kept = {name: value for name, value in self.sums.items() if name != "gram"}
-        privacy = None if self.privacy is None else self.privacy.without("gram")
+        privacy = None if self.privacy is None else self.privacy.without_field("gram")
         return replace(self, contents=replace(self.contents, order=1), sums=kept, privacy=privacy)
 
     @property
@@ -220,7 +220,7 @@ class Summary:
     @property
     def gram(self) -> np.ndarray | None:
         """Σwφ(x)φ(x)ᵀ, shape (M, M); None at first order."""
-        return unpacked(self.sums["gram"].high, self.contents.n_features) if "gram" in self.sums else None
+        return unpack_triangle(self.sums["gram"].high, self.contents.n_features) if "gram" in self.sums else None
 
     def basis(self, given: Basis | None = None) -> Basis:
         """The basis: the one given, the one it was made with, or the .basis file of that digest beside it.
@@ -234,7 +234,7 @@ class Summary:
         Basis
         """
         folders = list(dict.fromkeys([*([self.folder] if self.folder else []), Path.cwd()]))
-        basis = given or self.attached or find(self.digest, folders)
+        basis = given or self.known_basis or find(self.digest, folders)
         if basis is None:
             missing = f"the basis {self.digest[:12]} of this summary was not found beside it: give "
             raise AdvisedError(f"{missing}basis=up.bases.load(path)", f"{missing}--basis")
@@ -301,7 +301,7 @@ class Summary:
         header, arrays = files.read(path, "summary")
         try:
             with files.reading(header, arrays, "summary") as (entries, numbers):
-                summary = _checked(entries, numbers)
+                summary = _read_summary(entries, numbers)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
             raise files.FileError(f"{path} does not hold a complete summary: {error}") from None
         return replace(summary, folder=Path(path).absolute().parent)
@@ -317,7 +317,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     return total
 
 
-def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
+def _read_summary(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     for name, least in (("n_rows", 1), ("n_features", 1), ("n_outputs", 1), ("order", 1)):
         if type(header.get(name)) is not int or header[name] < least:
             raise ValueError(f"{name} must be a positive whole number, got {shown(header.get(name))}")
@@ -332,13 +332,13 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
         raise ValueError("it does not say whether its label was a vector")
     loss = spec_of(loss_of(header["loss"]))
     contents = Contents(header["basis"], header["n_features"], header["order"], header["n_outputs"], loss, model)
-    if contents.residual and contents.order == 2:
+    if contents.is_residual and contents.order == 2:
         raise ValueError("it claims to be of residuals and of second order")
     M = contents.n_features
     if sum(array.size for array in arrays.values()) < (M if contents.order == 1 else M * (M + 1) // 2):
         raise ValueError("its sums are not those of as many features as it says")  # before anything is made for them
-    privacy = noised_of(header["privacy"], contents)
-    sums = from_arrays(arrays, shapes(contents, privacy))
+    privacy = read_noise_record(header["privacy"], contents)
+    sums = from_arrays(arrays, field_shapes(contents, privacy))
     check_sums(sums, header["n_rows"], privacy)
     return Summary(
         contents,
@@ -357,7 +357,7 @@ class Accumulator:
         self.contents = contents
         self.target = target
         self.n_rows = 0
-        kept = {name: shape for name, shape in shapes(contents).items() if target.with_loss or name != "loss"}
+        kept = {name: shape for name, shape in field_shapes(contents).items() if target.with_loss or name != "loss"}
         self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in kept.items() if name != "gram"}
         M = contents.n_features
         self.gram = np.zeros((M, M), order="F") if contents.order == 2 else None
@@ -366,7 +366,7 @@ class Accumulator:
     def add(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
         """Take the rows of one block in."""
         u = self.target.residual(X, phi, Y, weights)
-        psi = self.target.pushed(u, self.contents.residual)
+        psi = self.target.push(u, self.contents.is_residual)
         phi = self.target.features(phi)
         w = np.ones(len(phi)) if weights is None else weights
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
@@ -387,10 +387,10 @@ class Accumulator:
 
     def result(self) -> dict[str, Sum]:
         """All the sums."""
-        return self.sums if self.gram is None else self.sums | {"gram": Sum.of(packed(self.gram))}
+        return self.sums if self.gram is None else self.sums | {"gram": Sum.of(pack_triangle(self.gram))}
 
 
-def accumulate(
+def summarize(
     basis: Basis,
     X: Any,
     y: Any,
@@ -409,13 +409,13 @@ def accumulate(
         raise ValueError(f"order must be 1 or 2, got {shown(order)}")
     if privacy is not None:
         if not isinstance(privacy, NoiseRequest):
-            raise ValueError(f"privacy must be up.privacy.Private(epsilon, delta, ...), got {shown(privacy)}")
+            raise ValueError(f"privacy must be up.privacy.PrivacyRequest(epsilon, delta, ...), got {shown(privacy)}")
         return privacy.summarize(basis, X, y, int(order), residuals_of, loss, sample_weight, engine, verbose)
     source = open_labeled(basis, X, y, sample_weight)
-    return of_source(basis, source, int(order), residuals_of, loss, engine, verbose)
+    return summarize_source(basis, source, int(order), residuals_of, loss, engine, verbose)
 
 
-def of_source(
+def summarize_source(
     basis: Any,
     source: Source,
     order: int,
@@ -427,23 +427,25 @@ def of_source(
 ) -> Summary:
     """The summary of the rows of a source; ``probes`` are so many more labels, of random signs."""
     spec = spec_of(loss)
-    digest, target = residual_target(basis, residuals_of, loss_of(spec))
+    digest, target = make_target(basis, residuals_of, loss_of(spec))
     target = replace(target, probes=probes)
     n_labels = source.n_outputs + probes
     n_outputs = n_labels if target.coef is None else target.coef.shape[1]
     if n_outputs % n_labels or (n_outputs != n_labels and not isinstance(residuals_of, Functions)):
         raise ValueError(f"residuals_of predicts {n_outputs} label(s), and y has {source.n_outputs}")
     contents = Contents(basis.digest, basis.n_features_, order, n_outputs, spec, digest)
-    return of_target(basis, source, contents, target, engine, verbose)
+    return summarize_target(basis, source, contents, target, engine, verbose)
 
 
-def of_target(basis: Any, source: Source, contents: Contents, target: Target, engine: Any, verbose: int = 0) -> Summary:
+def summarize_target(
+    basis: Any, source: Source, contents: Contents, target: Target, engine: Any, verbose: int = 0
+) -> Summary:
     """The summary of what stands in the place of y."""
     check_order(contents)
     found: Summary = as_engine(engine).map_reduce(
         SUMS,
-        stretches(source, basis),
-        _plus,
+        split_source(source, basis),
+        _add,
         args=(basis, contents, target, source.target_names, source.one_target),
         label="summing rows",
         verbose=verbose,
@@ -456,33 +458,33 @@ def of_target(basis: Any, source: Source, contents: Contents, target: Target, en
         {name: Sum.of(value.high) for name, value in found.sums.items()},  # what a site sends is doubles
         found.targets,
         found.one_target,
-        attached=basis if isinstance(basis, Basis) else None,
+        known_basis=basis if isinstance(basis, Basis) else None,
         shares=found.shares,
     )
 
 
 def check_order(contents: Contents) -> None:
     """Residuals are of order 1."""
-    if contents.residual and contents.order == 2:
+    if contents.is_residual and contents.order == 2:
         raise ValueError(
             "residuals are summarised at order 1; order 2 is exact at once with the squared loss and no residuals_of"
         )
 
 
-def partial(
+def _sum_block(
     block: Block, basis: Any, contents: Contents, target: Target, names: tuple[str, ...], one_target: bool
 ) -> Summary:
     """The summary of one block, which may have no rows."""
     found = Accumulator(contents, target)
-    with target.looking():
-        for rows, phi in mapped(block, basis):
+    with target.reading_context():
+        for rows, phi in map_block(block, basis):
             Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
             found.add(rows.X, phi, Y, rows.weights)
         return Summary(contents, found.n_rows, found.result(), names, one_target, shares=found.shares)
 
 
-SUMS = NamedStatistic("sums", partial, public=("contents", "target"))
+SUMS = NamedStatistic("sums", _sum_block, public=("contents", "target"))
 
 
-def _plus(a: Summary, b: Summary) -> Summary:
+def _add(a: Summary, b: Summary) -> Summary:
     return a + b

@@ -28,9 +28,9 @@ import numpy as np
 
 from ..._base.compensated import Sum, two_sum
 from ..._base.text import shown
-from ...privacy.sensitivity import Released
+from ...privacy.sensitivity import WeightedSums
 
-LARGEST = 2.0**51  # whole numbers up to this come back exactly from k·g/w in double precision
+LARGEST_WHOLE = 2.0**51  # whole numbers up to this come back exactly from k·g/w in double precision
 
 
 Shapes = dict[str, tuple[int, ...]]
@@ -77,17 +77,17 @@ class FixedPoint:
 
     def encode(self, values: Any, low: Any = None) -> np.ndarray:
         """The words, shape (n, 2), of a vector of numbers or pairs high + low; a ValueError where one is too large."""
-        high = _vector(values, "values")
-        rest = np.zeros_like(high) if low is None else _vector(low, "low")
+        high = _check_vector(values, "values")
+        rest = np.zeros_like(high) if low is None else _check_vector(low, "low")
         if rest.shape != high.shape:
             raise ValueError(f"low must be as long as values, got {len(rest)} and {len(high)} numbers")
         self._check(high, rest)
         words = np.empty((len(high), 2), dtype=np.uint64)
-        for part in parts(len(high)):
-            words[part] = self._encoded(high[part], rest[part])
+        for part in split_into_slices(len(high)):
+            words[part] = self._encode(high[part], rest[part])
         return words
 
-    def _encoded(self, high: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    def _encode(self, high: np.ndarray, rest: np.ndarray) -> np.ndarray:
         high_fraction, high_whole = np.modf(np.ldexp(high, self.fraction_bits))
         rest_fraction, rest_whole = np.modf(np.ldexp(rest, self.fraction_bits))
         # Both fractions are exact, and so is s + e; e is below the last bit of s, and decides only where s is a half.
@@ -96,7 +96,7 @@ class FixedPoint:
         left = s - nearest
         nearest += (left == 0.5) & (e >= 0)
         nearest -= (left == -0.5) & (e < 0)
-        return add(add(_of_whole(high_whole), _of_whole(rest_whole)), _of_whole(nearest))
+        return add(add(_words_of_whole(high_whole), _words_of_whole(rest_whole)), _words_of_whole(nearest))
 
     def decode(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The numbers as pairs high + low, high being the number rounded to a double.
@@ -114,9 +114,9 @@ class FixedPoint:
                 " a message is missing, or was changed on its way"
             )
         high, low = np.empty(len(words)), np.empty(len(words))
-        for part in parts(len(words)):
-            first = _rounded(words[part])
-            second = _rounded(subtract(words[part], _of_whole(first)))
+        for part in split_into_slices(len(words)):
+            first = _round_to_doubles(words[part])
+            second = _round_to_doubles(subtract(words[part], _words_of_whole(first)))
             for found, value in zip((high, low), two_sum(first, second)):
                 found[part] = np.ldexp(value, -self.fraction_bits)
         return high, low
@@ -154,7 +154,7 @@ def subtract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return words
 
 
-def total(vectors: Iterable[np.ndarray]) -> np.ndarray:
+def add_all(vectors: Iterable[np.ndarray]) -> np.ndarray:
     """The sum modulo 2¹²⁸ of at least one vector of words, the same whatever their order."""
     found: np.ndarray | None = None
     for vector in vectors:
@@ -167,14 +167,14 @@ def total(vectors: Iterable[np.ndarray]) -> np.ndarray:
     return found
 
 
-def across(words: np.ndarray) -> np.ndarray:
+def sum_across(words: np.ndarray) -> np.ndarray:
     """The sum modulo 2¹²⁸ of all entries of one vector, shape (1, 2)."""
     sums = [int(np.sum(half, dtype=np.uint64)) for column in words.T for half in (column & _LOWER, column >> _HALF)]
     whole = sum(part << (32 * place) for place, part in enumerate(sums)) % 2**128  # halves of 2³² words fit in 64 bits
     return np.array([[whole % 2**64, whole >> 64]], dtype=np.uint64)
 
 
-def parts(n: int) -> Iterator[slice]:
+def split_into_slices(n: int) -> Iterator[slice]:
     """0 to n in stretches short enough that work on one stays in the cache."""
     return (slice(start, min(start + _AT_ONCE, n)) for start in range(0, n, _AT_ONCE))
 
@@ -187,37 +187,37 @@ def check_words(words: Any) -> np.ndarray:
     return words
 
 
-def _vector(values: Any, name: str) -> np.ndarray:
+def _check_vector(values: Any, name: str) -> np.ndarray:
     vector = np.asarray(values)
     if vector.ndim != 1 or vector.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be a vector of real numbers, got {vector.dtype} of shape {vector.shape}")
     return vector.astype(np.float64)
 
 
-def _of_whole(whole: np.ndarray) -> np.ndarray:
+def _words_of_whole(whole: np.ndarray) -> np.ndarray:
     """Words of doubles that are whole numbers below 2¹²⁷ in magnitude."""
     magnitude = np.abs(whole)
     upper = np.floor(np.ldexp(magnitude, -64))
     words = np.empty((len(whole), 2), dtype=np.uint64)
     words[:, 0] = (magnitude - np.ldexp(upper, 64)).astype(np.uint64)
     words[:, 1] = upper.astype(np.uint64)
-    return np.where((whole < 0)[:, None], _negative(words), words)
+    return np.where((whole < 0)[:, None], _negate(words), words)
 
 
-def _negative(words: np.ndarray) -> np.ndarray:
+def _negate(words: np.ndarray) -> np.ndarray:
     return subtract(np.zeros_like(words), words)
 
 
-def _rounded(words: np.ndarray) -> np.ndarray:
+def _round_to_doubles(words: np.ndarray) -> np.ndarray:
     """Doubles within one unit in the last place of the integers, and equal to those that doubles can hold."""
     negative = words[:, 1] >= np.uint64(1 << 63)
-    magnitude = np.where(negative[:, None], _negative(words), words)
+    magnitude = np.where(negative[:, None], _negate(words), words)
     halves = [column.astype(np.float64) for column in (magnitude[:, 0], magnitude[:, 1])]
     found = halves[0] + np.ldexp(halves[1], 64)
     return np.where(negative, -found, found)
 
 
-def flattened(n_rows: int, sums: dict[str, Sum], fields: Shapes) -> tuple[np.ndarray, np.ndarray]:
+def flatten(n_rows: int, sums: dict[str, Sum], fields: Shapes) -> tuple[np.ndarray, np.ndarray]:
     """The numbers as pairs high + low; a ValueError where the sums are not of these fields."""
     if {name: value.high.shape for name, value in sums.items()} != fields:
         raise ValueError("the sums that were made are not those that the statistic says")
@@ -226,15 +226,15 @@ def flattened(n_rows: int, sums: dict[str, Sum], fields: Shapes) -> tuple[np.nda
     return np.concatenate(high), np.concatenate(low)
 
 
-def length(fields: Shapes) -> int:
+def vector_length(fields: Shapes) -> int:
     """How many numbers the vector has."""
     return 1 + sum(int(np.prod(shape)) for shape in fields.values())
 
 
-def restored(high: np.ndarray, low: np.ndarray, fields: Shapes) -> tuple[int, dict[str, Sum]]:
+def restore(high: np.ndarray, low: np.ndarray, fields: Shapes) -> tuple[int, dict[str, Sum]]:
     """The number of rows and the sums."""
-    if len(high) != length(fields):
-        raise ValueError(f"the vector has {len(high)} numbers, and the statistic {length(fields)}")
+    if len(high) != vector_length(fields):
+        raise ValueError(f"the vector has {len(high)} numbers, and the statistic {vector_length(fields)}")
     n_rows, start, sums = int(high[0]), 1, {}
     if high[0] != n_rows or low[0] or n_rows < 1:
         raise ValueError("the number of rows in the sum is not a positive whole number")
@@ -245,10 +245,10 @@ def restored(high: np.ndarray, low: np.ndarray, fields: Shapes) -> tuple[int, di
     return n_rows, sums
 
 
-def whole(sums: Mapping[str, np.ndarray], released: Released, grid: float) -> np.ndarray:
+def to_whole_numbers(sums: Mapping[str, np.ndarray], released: WeightedSums, grid: float) -> np.ndarray:
     """The whole numbers k behind the noised sums of one site, as one vector."""
     found = np.rint(released.pack(dict(sums)) / grid)
-    if not np.all(np.abs(found) < LARGEST):
+    if not np.all(np.abs(found) < LARGEST_WHOLE):
         raise ValueError("the sums are too large for the grid of their noise: bring the labels to another unit")
     again = released.unpack(found * grid)
     if any(not np.array_equal(again[name], np.ravel(sums[name])) for name in again):
@@ -256,6 +256,6 @@ def whole(sums: Mapping[str, np.ndarray], released: Released, grid: float) -> np
     return found
 
 
-def from_whole(total: np.ndarray, released: Released, grid: float) -> dict[str, np.ndarray]:
+def from_whole_numbers(total: np.ndarray, released: WeightedSums, grid: float) -> dict[str, np.ndarray]:
     """The noised sums over all sites, by name, from Σk."""
     return released.unpack(np.asarray(total, dtype=np.float64) * grid)

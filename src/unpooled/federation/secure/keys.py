@@ -8,7 +8,7 @@ What a site sends in an attempt is hidden by masks that come from its key for th
 would give their difference away, so a key is struck out before it is used, on disk: there is no second use, not by a
 server that asks twice with other members, not after a restart.
 
-:class:`Drawer` keeps a site's own small secrets and notes, in a folder that only the site may read, or in memory where
+:class:`SiteStore` keeps a site's own small secrets and notes, in a folder that only the site may read, or in memory where
 there is none. Whatever a method has done is on disk when it returns: a site that is killed and started again finds what
 it promised.
 
@@ -33,7 +33,7 @@ from ..._base.plain_json import canonical
 from ..._base.text import shown
 
 
-def primitives(name: str) -> Any:
+def import_primitives(name: str) -> Any:
     """A module of ``cryptography.hazmat.primitives``, by what comes after the dot."""
     try:
         return import_module(f"cryptography.hazmat.primitives.{name}")
@@ -46,7 +46,7 @@ def primitives(name: str) -> Any:
 _PREFIX = "site:"
 
 
-class NotTrusted(ValueError):
+class TrustError(ValueError):
     """A key, a signature or a list of members that is not what it should be."""
 
 
@@ -67,8 +67,8 @@ class Identity:
         """A new key, in a new file that only its owner may read."""
         if os.path.lexists(path):
             raise FileExistsError(f"{os.fspath(path)} exists: a site keeps its key; remove the file to make a new one")
-        private = primitives("asymmetric.ed25519").Ed25519PrivateKey.generate()
-        formats = primitives("serialization")
+        private = import_primitives("asymmetric.ed25519").Ed25519PrivateKey.generate()
+        formats = import_primitives("serialization")
         pem = private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, formats.NoEncryption())
         with atomic(path, private=True) as file:
             file.write(pem)
@@ -81,49 +81,49 @@ class Identity:
         if not os.path.isfile(path):
             raise FileNotFoundError(f"{name} does not exist, or is not a file")
         if os.name == "posix" and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-            raise NotTrusted(f"{name} holds a private key and others may read it: chmod 600 {name}")
+            raise TrustError(f"{name} holds a private key and others may read it: chmod 600 {name}")
         try:
-            private = primitives("serialization").load_pem_private_key(Path(path).read_bytes(), password=None)
+            private = import_primitives("serialization").load_pem_private_key(Path(path).read_bytes(), password=None)
         except (ValueError, TypeError):
-            raise NotTrusted(f"{name} does not hold a private key in PEM, or it is damaged") from None
-        if not isinstance(private, primitives("asymmetric.ed25519").Ed25519PrivateKey):
-            raise NotTrusted(f"{name} holds a key of another kind, and a site signs with Ed25519")
+            raise TrustError(f"{name} does not hold a private key in PEM, or it is damaged") from None
+        if not isinstance(private, import_primitives("asymmetric.ed25519").Ed25519PrivateKey):
+            raise TrustError(f"{name} holds a key of another kind, and a site signs with Ed25519")
         return cls._of(private)
 
     @classmethod
     def _of(cls, private: Any) -> Identity:
-        return cls(_shown(private.public_key().public_bytes_raw()), private)
+        return cls(_key_to_text(private.public_key().public_bytes_raw()), private)
 
     def sign(self, purpose: str, content: bytes) -> bytes:
         """64 bytes that only this site can make, and only for this purpose."""
-        return bytes(self._private.sign(_to_sign(purpose, content)))
+        return bytes(self._private.sign(_signed_bytes(purpose, content)))
 
 
 def verify(public: str, purpose: str, content: bytes, signature: bytes) -> bool:
     """Whether the site with that public key signed the content for the purpose."""
-    key = primitives("asymmetric.ed25519").Ed25519PublicKey.from_public_bytes(public_bytes(public))
+    key = import_primitives("asymmetric.ed25519").Ed25519PublicKey.from_public_bytes(public_bytes(public))
     from cryptography.exceptions import InvalidSignature
 
     try:
-        key.verify(signature, _to_sign(purpose, content))
+        key.verify(signature, _signed_bytes(purpose, content))
     except InvalidSignature:
         return False
     return True
 
 
 def public_bytes(public: Any) -> bytes:
-    """The 32 bytes of a pinned key; a NotTrusted where it was not copied right."""
+    """The 32 bytes of a pinned key; a TrustError where it was not copied right."""
     text = public.strip().lower() if isinstance(public, str) else ""
     try:
         content = base64.b32decode(text.removeprefix(_PREFIX).upper())
     except ValueError:
         content = b""
     if not text.startswith(_PREFIX) or len(content) != 35 or _checksum(content[:32]) != content[32:]:
-        raise NotTrusted(f"a site's key is site: and 56 letters and digits, and this is not one: {shown(public)}")
+        raise TrustError(f"a site's key is site: and 56 letters and digits, and this is not one: {shown(public)}")
     return content[:32]
 
 
-def _shown(raw: bytes) -> str:
+def _key_to_text(raw: bytes) -> str:
     return _PREFIX + base64.b32encode(raw + _checksum(raw)).decode().lower()
 
 
@@ -131,11 +131,11 @@ def _checksum(raw: bytes) -> bytes:
     return hashlib.sha256(b"unpooled site key " + raw).digest()[:3]
 
 
-def _to_sign(purpose: str, content: bytes) -> bytes:
+def _signed_bytes(purpose: str, content: bytes) -> bytes:
     return canonical(["unpooled signature 1", purpose, hashlib.sha256(content).hexdigest()])
 
 
-class Drawer:
+class SiteStore:
     """Short contents by name. Names are plain: letters, digits, dashes and dots."""
 
     def __init__(self, folder: PathLike | None = None) -> None:
@@ -239,9 +239,9 @@ class Offer:
 
     def check(self, pinned: str) -> None:
         """Refuse what the site with that pinned key did not sign."""
-        content = _content(self.attempt, self.site, self.key)
+        content = _offer_bytes(self.attempt, self.site, self.key)
         if not verify(pinned, _PURPOSE, content, bytes.fromhex(self.signature)):
-            raise NotTrusted(f"the key offered for {self.site} is not signed by the key that is pinned for it")
+            raise TrustError(f"the key offered for {self.site} is not signed by the key that is pinned for it")
 
     def to_dict(self) -> dict[str, Any]:
         """For a message."""
@@ -258,7 +258,7 @@ class Offer:
             if len(content) != 4:
                 raise ValueError("there is more in it")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise NotTrusted(f"a message holds something else than the offer of a key: {shown(error)}") from None
+            raise TrustError(f"a message holds something else than the offer of a key: {shown(error)}") from None
         return cls(attempt, site, content["key"], content["signature"])
 
 
@@ -268,36 +268,36 @@ class SingleUseKeys:
     One attempt of a study is open at a time: offering a key for the next strikes out the one before.
     """
 
-    def __init__(self, drawer: Drawer) -> None:
-        self._drawer = drawer
+    def __init__(self, drawer: SiteStore) -> None:
+        self._store = drawer
 
     def offer(self, identity: Identity, site: str, attempt: Attempt) -> Offer:
         """A new key for the attempt, its public part signed; refused where the attempt had one before."""
         check_name(site, "the name of a site")
-        study, name = _places(site, attempt)
-        if self._drawer.read(f"{name}.key") is not None or self._drawer.read(f"{name}.used") is not None:
-            raise NotTrusted(f"{site} has offered a key for attempt {attempt} before: start a new attempt")
-        for other in self._drawer.names(study, ".key"):
+        study, name = _file_names(site, attempt)
+        if self._store.read(f"{name}.key") is not None or self._store.read(f"{name}.used") is not None:
+            raise TrustError(f"{site} has offered a key for attempt {attempt} before: start a new attempt")
+        for other in self._store.names(study, ".key"):
             self._strike(other.removesuffix(".key"))
-        private = primitives("asymmetric.x25519").X25519PrivateKey.generate()
-        self._drawer.write(f"{name}.key", private.private_bytes_raw())
+        private = import_primitives("asymmetric.x25519").X25519PrivateKey.generate()
+        self._store.write(f"{name}.key", private.private_bytes_raw())
         key = private.public_key().public_bytes_raw().hex()
-        return Offer(attempt, site, key, identity.sign(_PURPOSE, _content(attempt, site, key)).hex())
+        return Offer(attempt, site, key, identity.sign(_PURPOSE, _offer_bytes(attempt, site, key)).hex())
 
     def take(self, site: str, attempt: Attempt) -> Any:
         """The private key of the attempt, once: it is struck out before it is handed over."""
-        _, name = _places(site, attempt)
-        raw = self._drawer.read(f"{name}.key")
+        _, name = _file_names(site, attempt)
+        raw = self._store.read(f"{name}.key")
         if raw is None or not self._strike(name):
-            raise NotTrusted(
+            raise TrustError(
                 f"{site} has no key for attempt {attempt}: it was used already, or never offered; start a new attempt"
             )
-        return primitives("asymmetric.x25519").X25519PrivateKey.from_private_bytes(raw)
+        return import_primitives("asymmetric.x25519").X25519PrivateKey.from_private_bytes(raw)
 
     def _strike(self, name: str) -> bool:
         """Note that the key is used, then remove it; False where somebody else was first."""
-        first = self._drawer.claim(f"{name}.used")
-        self._drawer.remove(f"{name}.key")
+        first = self._store.claim(f"{name}.used")
+        self._store.remove(f"{name}.key")
         return first
 
 
@@ -314,16 +314,16 @@ def check_hex(text: Any, size: int, what: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def _content(attempt: Attempt, site: str, key: str) -> bytes:
+def _offer_bytes(attempt: Attempt, site: str, key: str) -> bytes:
     return canonical([attempt.study, attempt.round, attempt.name, site, key])
 
 
-def _places(site: str, attempt: Attempt) -> tuple[str, str]:
+def _file_names(site: str, attempt: Attempt) -> tuple[str, str]:
     """How names of a site's study begin, and the one of this attempt: names may hold what file names may not."""
     study = hashlib.sha256(canonical([site, attempt.study])).hexdigest()[:24]
     inner = hashlib.sha256(canonical([attempt.round, attempt.name])).hexdigest()[:40]
     return study, f"{study}-{inner}"
 
 
-def _place(site: str, *what: str) -> str:
+def file_name(site: str, *what: str) -> str:
     return hashlib.sha256(canonical([site, *what[:-1]])).hexdigest()[:40] + "." + what[-1]

@@ -21,7 +21,7 @@ The secrets depend on the study, round and attempt, on a digest of what is asked
 members with their keys: sites that were told different things have masks that do not cancel.
 
 :class:`Member` is a site's side of a secure sum: it offers a key, sends its numbers masked and locked, and opens. The
-server's side is :func:`unmasked`. docs/security.md says who learns what.
+server's side is :func:`unmask`. docs/security.md says who learns what.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ import numpy as np
 from ..._base.files import PathLike
 from ..._base.plain_json import canonical
 from ..._base.text import shown
-from .fixed_point import across, add, check_words, parts, subtract, total
+from .fixed_point import add, add_all, check_words, split_into_slices, subtract, sum_across
 from .keys import (
     Attempt,
-    Drawer,
     Identity,
-    NotTrusted,
     Offer,
     SingleUseKeys,
-    _place,
+    SiteStore,
+    TrustError,
     check_hex,
     check_name,
-    primitives,
+    file_name,
+    import_primitives,
     public_bytes,
 )
 
@@ -57,33 +57,33 @@ from .keys import (
 class Locks:
     """The locks of the latest message of each study, and what has been opened."""
 
-    def __init__(self, drawer: Drawer) -> None:
-        self._drawer = drawer
+    def __init__(self, drawer: SiteStore) -> None:
+        self._store = drawer
 
     def keep(self, site: str, members: Members, asked: str, locks: dict[str, str]) -> None:
         """Remember the locks of a message before it is sent; those of the message before are forgotten."""
         content = {"attempt": asdict(members.attempt), "asked": asked, "members": sorted(members.keys), "locks": locks}
-        self._drawer.write(_place(site, members.attempt.study, "lock"), json.dumps(content).encode())
+        self._store.write(file_name(site, members.attempt.study, "lock"), json.dumps(content).encode())
 
     def open(self, site: str, attempt: Attempt) -> dict[str, str]:
-        """The secrets of the locks of an attempt, by the member they are shared with; or a NotTrusted."""
-        content = self._drawer.read(_place(site, attempt.study, "lock"))
+        """The secrets of the locks of an attempt, by the member they are shared with; or a TrustError."""
+        content = self._store.read(file_name(site, attempt.study, "lock"))
         kept = None if content is None else json.loads(content)
         if kept is None or Attempt(**kept["attempt"]) != attempt:
-            raise NotTrusted(f"{site} has sent nothing in attempt {attempt}, or something since: nothing can be opened")
-        note = _place(site, attempt.study, kept["asked"], "opened")
+            raise TrustError(f"{site} has sent nothing in attempt {attempt}, or something since: nothing can be opened")
+        note = file_name(site, attempt.study, kept["asked"], "opened")
         members = ", ".join(kept["members"])
-        if not self._drawer.claim(note, members.encode()):
-            before = (self._drawer.read(note) or b"others").decode()
+        if not self._store.claim(note, members.encode()):
+            before = (self._store.read(note) or b"others").decode()
             if before != members:
-                raise NotTrusted(
+                raise TrustError(
                     f"{site} has opened the sum over {before} for this question, and with that over {members} the"
                     " difference would be known: ask the same members again, or start a new study"
                 )
         return dict(kept["locks"])
 
 
-FEWEST = 3  #: with two members each would know the other's numbers from the sum
+FEWEST_MEMBERS = 3  #: with two members each would know the other's numbers from the sum
 
 
 @dataclass(frozen=True)
@@ -95,100 +95,102 @@ class Members:
     digest: str
 
     @classmethod
-    def of(cls, attempt: Attempt, offers: Iterable[Offer], pinned: Mapping[str, str], fewest: int = FEWEST) -> Members:
-        """The members with these offers; a NotTrusted says which of them is wrong.
+    def of(
+        cls, attempt: Attempt, offers: Iterable[Offer], pinned: Mapping[str, str], fewest: int = FEWEST_MEMBERS
+    ) -> Members:
+        """The members with these offers; a TrustError says which of them is wrong.
 
         ``pinned`` has the public identity of each site that this site trusts, by name, from its own configuration.
         """
         found: dict[str, Offer] = {}
         for offer in offers:
             if offer.site in found:
-                raise NotTrusted(f"{offer.site} is twice among the members")
+                raise TrustError(f"{offer.site} is twice among the members")
             if offer.site not in pinned:
-                raise NotTrusted(f"{offer.site} is among the members, and no key is pinned for it")
+                raise TrustError(f"{offer.site} is among the members, and no key is pinned for it")
             if offer.attempt != attempt:
-                raise NotTrusted(f"the key of {offer.site} is for attempt {offer.attempt} and not for {attempt}")
+                raise TrustError(f"the key of {offer.site} is for attempt {offer.attempt} and not for {attempt}")
             offer.check(pinned[offer.site])
             found[offer.site] = offer
-        if len(found) < max(fewest, FEWEST):
-            raise NotTrusted(
-                f"a secure sum needs at least {max(fewest, FEWEST)} members here, and this one has {len(found)}"
+        if len(found) < max(fewest, FEWEST_MEMBERS):
+            raise TrustError(
+                f"a secure sum needs at least {max(fewest, FEWEST_MEMBERS)} members here, and this one has {len(found)}"
             )
         names = sorted(found)
         keys = {name: bytes.fromhex(found[name].key) for name in names}
         if len(set(keys.values())) < len(names) or len({public_bytes(pinned[name]) for name in names}) < len(names):
-            raise NotTrusted("two of the members have the same key: each needs its own")
+            raise TrustError("two of the members have the same key: each needs its own")
         listed = canonical([[name, found[name].key] for name in names])
         return cls(attempt, keys, hashlib.sha256(listed).hexdigest())
 
 
-def masked(
-    words: np.ndarray, site: str, private: Any, members: Members, asked: str
-) -> tuple[np.ndarray, dict[str, str]]:
+def mask(words: np.ndarray, site: str, private: Any, members: Members, asked: str) -> tuple[np.ndarray, dict[str, str]]:
     """What a site sends: words and their sum (one row more) under masks and locks; and the secrets of its locks."""
     words = check_words(words)
     if members.keys.get(site) != private.public_key().public_bytes_raw():
-        raise NotTrusted(f"the key among the members for {site} is not the one it offered")
-    hidden, locks = np.concatenate([words, across(words)]), {}
+        raise TrustError(f"the key among the members for {site} is not the one it offered")
+    hidden, locks = np.concatenate([words, sum_across(words)]), {}
     for peer, public in members.keys.items():
         if peer != site:
-            mask, lock = _secrets(private, public, site, peer, members, asked)
-            hidden = _with_stream(hidden, mask, add if site < peer else subtract)
-            hidden = _with_stream(hidden, lock, add) if site < peer else hidden
+            mask, lock = _derive_secrets(private, public, site, peer, members, asked)
+            hidden = _apply_stream(hidden, mask, add if site < peer else subtract)
+            hidden = _apply_stream(hidden, lock, add) if site < peer else hidden
             locks[peer] = lock.hex()
     return hidden, locks
 
 
-def unmasked(messages: Mapping[str, np.ndarray], opened: Mapping[str, Mapping[str, str]]) -> np.ndarray:
+def unmask(messages: Mapping[str, np.ndarray], opened: Mapping[str, Mapping[str, str]]) -> np.ndarray:
     """The words of the sum, from what every member sent, and the locks that at least all but one have opened.
 
-    Nothing comes out but the exact sum: where a message, a member or a lock is not right, a NotTrusted says so.
+    Nothing comes out but the exact sum: where a message, a member or a lock is not right, a TrustError says so.
     """
-    found = total(messages[name] for name in sorted(messages))
+    found = add_all(messages[name] for name in sorted(messages))
     for pair in combinations(sorted(messages), 2):
-        found = _with_stream(found, _lock_of(pair, opened), subtract)
-    if len(found) < 1 or not np.array_equal(across(found[:-1]), found[-1:]):
-        raise NotTrusted(
+        found = _apply_stream(found, _read_lock(pair, opened), subtract)
+    if len(found) < 1 or not np.array_equal(sum_across(found[:-1]), found[-1:]):
+        raise TrustError(
             "the masks do not cancel: a member is missing, members were told different things, or a message was changed"
         )
     return found[:-1]
 
 
-def _lock_of(pair: tuple[str, str], opened: Mapping[str, Mapping[str, str]]) -> bytes:
+def _read_lock(pair: tuple[str, str], opened: Mapping[str, Mapping[str, str]]) -> bytes:
     said = [opened[one].get(other) for one, other in (pair, pair[::-1]) if one in opened]
     if not said:
-        raise NotTrusted(f"the sum is locked: {pair[0]} or {pair[1]} must open its locks")
+        raise TrustError(f"the sum is locked: {pair[0]} or {pair[1]} must open its locks")
     try:
         secrets = [check_hex(secret, 32, "lock") for secret in said]
     except ValueError as error:
-        raise NotTrusted(f"{pair[0]} or {pair[1]} has told no lock: {error}") from None
+        raise TrustError(f"{pair[0]} or {pair[1]} has told no lock: {error}") from None
     if secrets[0] != secrets[-1]:
-        raise NotTrusted(f"{pair[0]} and {pair[1]} say different things of the lock that they share")
+        raise TrustError(f"{pair[0]} and {pair[1]} say different things of the lock that they share")
     return secrets[0]
 
 
-def _secrets(private: Any, public: bytes, site: str, peer: str, members: Members, asked: str) -> tuple[bytes, bytes]:
+def _derive_secrets(
+    private: Any, public: bytes, site: str, peer: str, members: Members, asked: str
+) -> tuple[bytes, bytes]:
     """The secrets of the mask and of the lock that two sites share."""
     try:
-        secret = private.exchange(primitives("asymmetric.x25519").X25519PublicKey.from_public_bytes(public))
+        secret = private.exchange(import_primitives("asymmetric.x25519").X25519PublicKey.from_public_bytes(public))
     except ValueError:
-        raise NotTrusted(f"the key of {peer} is of a kind that gives no secret") from None
+        raise TrustError(f"the key of {peer} is of a kind that gives no secret") from None
     attempt = members.attempt
     info = canonical(["unpooled masks 1", attempt.study, attempt.round, attempt.name, asked, *sorted((site, peer))])
-    derivation = primitives("kdf.hkdf").HKDF(
-        algorithm=primitives("hashes").SHA256(), length=64, salt=bytes.fromhex(members.digest), info=info
+    derivation = import_primitives("kdf.hkdf").HKDF(
+        algorithm=import_primitives("hashes").SHA256(), length=64, salt=bytes.fromhex(members.digest), info=info
     )
     found = bytes(derivation.derive(secret))
     return found[:32], found[32:]
 
 
-def _with_stream(words: np.ndarray, secret: bytes, combine: Any) -> np.ndarray:
+def _apply_stream(words: np.ndarray, secret: bytes, combine: Any) -> np.ndarray:
     """words ± the stream of the secret."""
-    ciphers = primitives("ciphers")
+    ciphers = import_primitives("ciphers")
     # A secret is used for one stream only, so the nonce may be anything.
     cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(secret, bytes(16)), mode=None).encryptor()
     found = np.empty_like(words)
-    for part in parts(len(words)):
+    for part in split_into_slices(len(words)):
         stream = np.frombuffer(cipher.update(bytes(16 * (part.stop - part.start))), dtype="<u8")
         found[part] = combine(words[part], stream.reshape(-1, 2))
     return found
@@ -212,15 +214,15 @@ class Member:
         identity: Identity,
         pinned: Mapping[str, str],
         folder: PathLike | None = None,
-        fewest: int = FEWEST,
+        fewest: int = FEWEST_MEMBERS,
     ) -> None:
         check_name(name, "the name of a site")
         known = {site: public_bytes(public) for site, public in pinned.items()}
         if known.get(name, public_bytes(identity.public)) != public_bytes(identity.public):
-            raise NotTrusted(f"the key pinned for {name} is not its own, which is {identity.public}")
-        if type(fewest) is not int or fewest < FEWEST:
-            raise ValueError(f"fewest must be a whole number, {FEWEST} or more, got {shown(fewest)}")
-        drawer = Drawer(folder)
+            raise TrustError(f"the key pinned for {name} is not its own, which is {identity.public}")
+        if type(fewest) is not int or fewest < FEWEST_MEMBERS:
+            raise ValueError(f"fewest must be a whole number, {FEWEST_MEMBERS} or more, got {shown(fewest)}")
+        drawer = SiteStore(folder)
         self.name, self.fewest = name, fewest
         self._identity, self._pinned = identity, {**pinned, name: identity.public}
         self._keys, self._locks = SingleUseKeys(drawer), Locks(drawer)
@@ -229,7 +231,7 @@ class Member:
         """The first answer: a fresh key for this attempt, for all other members."""
         return self._keys.offer(self._identity, self.name, attempt)
 
-    def masked(self, attempt: Attempt, offers: Iterable[Offer], words: np.ndarray, asked: str) -> np.ndarray:
+    def mask(self, attempt: Attempt, offers: Iterable[Offer], words: np.ndarray, asked: str) -> np.ndarray:
         """The second: the words of :class:`FixedPoint`, masked and locked, one row more than they have.
 
         ``asked`` is a digest that the site itself makes of the question it answers, and of nothing else: it is the same
@@ -237,8 +239,8 @@ class Member:
         """
         members = Members.of(attempt, offers, self._pinned, self.fewest)
         if self.name not in members.keys:
-            raise NotTrusted(f"{self.name} is not among the members, so nothing of it belongs in their sum")
-        hidden, locks = masked(words, self.name, self._keys.take(self.name, attempt), members, asked)
+            raise TrustError(f"{self.name} is not among the members, so nothing of it belongs in their sum")
+        hidden, locks = mask(words, self.name, self._keys.take(self.name, attempt), members, asked)
         self._locks.keep(self.name, members, asked, locks)
         return hidden
 

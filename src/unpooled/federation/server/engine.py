@@ -21,7 +21,7 @@ from ..._base.rows import RemoteSource, Rows
 from ..._base.text import shown
 from ...bases import Basis
 from ...data.sources import columns_of
-from ..site.statistics import ASKED, Statistic, Sums
+from ..site.statistics import STATISTIC_MAKERS, Statistic, Sums
 from ..study.folder import StudyError, StudyFolder, StudyRecord
 from ..study.study import RESULTS, Study, read_study
 from ..wire import network
@@ -76,7 +76,7 @@ class FederatedEngine(Engine):
         try:
             return self._run.server.ask(statistic)
         except StudyError as error:
-            self._run.failed(str(error))
+            self._run.fail(str(error))
             raise
 
     def work(self, task: Task, progress: object) -> Any:
@@ -88,14 +88,14 @@ class FederatedEngine(Engine):
             )
         if self._run is None:
             raise StudyError(_NOT_BEGUN)
-        asked = ASKED[task.fn.name]
+        asked = STATISTIC_MAKERS[task.fn.name]
         return self.ask(asked(self.study, self._run.server.number, **task.fn.question(task.args)))
 
     def finish(self, model: Any) -> StudyRecord:
         """Write the fitted model and the record of the study into its folder."""
         if self._run is None:
             raise StudyError("nothing was fitted: fit an estimator to the rows of the engine first")
-        return self._run.finished(model, [])
+        return self._run.finish(model, [])
 
 
 _NOT_BEGUN = "nothing was begun: fit an estimator to the rows of the engine"
@@ -178,7 +178,7 @@ class FlowerEngine(FederatedEngine):
         self._relay = Relay()
         try:
             super().__init__(read_study(place), self._relay, place / RESULTS, progress)
-            self.run_id = network.submitted(place / "app", superlink, {"relay": self._relay.address})
+            self.run_id = network.submit_run(place / "app", superlink, {"relay": self._relay.address})
             self._relay.connect()
         except BaseException:
             self._relay.close()

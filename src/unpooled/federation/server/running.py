@@ -30,9 +30,9 @@ from ...estimators import SummaryRegressor
 from ...estimators.span import BasisAverage
 from ...summaries import Summary
 from ...summaries.passes import Functions
-from ..site.questions import Errors, Fits
+from ..site.questions import SiteFits, ValidationErrors
 from ..site.statistics import LeaveOneOut, Statistic, Sums
-from ..study.folder import StudyError, StudyFolder, StudyRecord, missing_in, spent_in
+from ..study.folder import StudyError, StudyFolder, StudyRecord, account_for_privacy, find_missing_sites
 from ..study.study import Study
 from ..wire.transport import Transport
 from .server import Progress, Server
@@ -40,12 +40,12 @@ from .server import Progress, Server
 Ask = Callable[[Statistic], Any]
 
 
-def fitted(study: Study, ask: Ask) -> Any:
+def fit_study(study: Study, ask: Ask) -> Any:
     """The model of a study."""
-    return _average(study, ask) if study.kind == "average" else _from_sums(study, ask)
+    return _fit_average(study, ask) if study.kind == "average" else _fit_from_sums(study, ask)
 
 
-def _from_sums(study: Study, ask: Ask) -> SummaryRegressor:
+def _fit_from_sums(study: Study, ask: Ask) -> SummaryRegressor:
     """LESS or second order; with more than one round each asks for the residuals of the model so far."""
     basis = study.basis
     summary: Summary = ask(Sums(study, 0, None, study.loss, study.order))
@@ -65,25 +65,25 @@ def _from_sums(study: Study, ask: Ask) -> SummaryRegressor:
     return model
 
 
-def _average(study: Study, ask: Ask) -> BasisAverage:
+def _fit_average(study: Study, ask: Ask) -> BasisAverage:
     """Each site's own ridge regression, averaged; λ by the validation errors of averages of halves."""
     basis, lam, path = study.basis, study.lam, {}
     if isinstance(lam, str):
         grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps)) if study.grid is None else study.grid
         tried = np.asarray(grid, dtype=float)
-        coef, intercept, _ = _mean(ask(Fits(study, tried, halves=True)))
+        coef, intercept, _ = _mean_of_fits(ask(SiteFits(study, tried, halves=True)))
         n_lam, M, T = coef.shape
         functions = Functions(coef.transpose(1, 0, 2).reshape(M, n_lam * T), intercept.reshape(-1))
-        sums = ask(Errors(study, functions)).sums
+        sums = ask(ValidationErrors(study, functions)).sums
         errors = sums["square"].high / sums["weight"].high
         lam = float(tried[criteria.best_index(errors, tried, per_target=False)[0]])
         path = {"lam": tried, "error": errors}
-    final = Fits(study, np.asarray([lam]), halves=False)
-    coef, intercept, n_sites = _mean(ask(final))
+    final = SiteFits(study, np.asarray([lam]), halves=False)
+    coef, intercept, n_sites = _mean_of_fits(ask(final))
     return BasisAverage().settle(basis, coef[0], intercept[0], lam, study.targets, n_sites, path)
 
 
-def _mean(total: Any) -> tuple[np.ndarray, np.ndarray, int]:
+def _mean_of_fits(total: Any) -> tuple[np.ndarray, np.ndarray, int]:
     """(L, M, T) coefficients, (L, T) intercepts, and over how many sites."""
     W = float(total.sums["weight"].high[0])
     sites = int(total.sums["sites"].high[0])
@@ -111,21 +111,21 @@ def run_study(study: Study, transport: Transport, folder: PathLike, progress: Pr
         raise StudyError("a study of the kind 'estimator' is run by fitting the estimator on a FederatedEngine")
     place = StudyFolder(Path(folder))
     study = place.begin(study)
-    if (known := _finished(place, study)) is not None:
+    if (known := _load_finished(place, study)) is not None:
         return known
     run = Run(study, transport, place, progress)
     try:
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            model = fitted(study, run.server.ask)
+            model = fit_study(study, run.server.ask)
     except StudyError as error:
-        run.failed(str(error))
+        run.fail(str(error))
         raise
     except (ValueError, ArithmeticError) as error:
         problem = f"no model can be made of these sums: {one_line(error)}"
-        run.failed(problem)
+        run.fail(problem)
         raise StudyError(problem) from error
-    return run.finished(model, list(dict.fromkeys(str(one.message) for one in noted)))
+    return run.finish(model, list(dict.fromkeys(str(one.message) for one in noted)))
 
 
 class Run:
@@ -137,18 +137,18 @@ class Run:
         self._began, self._clock = _now(), time.monotonic()
         self.server.report()
 
-    def finished(self, model: Any, notes: list[str]) -> StudyRecord:
+    def finish(self, model: Any, notes: list[str]) -> StudyRecord:
         """The model first, then the record that says whether it is of all members."""
         path = self.folder.model
         models.save(model, path)
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         about = {"file": path.name, "sha256": sha256, "digest": declared.digest_of(model)}
-        missing = missing_in(self.study, self.folder.exchanges())
+        missing = find_missing_sites(self.study, self.folder.exchanges())
         if self.study.secure and any(0 not in numbers for numbers in missing.values()):
             notes = [*notes, _DIFFERENCE]
         return self._record("partial" if missing else "complete", about, model, notes=notes)
 
-    def failed(self, problem: str) -> None:
+    def fail(self, problem: str) -> None:
         """No model, and a record that says why."""
         self.folder.model.unlink(missing_ok=True)
         self._record("failed", None, None, problem=problem)
@@ -163,9 +163,9 @@ class Run:
             _now(),
             exchanges,
             self.server.failures,
-            missing_in(study, exchanges),
+            find_missing_sites(study, exchanges),
             about,
-            spent_in(study, exchanges, model),
+            account_for_privacy(study, exchanges, model),
             round(time.monotonic() - self._clock, 3),
             sum(one.sent for one in exchanges),
             sum(one.received for one in exchanges),
@@ -185,7 +185,7 @@ _DIFFERENCE = (
 )
 
 
-def _finished(folder: StudyFolder, study: Study) -> StudyRecord | None:
+def _load_finished(folder: StudyFolder, study: Study) -> StudyRecord | None:
     """The record of a study that has its model already, and has it unchanged."""
     try:
         record = StudyRecord.load(folder.path)

@@ -18,12 +18,12 @@ from typing import Any
 
 from ..._base.text import one_line
 from ...gate.gate import content_of
-from ..secure.fixed_point import FixedPoint, length
-from ..secure.keys import Attempt, NotTrusted, Offer
-from ..secure.masks import unmasked
-from ..site.questions import question
+from ..secure.fixed_point import FixedPoint, vector_length
+from ..secure.keys import Attempt, Offer, TrustError
+from ..secure.masks import unmask
+from ..site.questions import ask_message
 from ..site.statistics import Statistic
-from ..study.folder import Exchange, Failed, Status, StudyError, StudyFolder, save_status
+from ..study.folder import Exchange, SiteFailure, Status, StudyError, StudyFolder, save_status
 from ..study.study import Study
 from ..wire.transport import Failure, Message, Transport, as_array, as_file
 
@@ -49,14 +49,14 @@ class Session:
     folder: StudyFolder
     progress: Progress | None = None
     alive: list[str] = field(default_factory=list)  #: the sites that are still in it
-    failures: list[Failed] = field(default_factory=list)
+    failures: list[SiteFailure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.alive = list(self.study.members)
         self.offers: dict[str, Offer] = {}  #: the key of each site for the next attempt, where sums are secure
         self.attempt = 0  #: the number of the next
         self.steady = 0  #: how many sites must stay, where the study says so
-        self._run, self._joined, self._took = secrets.token_hex(4), False, 0.0
+        self._run, self._joined, self._seconds_taken = secrets.token_hex(4), False, 0.0
         study = self.study
         self.status = Status(study.name, study.digest, study.kind, "joining", study.exchanges, started=time.time())
 
@@ -67,26 +67,26 @@ class Session:
         waiting, until, tries = dict.fromkeys(self.alive, True), time.monotonic() + self.study.patience, 0
         while True:
             self.attempt, tries = self.attempt + 1, tries + 1  # the keys that are offered now are for this one
-            troubles = self._joining(waiting, exchange)
+            troubles = self._ask_to_join(waiting, exchange)
             # A site that has the study already, and waits for its people, need not be sent the basis again.
             waiting = {site: not trouble.waits for site, trouble in troubles.items() if trouble.unknown}
             self.status.sites |= dict.fromkeys(waiting, "is waited for")
             self._leave_out({site: trouble for site, trouble in troubles.items() if not trouble.unknown}, exchange)
             if not waiting or time.monotonic() >= until:
                 break
-            self.tell("joining")
+            self.report_state("joining")
             time.sleep(min(self.study.poll, max(0.0, until - time.monotonic())))
         self._leave_out({site: troubles[site] for site in waiting}, exchange)
         if tries > 1 and self.study.secure:  # all need keys for one and the same attempt
             self.attempt += 1
-            self._leave_out(self._joining(dict.fromkeys(self.alive, False), exchange), exchange)
+            self._leave_out(self._ask_to_join(dict.fromkeys(self.alive, False), exchange), exchange)
         self._check_quorum(exchange)
         self._joined = True
 
-    def _joining(self, sites: Mapping[str, bool], exchange: Exchange) -> dict[str, Trouble]:
+    def _ask_to_join(self, sites: Mapping[str, bool], exchange: Exchange) -> dict[str, Trouble]:
         """Ask sites to join, with the basis or without; what came of it where they did not (``unknown``: yet)."""
         study = self.study
-        known = Message("join", {"digest": study.digest, "next": self.name(self.attempt)})
+        known = Message("join", {"digest": study.digest, "next": self.attempt_name(self.attempt)})
         content = {"basis": as_array(content_of(study.basis.save))}
         whole = Message("join", known.header | {"study": study.definition()}, content)
         found = {}
@@ -97,7 +97,7 @@ class Session:
             elif reply.kind == "waiting":
                 found[site] = Trouble("it waits for the approval of its people", site, unknown=True, waits=True)
             elif reply.kind != "joined" or reply.header.get("study") != study.digest:
-                found[site] = refused(reply, site)
+                found[site] = read_refusal(reply, site)
             elif study.secure and (wrong := self.keep_offer(site, reply, self.attempt)):
                 found[site] = Trouble(wrong, site)
             else:
@@ -108,31 +108,33 @@ class Session:
         """Keep a site's key for the next attempt; what is wrong with it, where something is."""
         try:
             offer = Offer.from_dict(reply.header.get("offer"))
-            if offer.site != site or offer.attempt != Attempt(self.study.digest, **self.name(attempt)):
-                raise NotTrusted("it is of another site or attempt")
-        except (NotTrusted, ValueError) as error:
-            return f"it offers no key for the next attempt: {sentence(error)}"
+            if offer.site != site or offer.attempt != Attempt(self.study.digest, **self.attempt_name(attempt)):
+                raise TrustError("it is of another site or attempt")
+        except (TrustError, ValueError) as error:
+            return f"it offers no key for the next attempt: {error_sentence(error)}"
         self.offers[site] = offer
         return ""
 
-    def after(self, troubles: Mapping[str, Trouble], exchange: Exchange, answered: list[str], again: bool) -> None:
+    def drop_failed_sites(
+        self, troubles: Mapping[str, Trouble], exchange: Exchange, answered: list[str], again: bool
+    ) -> None:
         """After an attempt: who did not know the study joins again, once; all others in trouble are left out."""
         exchange.attempts.append(answered)
         forgot = [site for site, trouble in troubles.items() if trouble.unknown]
         final = {site: trouble for site, trouble in troubles.items() if not (trouble.unknown and again)}
         if forgot and again:
-            final |= self._joining(dict.fromkeys(forgot, True), exchange)
+            final |= self._ask_to_join(dict.fromkeys(forgot, True), exchange)
         self._leave_out(final, exchange)
         self._check_quorum(exchange)
-        self.tell("asking", exchange=exchange)
+        self.report_state("asking", exchange=exchange)
 
     def _leave_out(self, troubles: Mapping[str, Trouble], exchange: Exchange) -> None:
         for trouble in troubles.values():
             if trouble.blamed in self.alive:
                 self.alive.remove(trouble.blamed)
-                seconds = round(self._took, 3)
+                seconds = round(self._seconds_taken, 3)
                 exchange.failures.append(
-                    Failed(trouble.blamed, exchange.number, len(exchange.attempts), seconds, trouble.reason)
+                    SiteFailure(trouble.blamed, exchange.number, len(exchange.attempts), seconds, trouble.reason)
                 )
                 self.status.sites[trouble.blamed] = f"left out: {trouble.reason}"
 
@@ -152,18 +154,18 @@ class Session:
         began = time.monotonic()
         size = sum(len(message.to_bytes()) for message in messages.values())
         replies = self.transport.exchange(messages, self.study.timeout)
-        self._took = time.monotonic() - began
+        self._seconds_taken = time.monotonic() - began
         exchange.sent += size
         silent = Failure("the transport brought no answer")
         found = {site: replies.get(site, silent) for site in sorted(messages)}
         exchange.received += sum(len(reply.to_bytes()) for reply in found.values() if isinstance(reply, Message))
         return found
 
-    def name(self, attempt: int) -> dict[str, Any]:
+    def attempt_name(self, attempt: int) -> dict[str, Any]:
         """An attempt as messages name it; no two runs share a name."""
         return {"round": attempt, "name": f"{self._run}-{attempt}"}
 
-    def tell(self, state: str, exchange: Exchange | None = None, done: int | None = None) -> None:
+    def report_state(self, state: str, exchange: Exchange | None = None, done: int | None = None) -> None:
         status = self.status
         status.state = state
         if exchange is not None:
@@ -181,7 +183,7 @@ class Session:
             self.progress(self.status)
 
 
-def refused(reply: Message, site: str) -> Trouble:
+def read_refusal(reply: Message, site: str) -> Trouble:
     """A refusal may blame another site, whose key is not the one that was pinned."""
     reason, about = reply.header.get("reason"), reply.header.get("about")
     said = f"it refuses: {one_line(reason)[:500]}" if reply.kind == "refusal" else "its answer is no answer"
@@ -190,7 +192,7 @@ def refused(reply: Message, site: str) -> Trouble:
     return Trouble(said, site, unknown=reply.header.get("unknown") is True)
 
 
-def sentence(error: BaseException) -> str:
+def error_sentence(error: BaseException) -> str:
     """An error on one line."""
     return one_line(error)[:500]
 
@@ -215,65 +217,69 @@ class Server(Session):
                     "unpooled, has changed since; begin anew in another folder"
                 )
             self.alive, self.failures = list(done.members), [*self.failures, *done.failures]
-            self.tell("asking", exchange=done, done=number + 1)
-            return statistic.loaded(self.folder.total(number), len(done.members))
-        exchange = Exchange(number, statistic.called, statistic.digest)
+            self.report_state("asking", exchange=done, done=number + 1)
+            return statistic.load(self.folder.total(number), len(done.members))
+        exchange = Exchange(number, statistic.name, statistic.digest)
         self.steady = len(self.alive) if self.study.steady and number else 0
         began = time.monotonic()
         try:
             self.join(exchange)
-            self.tell("asking", exchange=exchange)
-            total = self._secure(statistic, exchange) if self.study.secure else self._plain(statistic, exchange)
+            self.report_state("asking", exchange=exchange)
+            total = self._sum_secure(statistic, exchange) if self.study.secure else self._sum_plain(statistic, exchange)
         finally:
             self.failures += exchange.failures
         exchange.members, exchange.n_rows = list(self.alive), int(total.n_rows)
         exchange.seconds = time.monotonic() - began
         self.folder.complete(exchange, total)
-        self.tell("asking", exchange=exchange, done=number + 1)
+        self.report_state("asking", exchange=exchange, done=number + 1)
         return total
 
-    def _plain(self, statistic: Statistic, exchange: Exchange) -> Any:
+    def _sum_plain(self, statistic: Statistic, exchange: Exchange) -> Any:
         """The sum of the files that sites send, in the order of their names."""
         found: dict[str, Any] = {}
         again = True
         while wanted := [site for site in self.alive if site not in found]:
             self.attempt += 1
-            message = question(statistic, attempt=self.name(self.attempt))
+            message = ask_message(statistic, attempt=self.attempt_name(self.attempt))
             replies, troubles = self.exchange(dict.fromkeys(wanted, message), exchange), {}
             for site, reply in replies.items():
-                part = self._part(statistic, site, reply)
+                part = self._read_part(statistic, site, reply)
                 if isinstance(part, Trouble):
                     troubles[site] = part
                 else:
                     found[site] = part
-            self.after(troubles, exchange, sorted(set(replies) - set(troubles)), again)
+            self.drop_failed_sites(troubles, exchange, sorted(set(replies) - set(troubles)), again)
             again = False
         total, *others = (found[site] for site in sorted(found))
         for other in others:
             total = total + other
         return total
 
-    def _part(self, statistic: Statistic, site: str, reply: Message | Failure) -> Any:
-        if (trouble := self._trouble(statistic, self.attempt, site, reply)) is not None:
+    def _read_part(self, statistic: Statistic, site: str, reply: Message | Failure) -> Any:
+        if (trouble := self._find_trouble(statistic, self.attempt, site, reply)) is not None:
             return trouble
         assert isinstance(reply, Message)
         try:
-            return as_file(reply.file("file"), statistic.loaded)
+            return as_file(reply.file("file"), statistic.load)
         except (ValueError, OSError) as error:
-            return Trouble(f"its answer cannot be used: {sentence(error)}", site)
+            return Trouble(f"its answer cannot be used: {error_sentence(error)}", site)
 
-    def _secure(self, statistic: Statistic, exchange: Exchange) -> Any:
+    def _sum_secure(self, statistic: Statistic, exchange: Exchange) -> Any:
         """The sum of masked vectors; repeated with fresh masks until every site that is in it has answered."""
         again, tries = True, 0
         while True:
             attempt, members = self.attempt, list(self.alive)
             self.attempt += 1
             offers = [self.offers[site].to_dict() for site in members]
-            message = question(statistic, attempt=self.name(attempt), next=self.name(self.attempt), offers=offers)
+            message = ask_message(
+                statistic, attempt=self.attempt_name(attempt), next=self.attempt_name(self.attempt), offers=offers
+            )
             words, troubles = {}, {}
             replies = self.exchange(dict.fromkeys(members, message), exchange)
             for site, reply in replies.items():
-                trouble = self._trouble(statistic, attempt, site, reply) or self._wrong_words(statistic, site, reply)
+                trouble = self._find_trouble(statistic, attempt, site, reply) or self._check_words(
+                    statistic, site, reply
+                )
                 if trouble is not None:
                     troubles[site] = trouble
                 elif isinstance(reply, Message):
@@ -281,31 +287,33 @@ class Server(Session):
                 stays = trouble is None or trouble.blamed != site
                 if stays and isinstance(reply, Message) and (wrong := self.keep_offer(site, reply, self.attempt)):
                     troubles[site] = Trouble(wrong, site)
-            self.after(troubles, exchange, sorted(words), again)
+            self.drop_failed_sites(troubles, exchange, sorted(words), again)
             again = False
             if troubles:
                 continue
             try:
                 numbers = FixedPoint(len(members), self.study.fraction_bits)
-                high, low = numbers.decode(unmasked(words, self._opened(attempt, members, exchange)))
-                return statistic.result(*statistic.from_vector(high, low), len(members))
-            except (NotTrusted, ValueError) as error:
+                high, low = numbers.decode(unmask(words, self._collect_locks(attempt, members, exchange)))
+                return statistic.from_sums(*statistic.from_vector(high, low), len(members))
+            except (TrustError, ValueError) as error:
                 tries += 1
                 if tries >= TRIES:
-                    raise StudyError(f"the sum over {', '.join(members)} cannot be used: {sentence(error)}") from None
+                    raise StudyError(
+                        f"the sum over {', '.join(members)} cannot be used: {error_sentence(error)}"
+                    ) from None
 
-    def _wrong_words(self, statistic: Statistic, site: str, reply: Message | Failure) -> Trouble | None:
+    def _check_words(self, statistic: Statistic, site: str, reply: Message | Failure) -> Trouble | None:
         words = reply.arrays.get("words") if isinstance(reply, Message) else None
-        shape = (length(statistic.fields()) + 1, 2)
+        shape = (vector_length(statistic.shapes()) + 1, 2)
         if words is None or str(words.dtype) != "uint64" or words.shape != shape:
             return Trouble("its answer is not the masked vector that was asked for", site)
         return None
 
-    def _opened(self, attempt: int, members: list[str], exchange: Exchange) -> dict[str, Any]:
+    def _collect_locks(self, attempt: int, members: list[str], exchange: Exchange) -> dict[str, Any]:
         """The locks that members open; all but one are enough. Who is silent is asked once more."""
         found: dict[str, Any] = {}
         for _ in range(TRIES):
-            header = {"study": self.study.digest, "attempt": self.name(attempt)}
+            header = {"study": self.study.digest, "attempt": self.attempt_name(attempt)}
             wanted = [site for site in members if site not in found]
             replies = self.exchange(dict.fromkeys(wanted, Message("open", header)), exchange)
             for site, reply in replies.items():
@@ -316,16 +324,16 @@ class Server(Session):
                 break
         return found
 
-    def _trouble(self, statistic: Statistic, attempt: int, site: str, reply: Message | Failure) -> Trouble | None:
+    def _find_trouble(self, statistic: Statistic, attempt: int, site: str, reply: Message | Failure) -> Trouble | None:
         """What is wrong with an answer, as far as its header tells."""
         if isinstance(reply, Failure):
             return Trouble(reply.reason, site)
         if reply.kind != "answer":
-            return refused(reply, site)
+            return read_refusal(reply, site)
         wanted = {"study": self.study.digest, "statistic": statistic.digest}
         for name, value in wanted.items():
             if reply.header.get(name) != value:
                 return Trouble(f"it answers another question: the digest of the {name} is not the one asked for", site)
-        if reply.header.get("attempt") != self.name(attempt):
+        if reply.header.get("attempt") != self.attempt_name(attempt):
             return Trouble("it answers an attempt that is over", site)
         return None

@@ -36,9 +36,9 @@ from ...engines import as_engine
 from ...gate import POLICY_NAME, Policy
 from ...gate.gate import LOG_NAME
 from ...summaries.contents import is_digest
-from ...summaries.passes import KEPT, Mapped, mapped_once
+from ...summaries.passes import MOST_FEATURES_KEPT, FeatureRows, map_once
 from ..secure.keys import Identity, check_name, public_bytes
-from ..secure.masks import FEWEST
+from ..secure.masks import FEWEST_MEMBERS
 from ..study.study import ConfigError, Study
 
 CONFIG_NAME = "site.toml"
@@ -71,7 +71,7 @@ class SiteConfig:
     weight: str | None = None
     identity: Identity | None = field(default=None, repr=False)
     peers: Mapping[str, str] = field(default_factory=dict)
-    fewest: int = FEWEST
+    fewest: int = FEWEST_MEMBERS
 
     def __post_init__(self) -> None:
         for name in ("folder", "data", "policy", "log", "ledger"):
@@ -82,15 +82,15 @@ class SiteConfig:
         check_name(self.name, "the name of a site")
         for name, key in self.peers.items():
             check_name(name, "the name of another site")
-            public_bytes(key)  # a NotTrusted where it was not copied right
+            public_bytes(key)  # a TrustError where it was not copied right
 
     @property
-    def rules(self) -> Policy:
+    def current_policy(self) -> Policy:
         """The policy as it stands now: it is read anew for every request."""
         return Policy.default() if self.policy is None else Policy.read(self.policy)
 
     @property
-    def pinned(self) -> dict[str, str]:
+    def pinned_keys(self) -> dict[str, str]:
         """The public keys of all sites that this one knows, itself included."""
         own = {} if self.identity is None else {self.name: self.identity.public}
         return {**self.peers, **own}
@@ -99,7 +99,7 @@ class SiteConfig:
     def read(cls, path: Path) -> SiteConfig:
         """The configuration in a file, or in ``site.toml`` of a folder; paths in it are beside it."""
         path = path / CONFIG_NAME if path.is_dir() else path
-        content = _toml(path)
+        content = _read_toml(path)
         unknown = sorted(set(content) - set(_KINDS))
         if unknown:
             raise ConfigError(f"{path} has {', '.join(unknown)}, which nothing is called: look at its template")
@@ -125,7 +125,7 @@ _KINDS: dict[str, tuple[type, str]] = dict.fromkeys(
 ) | {"peers": (dict, "a table of names and keys"), "fewest": (int, "a whole number")}
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
@@ -134,7 +134,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"the configuration {path} is not TOML: {shown(str(error))}") from None
 
 
-Opened = tuple[Source, Any]
+OpenedRows = tuple[Source, Any]
 
 
 @dataclass
@@ -146,39 +146,39 @@ class SiteData:
     ledger: Path | None = None
     weight: str | None = None
     cache: Path | None = None
-    _kept: dict[str, Opened] = field(default_factory=dict, repr=False)
+    _in_memory: dict[str, OpenedRows] = field(default_factory=dict, repr=False)
 
-    def named(self, study: Study) -> tuple[Any, Any]:
+    def locate_rows(self, study: Study) -> tuple[Any, Any]:
         """The rows, unread, and the names of their labels; an error where columns are missing."""
         asked = {"the study": list(study.targets)} | ({"the site": [self.weight]} if self.weight else {})
         rows = sources.rows_for(self.path, sources.columns_of(study.basis), asked)
         return rows, study.targets[0] if len(study.targets) == 1 else list(study.targets)
 
-    def opened(self, study: Study) -> Opened:
+    def open_rows(self, study: Study) -> OpenedRows:
         """The rows, and the basis or one that knows their features already."""
-        return self._once(study, "all", lambda: self._mapped(study, None))
+        return self._open_once(study, "all", lambda: self._map_rows(study, None))
 
-    def half(self, study: Study, held: bool) -> Opened:
+    def open_half(self, study: Study, held: bool) -> OpenedRows:
         """Every second row in the order of a hash of its content, for validation, or the others."""
-        return self._once(study, "held" if held else "trained", lambda: self._mapped(study, held))
+        return self._open_once(study, "held" if held else "trained", lambda: self._map_rows(study, held))
 
     def forget(self) -> None:
         """A study is over, or another has begun."""
-        self._kept.clear()
+        self._in_memory.clear()
         for path in self._on_disk():
             path.unlink(missing_ok=True)
 
     def _on_disk(self) -> list[Path]:
         return [] if self.cache is None else list(self.cache.glob("*.npy"))
 
-    def _once(self, study: Study, what: str, make: Callable[[], Opened]) -> Opened:
+    def _open_once(self, study: Study, what: str, make: Callable[[], OpenedRows]) -> OpenedRows:
         key = f"{study.digest}-{what}-{self._stamp()}"
-        if key not in self._kept:
-            known = [*self._kept, *(path.name for path in self._on_disk())]
+        if key not in self._in_memory:
+            known = [*self._in_memory, *(path.name for path in self._on_disk())]
             if not all(name.startswith(study.digest) for name in known):
                 self.forget()  # one study at a time
-            self._kept[key] = self._from_disk(study, key) or self._to_disk(study, key, make())
-        return self._kept[key]
+            self._in_memory[key] = self._from_disk(study, key) or self._to_disk(study, key, make())
+        return self._in_memory[key]
 
     def _stamp(self) -> str:
         """Changes with the files of the rows, and with a restart of the machine, which may cut off a file."""
@@ -186,21 +186,21 @@ class SiteData:
         about = [(str(path), *((s := path.stat()).st_size, s.st_mtime_ns)) for path in paths if path.exists()]
         return hashlib.sha256(json.dumps([about, self.weight, _boot()]).encode()).hexdigest()[:16]
 
-    def _mapped(self, study: Study, held: bool | None) -> Opened:
-        rows, y = self.named(study)
+    def _map_rows(self, study: Study, held: bool | None) -> OpenedRows:
+        rows, y = self.locate_rows(study)
         source = open_labeled(study.basis, rows, y, self.weight)
-        if held is None and source.n_rows * study.basis.n_features_ > KEPT:
+        if held is None and source.n_rows * study.basis.n_features_ > MOST_FEATURES_KEPT:
             return source, study.basis
         gather = Gathering(source, as_engine(None), 0)
         wanted = np.arange(source.n_rows)
         if held is not None:
             mask = held_out(np.zeros(source.n_rows, dtype=np.int64), gather.keys(np.random.default_rng(0)))
             wanted = np.flatnonzero(mask == held)
-        return mapped_once(_labeled(gather.read(wanted), study), study.basis)
+        return map_once(_as_source(gather.read(wanted), study), study.basis)
 
-    def _to_disk(self, study: Study, key: str, opened: Opened) -> Opened:
+    def _to_disk(self, study: Study, key: str, opened: OpenedRows) -> OpenedRows:
         source, features = opened
-        if self.cache is not None and _boot() and study.exchanges > 1 and isinstance(features, Mapped):
+        if self.cache is not None and _boot() and study.exchanges > 1 and isinstance(features, FeatureRows):
             rows = source.rows  # type: ignore[attr-defined]
             parts = [rows.X, rows.Y] + ([] if rows.weights is None else [rows.weights])
             self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -209,7 +209,7 @@ class SiteData:
             os.replace(file.name, self.cache / f"{key}.npy")  # nobody waits for the disk: see the stamp
         return opened
 
-    def _from_disk(self, study: Study, key: str) -> Opened | None:
+    def _from_disk(self, study: Study, key: str) -> OpenedRows | None:
         path = None if self.cache is None else self.cache / f"{key}.npy"
         if path is None or not path.exists():
             return None
@@ -217,7 +217,7 @@ class SiteData:
         M, T = study.basis.n_features_, len(study.targets)
         n = len(flat) // (M + T + (self.weight is not None))
         X, Y, weights = flat[: n * M].reshape(n, M), flat[n * M : n * (M + T)].reshape(n, T), flat[n * (M + T) :]
-        return _labeled(Rows(X, Y, weights if len(weights) else None), study), Mapped(study.basis)
+        return _as_source(Rows(X, Y, weights if len(weights) else None), study), FeatureRows(study.basis)
 
 
 @cache
@@ -229,7 +229,7 @@ def _boot() -> str:
         return ""
 
 
-def _labeled(rows: Rows, study: Study) -> ArraySource:
+def _as_source(rows: Rows, study: Study) -> ArraySource:
     return ArraySource(rows, target_names=study.targets, one_target=len(study.targets) == 1)
 
 

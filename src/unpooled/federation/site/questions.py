@@ -30,34 +30,34 @@ from ...estimators.from_sums import FromSums
 from ...filters import as_filter
 from ...gate import LabelShare, Release, facts
 from ...summaries import Candidates
-from ...summaries.passes import Functions, Target, mapped, stretches
-from ...summaries.summary import of_source
-from ..secure.fixed_point import Shapes, length
+from ...summaries.passes import Functions, Target, map_block, split_source
+from ...summaries.summary import summarize_source
+from ..secure.fixed_point import Shapes, vector_length
 from ..study.study import Study
 from ..wire.transport import Message, MessageError
 from .config import SiteData
-from .statistics import LeaveOneOut, Made, Parts, Statistic, Sums, Totals, sums_of
+from .statistics import LeaveOneOut, Parts, SiteAnswer, Statistic, Sums, Totals, read_sums
 
 
-class Averaged(Statistic):
+class AverageStatistic(Statistic):
     """What the two statistics here share."""
 
-    def result(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Totals:
+    def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Totals:
         """The totals over all sites."""
         if not np.all(sums["weight"].high > 0) or ("square" in sums and np.any(sums["square"].high < 0)):
             raise ValueError("a sum of weights or squares is negative")
         return Totals(self.digest, n_rows, sums)
 
-    def loaded(self, path: Path, n_sites: int = 1) -> Totals:
+    def load(self, path: Path, n_sites: int = 1) -> Totals:
         """See :class:`Statistic`."""
-        found = Totals.load(path, self.fields())
+        found = Totals.load(path, self.shapes())
         if found.statistic != self.digest:
             raise ValueError(f"the totals are of the statistic {found.statistic[:12]} and not of what was asked for")
-        return self.result(found.n_rows, found.sums, n_sites)
+        return self.from_sums(found.n_rows, found.sums, n_sites)
 
     def _release(self, kind: str, n_rows: int, share: float) -> Release:
         study = self.study
-        numbers, basis, targets = length(self.fields()), study.basis, study.targets
+        numbers, basis, targets = vector_length(self.shapes()), study.basis, study.targets
         order = 2 if kind == "functions" else 0
         return Release(
             kind, basis.digest, targets, order, n_rows, basis.n_features_, len(targets), share, False, None, numbers, 0
@@ -65,14 +65,14 @@ class Averaged(Statistic):
 
 
 @dataclass(frozen=True)
-class Fits(Averaged):
+class SiteFits(AverageStatistic):
     """Σ_j |D_j| a_j and Σ_j |D_j| b_j for every λ: each site's own ridge regression, of all its rows or of a half."""
 
     study: Study
     lam: np.ndarray
     halves: bool
 
-    called: ClassVar[str] = "fits"
+    name: ClassVar[str] = "fits"
 
     def __post_init__(self) -> None:
         lam, chosen = np.atleast_1d(self.lam), isinstance(self.study.lam, str)
@@ -81,37 +81,37 @@ class Fits(Averaged):
         if self.study.kind != "average" or not good or not wanted:
             raise ValueError("these fits are not among those that the study asks for")
 
-    def parts(self) -> Parts:
+    def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
         return {"halves": self.halves}, {"lam": self.lam}
 
-    def fields(self) -> Shapes:
+    def shapes(self) -> Shapes:
         """See :class:`Statistic`."""
         n_lam, M, T = len(self.lam), self.study.basis.n_features_, len(self.study.targets)
         return {"weight": (1,), "sites": (1,), "coef": (n_lam, M, T), "intercept": (n_lam, T)}
 
-    def made(self, data: SiteData) -> Made:
+    def compute(self, data: SiteData) -> SiteAnswer:
         """See :class:`Statistic`."""
         study = self.study
-        source, features = data.half(study, False) if self.halves else data.opened(study)
-        summary = of_source(features, source, 2, None, "squared", None)
+        source, features = data.open_half(study, False) if self.halves else data.open_rows(study)
+        summary = summarize_source(features, source, 2, None, "squared", None)
         rules = FromSums(as_filter(study.filter), self.lam, study.center, "all", ridge=False, grid=None)
         _, found = rules.solutions(summary, study.basis, own=False)
         W = summary.weight
         sums = {"weight": np.asarray([W]), "sites": np.ones(1)}
         sums |= {"coef": W * found.coef, "intercept": W * found.intercept}
         part = Totals(self.digest, summary.n_rows, {name: Sum.of(value) for name, value in sums.items()})
-        return Made(part, self._release("functions", summary.n_rows, summary.label_share))
+        return SiteAnswer(part, self._release("functions", summary.n_rows, summary.label_share))
 
 
 @dataclass(frozen=True)
-class Errors(Averaged):
+class ValidationErrors(AverageStatistic):
     """Σ (f(x) - y)² over the validation halves for several functions; divided by |D_j²| where sites count alike."""
 
     study: Study
     functions: Functions
 
-    called: ClassVar[str] = "errors"
+    name: ClassVar[str] = "errors"
 
     def __post_init__(self) -> None:
         M, n, f = self.study.basis.n_features_, len(self.study.targets), self.functions
@@ -120,93 +120,93 @@ class Errors(Averaged):
         if f.coef.shape != (M, len(f.intercept)) or not len(f.intercept) or len(f.intercept) % n:
             raise ValueError("the functions do not go with the basis and the targets of the study")
 
-    def parts(self) -> Parts:
+    def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
         return {}, {"coef": self.functions.coef, "intercept": self.functions.intercept}
 
-    def fields(self) -> Shapes:
+    def shapes(self) -> Shapes:
         """See :class:`Statistic`."""
         T = len(self.study.targets)
         return {"weight": (1,), "square": (len(self.functions.intercept) // T, T)}
 
-    def made(self, data: SiteData) -> Made:
+    def compute(self, data: SiteData) -> SiteAnswer:
         """See :class:`Statistic`."""
-        source, features = data.half(self.study, True)
-        sums, share, n_rows = _squares(source, features, self.functions)
-        weight, square = sums["weight"], sums["square"].reshape(self.fields()["square"])
+        source, features = data.open_half(self.study, True)
+        sums, share, n_rows = _sum_squares(source, features, self.functions)
+        weight, square = sums["weight"], sums["square"].reshape(self.shapes()["square"])
         if self.study.score_by == "sites":
             weight, square = np.ones(1), square / weight
         part = Totals(self.digest, n_rows, {"weight": Sum.of(weight), "square": Sum.of(square)})
-        return Made(part, self._release("scores", n_rows, share))
+        return SiteAnswer(part, self._release("scores", n_rows, share))
 
 
-def _squares(source: Source, features: Any, functions: Functions) -> tuple[dict[str, np.ndarray], float, int]:
+def _sum_squares(source: Source, features: Any, functions: Functions) -> tuple[dict[str, np.ndarray], float, int]:
     """Σw and Σw(y - f(x))², one record's largest share in the errors, and the rows."""
     from ...losses import Squared
 
     target = Target(Squared(), functions.coef, functions.intercept)
-    found: _Found = as_engine(None).map_reduce(
-        _squared, stretches(source, features), _plus, args=(features, target), label="validating"
+    found: _SquaredErrors = as_engine(None).map_reduce(
+        _square_block, split_source(source, features), _add, args=(features, target), label="validating"
     )
     return {name: value.high for name, value in found.sums.items()}, found.share.value, found.n_rows
 
 
 @dataclass(frozen=True)
-class _Found:
+class _SquaredErrors:
     sums: dict[str, Sum]
     share: LabelShare
     n_rows: int
 
 
-def _squared(block: Block, features: Any, target: Target) -> _Found:
+def _square_block(block: Block, features: Any, target: Target) -> _SquaredErrors:
     assert target.coef is not None
     sums = {"weight": Sum.of(np.zeros(1)), "square": Sum.of(np.zeros(target.coef.shape[1]))}
     share, n_rows = LabelShare(), 0
-    for rows, phi in mapped(block, features):
+    for rows, phi in map_block(block, features):
         u = target.residual(rows.X, phi, np.asarray(rows.Y, dtype=np.float64))
         w = np.ones(len(phi)) if rows.weights is None else rows.weights
         sums = {"weight": sums["weight"] + Sum.of(w.sum()[None]), "square": sums["square"] + Sum.of(w @ (u * u))}
         share.add(u, rows.weights)
         n_rows += len(phi)
-    return _Found(sums, share, n_rows)
+    return _SquaredErrors(sums, share, n_rows)
 
 
-def _plus(a: _Found, b: _Found) -> _Found:
+def _add(a: _SquaredErrors, b: _SquaredErrors) -> _SquaredErrors:
     sums = {name: value + b.sums[name] for name, value in a.sums.items()}
-    return _Found(sums, a.share + b.share, a.n_rows + b.n_rows)
+    return _SquaredErrors(sums, a.share + b.share, a.n_rows + b.n_rows)
 
 
-def fits_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fits:
+def read_fits(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SiteFits:
     """From the parts; a ValueError where they are not fits that the study asks for."""
     if set(header) != {"halves"} or type(header["halves"]) is not bool or set(arrays) != {"lam"}:
         raise ValueError("the fits that are asked for cannot be read")
-    return Fits(study, finite("lam", arrays, ndim=1), header["halves"])
+    return SiteFits(study, finite("lam", arrays, ndim=1), header["halves"])
 
 
-def errors_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Errors:
+def read_errors(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> ValidationErrors:
     """From the parts; a ValueError where they are not errors that the study asks for."""
     if header or set(arrays) != {"coef", "intercept"}:
         raise ValueError("the functions whose errors are asked for cannot be read")
-    return Errors(study, Functions(finite("coef", arrays, ndim=2), finite("intercept", arrays, ndim=1)))
+    return ValidationErrors(study, Functions(finite("coef", arrays, ndim=2), finite("intercept", arrays, ndim=1)))
 
 
 _READERS: dict[str, Callable[..., Statistic]] = {
-    Sums.called: sums_of,
-    LeaveOneOut.called: lambda study, header, arrays: LeaveOneOut(study, Candidates.from_parts(header, arrays)),
-    Fits.called: fits_of,
-    Errors.called: errors_of,
+    Sums.name: read_sums,
+    LeaveOneOut.name: lambda study, header, arrays: LeaveOneOut(study, Candidates.from_parts(header, arrays)),
+    SiteFits.name: read_fits,
+    ValidationErrors.name: read_errors,
 }
 PLENTY = 2**40  # rows: whatever is refused with so many is refused with any
 
 
-def question(statistic: Statistic, **header: Any) -> Message:
+def ask_message(statistic: Statistic, **header: Any) -> Message:
     """The message that asks a site for a statistic."""
-    about, arrays = statistic.parts()
-    asked = {"study": statistic.study.digest, "statistic": statistic.called, "about": about, "digest": statistic.digest}
+    about, arrays = statistic.to_parts()
+    asked = {"study": statistic.study.digest, "statistic": statistic.name, "about": about, "digest": statistic.digest}
     return Message("ask", asked | header, arrays)
 
 
-def statistic_of(study: Study, message: Message) -> Statistic:
+def read_statistic(study: Study, message: Message) -> Statistic:
     """The inverse; a MessageError where it is no statistic, or none of this study."""
     called, about = message.header.get("statistic"), message.header.get("about")
     if not isinstance(called, str) or called not in _READERS or not isinstance(about, dict):
@@ -221,11 +221,11 @@ def statistic_of(study: Study, message: Message) -> Statistic:
     return found
 
 
-def planned(study: Study) -> Release:
+def expected_release(study: Study) -> Release:
     """The facts of what a study asks for, as if there were plenty of rows and no record stood out."""
     basis, targets, private = study.basis, study.targets, None
     if study.privacy is not None:
-        q = Sums(study, 0, None, study.loss, study.order).question()
+        q = Sums(study, 0, None, study.loss, study.order).private_request()
         private = facts.of_guarantee(q.privacy.record(q.bounds, q.noise, q.purpose).guarantee)
     kind = "functions" if study.kind == "average" else "summary"
     residual = study.rounds > 1

@@ -25,15 +25,15 @@ from ..._base.text import shown
 from ...bases.maps import finite
 from ...gate import Release, facts
 from ...gate.gate import check_policy
-from ...privacy import Noised
+from ...privacy import NoiseRecord
 from ...privacy.ledger import Spending
-from ...privacy.release import Asked, asked
+from ...privacy.release import CheckedRequest, check_request
 from ...summaries import Candidates, Scores, Summary
-from ...summaries.candidates import LEAVE_ONE_OUT, scores_of_source
-from ...summaries.contents import Contents, check_sums, from_arrays, is_digest, loss_of, shapes, to_arrays
-from ...summaries.passes import Functions, Target, residual_target
-from ...summaries.summary import SUMS, of_target
-from ..secure.fixed_point import Shapes, flattened, from_whole, restored, whole
+from ...summaries.candidates import LEAVE_ONE_OUT, score_source
+from ...summaries.contents import Contents, check_sums, field_shapes, from_arrays, is_digest, loss_of, to_arrays
+from ...summaries.passes import Functions, Target, make_target
+from ...summaries.summary import SUMS, summarize_target
+from ..secure.fixed_point import Shapes, flatten, from_whole_numbers, restore, to_whole_numbers
 from ..study.study import Study
 from .config import SiteData
 
@@ -41,7 +41,7 @@ Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Made:
+class SiteAnswer:
     """A site's statistic, the facts its policy judges, and what was spent on it: nothing where it is not private."""
 
     part: Any  #: with ``n_rows``, ``sums`` and ``save``
@@ -52,42 +52,42 @@ class Made:
 class Statistic(ABC):
     """One question of a study."""
 
-    called: ClassVar[str]
+    name: ClassVar[str]
     study: Study
 
     @abstractmethod
-    def parts(self) -> Parts:
+    def to_parts(self) -> Parts:
         """The header and the arrays that it travels as."""
 
     @abstractmethod
-    def fields(self) -> Shapes:
+    def shapes(self) -> Shapes:
         """The sums, by name, and their shapes."""
 
     @abstractmethod
-    def made(self, data: SiteData) -> Made:
+    def compute(self, data: SiteData) -> SiteAnswer:
         """The sums over the rows of a site."""
 
     @abstractmethod
-    def result(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Any:
+    def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Any:
         """What sums over so many sites are, checked."""
 
     @abstractmethod
-    def loaded(self, path: Path, n_sites: int = 1) -> Any:
+    def load(self, path: Path, n_sites: int = 1) -> Any:
         """What is in a file that a site sent, or a sum over several; a ValueError where it is of another question."""
 
-    def vector(self, part: Any) -> tuple[np.ndarray, np.ndarray]:
+    def to_vector(self, part: Any) -> tuple[np.ndarray, np.ndarray]:
         """What a site adds to a secure sum: one vector of pairs high + low."""
-        return flattened(part.n_rows, part.sums, self.fields())
+        return flatten(part.n_rows, part.sums, self.shapes())
 
     def from_vector(self, high: np.ndarray, low: np.ndarray) -> tuple[int, dict[str, Sum]]:
         """The number of rows and the sums, of one vector or of a sum of several."""
-        return restored(high, low, self.fields())
+        return restore(high, low, self.shapes())
 
     @cached_property
     def digest(self) -> str:
         """The same at the server and at all sites."""
-        header, arrays = self.parts()
-        return files.digest({"study": self.study.digest, "statistic": self.called, **header}, arrays)
+        header, arrays = self.to_parts()
+        return files.digest({"study": self.study.digest, "statistic": self.name, **header}, arrays)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Sums(Statistic):
     order: int = 1
     probes: int = 0
 
-    called: ClassVar[str] = SUMS.name
+    name: ClassVar[str] = SUMS.name
 
     def __post_init__(self) -> None:
         study, estimator = self.study, self.study.kind == "estimator"
@@ -127,7 +127,7 @@ class Sums(Statistic):
         if not (np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept))):
             raise ValueError("the model whose residuals are asked for has coefficients that are no numbers")
 
-    def parts(self) -> Parts:
+    def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
         header = {"number": self.number, "loss": self.loss, "order": self.order, "probes": self.probes}
         f = self.functions
@@ -141,81 +141,85 @@ class Sums(Statistic):
         digest = None if f is None else f.digest
         return Contents(basis.digest, basis.n_features_, self.order, n, self.loss, digest)
 
-    def question(self, ledger: Any = None) -> Asked:
+    def private_request(self, ledger: Any = None) -> CheckedRequest:
         """The private form."""
-        privacy = self.study.private(self.number, ledger)
-        return asked(self.study.basis, self.order, self.functions, loss_of(self.loss), None, privacy)
+        privacy = self.study.privacy_request(self.number, ledger)
+        return check_request(self.study.basis, self.order, self.functions, loss_of(self.loss), None, privacy)
 
     @cached_property
-    def noised(self) -> Noised | None:
+    def noise_record(self) -> NoiseRecord | None:
         """What is known of the noise of one site before it is asked; None without privacy."""
         if self.study.privacy is None:
             return None
-        q = self.question()
+        q = self.private_request()
         return q.privacy.record(q.bounds, q.noise, q.purpose)
 
-    def fields(self) -> Shapes:
+    def shapes(self) -> Shapes:
         """See :class:`Statistic`."""
-        return shapes(self.contents, self.noised)
+        return field_shapes(self.contents, self.noise_record)
 
-    def made(self, data: SiteData) -> Made:
+    def compute(self, data: SiteData) -> SiteAnswer:
         """See :class:`Statistic`; with noise the policy, the ledger and the rows are looked at in that order."""
         study, share, spending = self.study, 0.0, None
         if study.privacy is not None:
             if data.weight is not None:
                 raise ValueError("this site has weights, and a private summary has none")
-            question = self.question(data.ledger)
+            question = self.private_request(data.ledger)
             check_policy(data.policy, question)
             spending = question.spending()
-            summary = question.release(question.read(spending, *data.named(study)))
+            summary = question.release(question.read(spending, *data.locate_rows(study)))
             if study.secure and summary.privacy is not None and summary.privacy.grid != question.noise.grid:
                 raise ValueError("this site has more rows than shares of one noise are planned for")
         else:
-            source, mapped = data.opened(study)
+            source, mapped = data.open_rows(study)
             if source.n_outputs != len(study.targets):
                 raise ValueError(f"there are {source.n_outputs} labels, and the study has {len(study.targets)}")
-            _, target = residual_target(mapped, self.functions, loss_of(self.loss))
+            _, target = make_target(mapped, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
-            summary = of_target(mapped, source, self.contents, target, None)
+            summary = summarize_target(mapped, source, self.contents, target, None)
             share = summary.label_share
         release = facts.of_summary(summary, share)
         release = replace(release, targets=study.targets, n_targets=len(study.targets))
-        return Made(self._named(summary), release, spending)
+        return SiteAnswer(self._with_targets(summary), release, spending)
 
-    def vector(self, part: Summary) -> tuple[np.ndarray, np.ndarray]:
+    def to_vector(self, part: Summary) -> tuple[np.ndarray, np.ndarray]:
         """See :class:`Statistic`; with noise in shares the whole numbers that nothing rounds."""
         if self.study.privacy is None:
-            return super().vector(part)
-        q, sums = self.question(), {name: value.high for name, value in part.sums.items()}
-        high = np.concatenate([[part.n_rows], sums["weight"], whole(sums, q.bounds.released, q.noise.grid)])
+            return super().to_vector(part)
+        q, sums = self.private_request(), {name: value.high for name, value in part.sums.items()}
+        high = np.concatenate(
+            [[part.n_rows], sums["weight"], to_whole_numbers(sums, q.bounds.weighted_sums, q.noise.grid)]
+        )
         return high, np.zeros_like(high)
 
     def from_vector(self, high: np.ndarray, low: np.ndarray) -> tuple[int, dict[str, Sum]]:
         """See :class:`Statistic`."""
         if self.study.privacy is not None:
-            q = self.question()
-            sums = {"weight": high[1:2], **from_whole(high[2:], q.bounds.released, q.noise.grid)}
-            high = np.concatenate([high[:1], *(sums[name] for name in self.fields())])
+            q = self.private_request()
+            sums = {"weight": high[1:2], **from_whole_numbers(high[2:], q.bounds.weighted_sums, q.noise.grid)}
+            high = np.concatenate([high[:1], *(sums[name] for name in self.shapes())])
             low = np.zeros_like(high)
         return super().from_vector(high, low)
 
-    def _named(self, summary: Summary) -> Summary:
+    def _with_targets(self, summary: Summary) -> Summary:
         """With the targets for names, where there is one function for each."""
         names = self.study.targets if self.contents.n_outputs == len(self.study.targets) else ()
-        return replace(summary, targets=names, one_target=self.contents.n_outputs == 1, attached=self.study.basis)
+        return replace(summary, targets=names, one_target=self.contents.n_outputs == 1, known_basis=self.study.basis)
 
-    def result(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Summary:
+    def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Summary:
         """The summary of all rows."""
-        one = self.noised
+        one = self.noise_record
         noised = None if one is None else sum((one for _ in range(n_sites - 1)), start=one)
         check_sums(sums, n_rows, noised)
-        return self._named(Summary(self.contents, n_rows, sums, privacy=noised))
+        return self._with_targets(Summary(self.contents, n_rows, sums, privacy=noised))
 
-    def loaded(self, path: Path, n_sites: int = 1) -> Summary:
+    def load(self, path: Path, n_sites: int = 1) -> Summary:
         """See :class:`Statistic`."""
-        summary, wanted, noised = Summary.load(path), self.contents, self.noised
+        summary, wanted, noised = Summary.load(path), self.contents, self.noise_record
         if summary.contents != wanted:
-            raise ValueError(f"the summary is of something else than was asked for: {_different(summary, wanted)}")
+            raise ValueError(
+                f"the summary is of something else than was asked for: {_describe_difference(summary, wanted)}"
+            )
         if (summary.privacy is None) != (noised is None):
             raise ValueError("the summary has noise where none was asked for, or none where it was")
         if noised is not None and summary.privacy is not None:
@@ -224,10 +228,10 @@ class Sums(Statistic):
                 raise ValueError(f"the noise of the summary is not what was asked for{': ' if wrong else ''}{wrong}")
         if summary.targets not in ((), self.study.targets):
             raise ValueError(f"the summary is of {', '.join(summary.targets)}")
-        return self._named(summary)
+        return self._with_targets(summary)
 
 
-def _different(summary: Summary, wanted: Contents) -> str:
+def _describe_difference(summary: Summary, wanted: Contents) -> str:
     for name, value in vars(wanted).items():
         own = getattr(summary.contents, name)
         if own != value:
@@ -242,7 +246,7 @@ class LeaveOneOut(Statistic):
     study: Study
     candidates: Candidates
 
-    called: ClassVar[str] = LEAVE_ONE_OUT.name
+    name: ClassVar[str] = LEAVE_ONE_OUT.name
 
     def __post_init__(self) -> None:
         study, c = self.study, self.candidates
@@ -251,37 +255,37 @@ class LeaveOneOut(Statistic):
         if c.basis != study.basis.digest or c.coef.shape[1:] != (study.basis.n_features_, len(study.targets)):
             raise ValueError("the candidates do not go with the basis and the targets of the study")
 
-    def parts(self) -> Parts:
+    def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
         return self.candidates.to_parts()
 
-    def fields(self) -> Shapes:
+    def shapes(self) -> Shapes:
         """See :class:`Statistic`."""
         n_lam, _, n_targets = self.candidates.coef.shape
         return {"weight": (1,), "square": (n_lam, n_targets)}
 
-    def made(self, data: SiteData) -> Made:
+    def compute(self, data: SiteData) -> SiteAnswer:
         """See :class:`Statistic`."""
-        source, mapped = data.opened(self.study)
-        scores = scores_of_source(self.candidates, mapped, source)
+        source, mapped = data.open_rows(self.study)
+        scores = score_source(self.candidates, mapped, source)
         share = facts.error_share_of(self.candidates, mapped, source)
-        return Made(scores, facts.of_scores(scores, self.candidates, self.study.targets, share))
+        return SiteAnswer(scores, facts.of_scores(scores, self.candidates, self.study.targets, share))
 
-    def result(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Scores:
+    def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Scores:
         """The scores over all rows."""
         if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
             raise ValueError("a sum of weights or squares is negative")
         return Scores(self.candidates.digest, n_rows, sums, self.candidates.question)
 
-    def loaded(self, path: Path, n_sites: int = 1) -> Scores:
+    def load(self, path: Path, n_sites: int = 1) -> Scores:
         """See :class:`Statistic`."""
         scores = Scores.load(path)
-        if scores.candidates != self.candidates.digest or scores.sums["square"].high.shape != self.fields()["square"]:
+        if scores.candidates != self.candidates.digest or scores.sums["square"].high.shape != self.shapes()["square"]:
             raise ValueError(f"the scores are of the candidates {scores.candidates[:12]} and not of those sent")
         return scores
 
 
-def sums_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sums:
+def read_sums(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sums:
     """From the parts; a ValueError where they are not sums that the study asks for."""
     if set(header) != {"number", "loss", "order", "probes"} or any(type(header[k]) is not int for k in _COUNTS):
         raise ValueError("the sums that are asked for cannot be read")
@@ -296,7 +300,7 @@ def sums_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray])
 _COUNTS = ("number", "order", "probes")
 
 
-def _sums_asked(study: Study, number: int, contents: Contents, target: Target) -> Sums:
+def _make_sums(study: Study, number: int, contents: Contents, target: Target) -> Sums:
     """Sites know functions in the span of the basis, and no other model."""
     if type(target) is not Target or target.predictor is not None or not target.with_loss:
         raise ValueError("sites take residuals of functions in the span of the basis, and of no other model")
@@ -306,8 +310,8 @@ def _sums_asked(study: Study, number: int, contents: Contents, target: Target) -
 
 
 #: what an estimator may ask for in one of the exchanges: by the name of a :class:`NamedStatistic`, from its question
-ASKED: dict[str, Callable[..., Statistic]] = {
-    SUMS.name: _sums_asked,
+STATISTIC_MAKERS: dict[str, Callable[..., Statistic]] = {
+    SUMS.name: _make_sums,
     LEAVE_ONE_OUT.name: lambda study, _, candidates: LeaveOneOut(study, candidates),
 }
 

@@ -29,7 +29,7 @@ class StudyError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Failed:
+class SiteFailure:
     """A site that failed: when, how soon that was known, and why.
 
     Attributes
@@ -61,7 +61,7 @@ class Exchange:
     attempts : the sites that answered, an attempt after the other
     seconds : that it took
     sent, received : bytes
-    failures : list of Failed
+    failures : list of SiteFailure
     sha256 : of the file with the sum
     """
 
@@ -74,7 +74,7 @@ class Exchange:
     seconds: float = 0.0
     sent: int = 0
     received: int = 0
-    failures: list[Failed] = field(default_factory=list)
+    failures: list[SiteFailure] = field(default_factory=list)
     sha256: str = ""
 
 
@@ -116,7 +116,7 @@ class StudyFolder:
         if content is None:
             return None
         try:
-            found = Exchange(**content | {"failures": [Failed(**failed) for failed in content["failures"]]})
+            found = Exchange(**content | {"failures": [SiteFailure(**failed) for failed in content["failures"]]})
             whole = hashlib.sha256(total.read_bytes()).hexdigest() == found.sha256 and found.number == number
         except (TypeError, KeyError, OSError):
             whole = False
@@ -180,7 +180,7 @@ class StudyRecord:
     study, study_digest : its definition, and the digest of that
     started, finished : when, in UTC
     exchanges : list of Exchange
-    failures : list of Failed, of all exchanges
+    failures : list of SiteFailure, of all exchanges
     missing : members that are not in every sum, with the exchanges they are not in
     model : its file, the SHA-256 of that and the model's digest; None where there is none
     privacy : what a private study has cost, the model and every site; else None
@@ -198,7 +198,7 @@ class StudyRecord:
     started: str
     finished: str
     exchanges: list[Exchange]
-    failures: list[Failed]
+    failures: list[SiteFailure]
     missing: dict[str, list[int]]
     model: dict[str, str] | None
     privacy: dict[str, Any] | None
@@ -211,18 +211,18 @@ class StudyRecord:
     digest: str = ""
 
     @property
-    def partial(self) -> bool:
+    def is_partial(self) -> bool:
         """Whether a sum lacks a member."""
         return self.outcome == "partial"
 
-    def signed_off(self) -> StudyRecord:
+    def sign_off(self) -> StudyRecord:
         """With its digest."""
         self.digest = files.digest(self._content(), {})
         return self
 
     def save(self, folder: Path) -> None:
         """Write ``record.json``."""
-        write_json(folder / RECORD, asdict(self.signed_off()))
+        write_json(folder / RECORD, asdict(self.sign_off()))
 
     @classmethod
     def load(cls, folder: files.PathLike) -> StudyRecord:
@@ -232,8 +232,10 @@ class StudyRecord:
         if content is None:
             raise StudyError(f"there is no record {path}: the study was not run to its end")
         try:
-            exchanges = [Exchange(**one | {"failures": _failures(one["failures"])}) for one in content["exchanges"]]
-            found = cls(**content | {"exchanges": exchanges, "failures": _failures(content["failures"])})
+            exchanges = [
+                Exchange(**one | {"failures": _read_failures(one["failures"])}) for one in content["exchanges"]
+            ]
+            found = cls(**content | {"exchanges": exchanges, "failures": _read_failures(content["failures"])})
         except (TypeError, KeyError) as error:
             raise StudyError(f"{path} is not a record of a study: {shown(error)}") from None
         if found.digest != files.digest(found._content(), {}) or found.outcome not in OUTCOMES:
@@ -244,17 +246,17 @@ class StudyRecord:
         return {name: value for name, value in asdict(self).items() if name != "digest"}
 
 
-def missing_in(study: Study, exchanges: list[Exchange]) -> dict[str, list[int]]:
+def find_missing_sites(study: Study, exchanges: list[Exchange]) -> dict[str, list[int]]:
     """Members that are not in every sum, with the exchanges they are not in."""
     found = {name: [one.number for one in exchanges if name not in one.members] for name in study.members}
     return {name: numbers for name, numbers in found.items() if numbers}
 
 
-def spent_in(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, Any] | None:
+def account_for_privacy(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, Any] | None:
     """What a private study has cost: the model, and each site, whose noise is new in every attempt it answers."""
     if study.privacy is None:
         return None
-    one_round = study.private(0)
+    one_round = study.privacy_request(0)
     mu = mu_for(one_round.epsilon, one_round.delta)
     releases = {name: sum(name in answered for one in exchanges for answered in one.attempts) for name in study.members}
     delta = study.privacy.delta
@@ -271,8 +273,8 @@ def spent_in(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, A
     }
 
 
-def _failures(content: Any) -> list[Failed]:
-    return [Failed(**one) for one in content]
+def _read_failures(content: Any) -> list[SiteFailure]:
+    return [SiteFailure(**one) for one in content]
 
 
 STATE = "state.json"
@@ -332,12 +334,12 @@ class Status:
 
 
 def save_status(folder: Path, status: Status) -> None:
-    """Keep it where :func:`status_of` finds it."""
+    """Keep it where :func:`read_status` finds it."""
     status.updated = time.time()
     write_json(folder / STATE, asdict(status))
 
 
-def status_of(folder: PathLike) -> Status:
+def read_status(folder: PathLike) -> Status:
     """How far the study in a folder is; a StudyError where there is none.
 
     Parameters

@@ -16,7 +16,7 @@ from typing import Any
 from ..._base.files import atomic
 from ...gate import POLICY_NAME, Policy
 from ..secure.keys import Identity
-from ..secure.masks import FEWEST
+from ..secure.masks import FEWEST_MEMBERS
 from ..site.config import CONFIG_NAME
 from ..wire.network import DAYS, HOSTS, NETWORK_NAME, write_network, write_node_key
 from .study import KINDS, STUDY_NAME, ConfigError
@@ -201,8 +201,10 @@ class NewStudy:
         """A ConfigError says what is wrong, before anything is written."""
         if self.folder.exists() and any(self.folder.iterdir()):
             raise ConfigError(f"{self.folder} is not empty: choose another folder, or remove it")
-        if len(self.sites) < FEWEST or len(set(self.sites)) < len(self.sites):
-            raise ConfigError(f"give at least {FEWEST} sites, each once, with --site: a secure sum needs so many")
+        if len(self.sites) < FEWEST_MEMBERS or len(set(self.sites)) < len(self.sites):
+            raise ConfigError(
+                f"give at least {FEWEST_MEMBERS} sites, each once, with --site: a secure sum needs so many"
+            )
         for name in self.sites:
             if not re.fullmatch(r"\w[\w.-]{0,99}", name):
                 raise ConfigError(
@@ -262,7 +264,7 @@ class NewStudy:
             "name": self.folder.absolute().name,
             "targets": list(self.targets),
             "members": list(self.sites),
-            "quorum": max(FEWEST, len(self.sites) - 1),
+            "quorum": max(FEWEST_MEMBERS, len(self.sites) - 1),
             "kind": self.kind,
             "rounds": self.rounds,
             "lam": "rule13" if self.kind == "average" else "auto",

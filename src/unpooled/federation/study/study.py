@@ -23,11 +23,11 @@ from ..._base.text import one_line, shown
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
-from ...privacy import Private, epsilon_of, mu_for
+from ...privacy import PrivacyRequest, epsilon_of, mu_for
 from ...summaries.contents import loss_of, spec_of
 from ..secure.fixed_point import FixedPoint
 from ..secure.keys import check_name
-from ..secure.masks import FEWEST
+from ..secure.masks import FEWEST_MEMBERS
 
 
 class ConfigError(ValueError):
@@ -51,14 +51,14 @@ def read_study(folder: Path) -> Study:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {shown(str(error))}") from None
     known = [field.name for field in fields(Study) if field.name != "id"]
-    _only(path, content, known)
+    _check_keys(path, content, known)
     if missing := [name for name in NEEDED if name not in content]:
         raise ConfigError(f"{path} lacks {', '.join(missing)}")
     if not isinstance(content["basis"], str):
         raise ConfigError(f"basis in {path} must be the name of a file beside it, got {shown(content['basis'])}")
     content["basis"] = folder / content["basis"]
     if "privacy" in content:
-        _only(path, content["privacy"], [field.name for field in fields(StudyPrivacy)])
+        _check_keys(path, content["privacy"], [field.name for field in fields(StudyPrivacy)])
     try:
         return Study(**content)
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def read_study(folder: Path) -> Study:
         raise ConfigError(f"{path}: {one_line(error)}") from None
 
 
-def _only(path: Path, content: Any, known: list[str]) -> None:
+def _check_keys(path: Path, content: Any, known: list[str]) -> None:
     if not isinstance(content, dict):
         raise ConfigError(f"privacy in {path} must be a table, [privacy], got {shown(content)}")
     if unknown := sorted(set(content) - set(known)):
@@ -92,7 +92,7 @@ class StudyPrivacy:
     Parameters
     ----------
     epsilon, delta : what the study may spend
-    label_bound, means, labels, kappa : as in :class:`unpooled.privacy.Private`
+    label_bound, means, labels, kappa : as in :class:`unpooled.privacy.PrivacyRequest`
     """
 
     epsilon: float
@@ -105,15 +105,19 @@ class StudyPrivacy:
 
     def __post_init__(self) -> None:
         budget(self.epsilon, self.delta)
-        Private(self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa)
+        PrivacyRequest(
+            self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa
+        )
 
-    def of_round(self, rounds: int, parties: int, missing: int, purpose: str, ledger: Any = None) -> Private:
+    def request_for_round(
+        self, rounds: int, parties: int, missing: int, purpose: str, ledger: Any = None
+    ) -> PrivacyRequest:
         """What one of so many rounds asks for: μ² is split evenly."""
         epsilon = _epsilon_of_round(self.epsilon, self.delta, rounds)
         if not epsilon > 0:
             raise ValueError(f"epsilon {self.epsilon:g} is too little for {rounds} rounds: take fewer rounds")
         facts = {"means": self.means, "labels": self.labels, "kappa": self.kappa, "purpose": purpose, "ledger": ledger}
-        return Private(epsilon, self.delta, self.label_bound, parties=parties, missing=missing, **facts)
+        return PrivacyRequest(epsilon, self.delta, self.label_bound, parties=parties, missing=missing, **facts)
 
 
 @cache
@@ -214,8 +218,8 @@ class Study:
         count("rounds", self.rounds)
         if not 1 <= count("quorum", self.quorum) <= len(self.members):
             raise ValueError(f"quorum is {self.quorum}, and there are {len(self.members)} members")
-        if self.secure and self.quorum < FEWEST:
-            raise ValueError(f"a secure sum needs a quorum of at least {FEWEST} sites, got {self.quorum}")
+        if self.secure and self.quorum < FEWEST_MEMBERS:
+            raise ValueError(f"a secure sum needs a quorum of at least {FEWEST_MEMBERS} sites, got {self.quorum}")
         for name in ("secure", "steady", "ridge"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name} must be true or false, got {shown(getattr(self, name))}")
@@ -246,7 +250,7 @@ class Study:
                 "a private study is of one target, of the kinds less, second-order or rounds, and chooses lam from the "
                 "sums alone: averages, scores and many λ at once have no private form"
             )
-        self.private(0).bounds(self.basis.kernel_, self.basis.n_features_, self.order, loss_of(self.loss).bound)
+        self.privacy_request(0).bounds(self.basis.kernel_, self.basis.n_features_, self.order, loss_of(self.loss).bound)
 
     @property
     def exchanges(self) -> int:
@@ -257,13 +261,13 @@ class Study:
             return self.rounds + 2  # the rows are counted first, and the losses of every λ are summed at the end
         return self.rounds + (self.lam == "loo")
 
-    def private(self, number: int, ledger: Any = None) -> Private:
+    def privacy_request(self, number: int, ledger: Any = None) -> PrivacyRequest:
         """What round ``number`` asks for; noise is made in shares where nothing but the sum is seen."""
         assert self.privacy is not None
         n = len(self.members)
         # One more than may drop out: a member that sees the total can take its own share off.
         parties, missing = (n, n - self.quorum + 1) if self.secure else (1, 0)
-        return self.privacy.of_round(self.rounds, parties, missing, f"{self.name}, round {number + 1}", ledger)
+        return self.privacy.request_for_round(self.rounds, parties, missing, f"{self.name}, round {number + 1}", ledger)
 
     def definition(self) -> dict[str, Any]:
         """Everything that a site is told, as JSON; the basis by its digest."""

@@ -23,7 +23,7 @@ from ..server.running import run_study
 from ..site.site import Site
 from ..study.folder import Status
 from ..study.study import RESULTS, read_study
-from .transport import Failure, Message, MessageError, receive, refusal, relayed
+from .transport import Failure, Message, MessageError, make_refusal, receive, serve_relay
 
 CLIENT_COMMAND, EXEC_COMMAND = "flwr-clientapp", "flower-superexec"
 ACTION = "unpooled"
@@ -60,7 +60,7 @@ class GridTransport:
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
-        self._told: dict[int, str] = {}  # names that nodes were asked for
+        self._names: dict[int, str] = {}  # names that nodes were asked for
         self._seen: set[str] = set()  # sites that were connected at some time
 
     def sites(self) -> list[str]:
@@ -78,23 +78,23 @@ class GridTransport:
             name: Failure("its SuperNode is not connected") for name in messages if name not in nodes
         }
         names = {node: name for name, node in nodes.items() if name in messages}
-        contents = {node: _packed(messages[name].to_bytes(), to=name) for node, name in names.items()}
+        contents = {node: _pack(messages[name].to_bytes(), to=name) for node, name in names.items()}
         for node, answer in self._ask(contents, QUERY, timeout):
-            found[names[node]] = _opened(answer)
+            found[names[node]] = _read_message(answer)
         late = Failure(f"no answer within {timeout:g} s")
         return {name: found.get(name, late) for name in messages}
 
     def _nodes(self) -> dict[str, int]:
         """The node of each name."""
         given = {node.node_id: node.name for node in self._grid.get_nodes()}
-        unknown = [node for node, name in given.items() if not name and node not in self._told]
-        for node, answer in self._ask({node: _packed(b"") for node in unknown}, NAME, ASK_NAME):
+        unknown = [node for node, name in given.items() if not name and node not in self._names]
+        for node, answer in self._ask({node: _pack(b"") for node in unknown}, NAME, ASK_NAME):
             if isinstance(answer, bytes):
-                self._told[node] = answer.decode("utf-8", "replace")
+                self._names[node] = answer.decode("utf-8", "replace")
         named: dict[str, list[int]] = {}
         for node, name in given.items():
-            if name or node in self._told:
-                named.setdefault(name or self._told[node], []).append(node)
+            if name or node in self._names:
+                named.setdefault(name or self._names[node], []).append(node)
         return {name: nodes[0] for name, nodes in named.items() if len(nodes) == 1}
 
     def _ask(
@@ -120,13 +120,13 @@ class GridTransport:
             for reply in self._grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if node is not None:
-                    yield node, _unpacked(reply)
+                    yield node, _unpack(reply)
             if waiting:
                 time.sleep(min(pause, max(0.0, until - time.monotonic())))
                 pause = min(LAST_LOOK, 1.2 * pause)
 
 
-def _opened(answer: bytes | Failure) -> Message | Failure:
+def _read_message(answer: bytes | Failure) -> Message | Failure:
     if isinstance(answer, Failure):
         return answer
     try:
@@ -135,12 +135,12 @@ def _opened(answer: bytes | Failure) -> Message | Failure:
         return Failure(str(error))
 
 
-def _packed(content: bytes, to: str = "") -> RecordDict:
+def _pack(content: bytes, to: str = "") -> RecordDict:
     array = Array(dtype="uint8", shape=(len(content),), stype=ACTION, data=content)
     return RecordDict({ACTION: ArrayRecord({ACTION: array}), "address": ConfigRecord({"to": to})})
 
 
-def _unpacked(parcel: Parcel) -> bytes | Failure:
+def _unpack(parcel: Parcel) -> bytes | Failure:
     if parcel.has_error():
         return Failure(f"Flower reports: {one_line(parcel.error.reason)[:300]}")
     try:
@@ -150,22 +150,22 @@ def _unpacked(parcel: Parcel) -> bytes | Failure:
     return array.data
 
 
-def _served(grid: Grid, context: Context) -> None:
+def _serve_study(grid: Grid, context: Context) -> None:
     """The study of the folder that the app's configuration names; or a relay for a :class:`FlowerEngine` elsewhere.
 
     What ends a study is raised: Flower would say "completed" of a run whose sites are all gone, and says "failed" then.
     """
     if address := context.run_config.get("relay"):
-        relayed(str(address), GridTransport(grid))
+        serve_relay(str(address), GridTransport(grid))
         return
     folder = Path(str(context.run_config["study"]))
     study = read_study(folder)
     print(study.describe(), flush=True)
-    record = run_study(study, GridTransport(grid), folder / RESULTS, Told())
+    record = run_study(study, GridTransport(grid), folder / RESULTS, StatusPrinter())
     print(f"{record.outcome}: {folder / RESULTS / 'study.model'}", flush=True)
 
 
-class Told:
+class StatusPrinter:
     """Says how far a study is, a line a change, where ``flwr run --stream`` and ``flwr log`` show it."""
 
     def __init__(self) -> None:
@@ -177,25 +177,27 @@ class Told:
             print(self._last, flush=True)
 
 
-def _answered(parcel: Parcel, context: Context) -> Parcel:
+def _answer(parcel: Parcel, context: Context) -> Parcel:
     """A site's answer. Where its data, policy and keys are, its own ``--node-config`` says, and never the server."""
-    content, to = _unpacked(parcel), parcel.content.config_records["address"]["to"]
+    content, to = _unpack(parcel), parcel.content.config_records["address"]["to"]
     if not isinstance(content, bytes):
         raise ValueError(content.reason)
     try:
         site = _site(context)
     except Exception as error:  # whose words are for the people of the site alone
         print(f"error: {error}", file=sys.stderr, flush=True)
-        answer = refusal("the configuration of this site cannot be read; what its node printed says why").to_bytes()
+        answer = make_refusal(
+            "the configuration of this site cannot be read; what its node printed says why"
+        ).to_bytes()
     else:
         other = f"this SuperNode is registered as {to}, and its folder is that of {site.name}"
-        answer = receive(site, content) if to == site.name else refusal(other).to_bytes()
-    return Parcel(_packed(answer), reply_to=parcel)
+        answer = receive(site, content) if to == site.name else make_refusal(other).to_bytes()
+    return Parcel(_pack(answer), reply_to=parcel)
 
 
-def _named(parcel: Parcel, context: Context) -> Parcel:
+def _tell_name(parcel: Parcel, context: Context) -> Parcel:
     """The site's name, for a server that has not registered it under one."""
-    return Parcel(_packed(_site(context).name.encode()), reply_to=parcel)
+    return Parcel(_pack(_site(context).name.encode()), reply_to=parcel)
 
 
 def _site(context: Context) -> Site:
@@ -206,12 +208,12 @@ def _site(context: Context) -> Site:
 
 
 server_app, client_app = ServerApp(), ClientApp()
-server_app.main()(_served)
-client_app.query(ACTION)(_answered)
-client_app.query(f"{ACTION}_name")(_named)
+server_app.main()(_serve_study)
+client_app.query(ACTION)(_answer)
+client_app.query(f"{ACTION}_name")(_tell_name)
 
 
-def own_client() -> Callable[[list[str]], None]:
+def make_own_client() -> Callable[[list[str]], None]:
     """Flower's ``flwr-clientapp``, with the app above in the place of the code that a server sends along.
 
     Flower runs at every site whatever app a run brings, which would leave nothing to decide to the site. This stands on

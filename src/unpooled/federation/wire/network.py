@@ -33,7 +33,7 @@ from typing import Any
 
 from ..._base.files import atomic
 from ..._base.text import one_line, shown
-from ..secure.keys import primitives
+from ..secure.keys import import_primitives
 from ..site.config import SiteConfig
 from ..study.folder import StudyError
 from ..study.study import ConfigError
@@ -48,20 +48,20 @@ def write_network(folder: Path, hosts: tuple[str, ...] = HOSTS) -> None:
 
     Nobody can sign another certificate then: for a server of another name make the network again.
     """
-    ec = primitives("asymmetric.ec")
+    ec = import_primitives("asymmetric.ec")
     authority, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca = _certificate(f"{WARNING}: authority", authority.public_key(), "authority", authority, ())
     own = _certificate(f"{WARNING}: server", server.public_key(), "authority", authority, hosts)
     _write(folder / "ca.crt", _pem(ca))
     _write(folder / "server.crt", _pem(own))
-    _write(folder / "server.key", _private(server, "PKCS8"), private=True)
+    _write(folder / "server.key", _private_pem(server, "PKCS8"), private=True)
 
 
 def write_node_key(folder: Path) -> None:
     """node.key and node.key.pub: how a SuperNode shows the SuperLink who it is (ECDSA on P-384, as Flower wants it)."""
-    ec, formats = primitives("asymmetric.ec"), primitives("serialization")
+    ec, formats = import_primitives("asymmetric.ec"), import_primitives("serialization")
     key = ec.generate_private_key(ec.SECP384R1())
-    _write(folder / "node.key", _private(key, "OpenSSH"), private=True)
+    _write(folder / "node.key", _private_pem(key, "OpenSSH"), private=True)
     public = key.public_key().public_bytes(formats.Encoding.OpenSSH, formats.PublicFormat.OpenSSH)
     _write(folder / "node.key.pub", public + b"\n")
 
@@ -91,7 +91,7 @@ def _certificate(name: str, public: Any, kind: str, signer: Any, hosts: tuple[st
         names = x509.SubjectAlternativeName([_host(x509, host) for host in hosts])
         builder = builder.add_extension(names, critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    return builder.sign(signer, primitives("hashes").SHA256())
+    return builder.sign(signer, import_primitives("hashes").SHA256())
 
 
 def _usage(x509: Any, is_authority: bool) -> Any:
@@ -113,11 +113,11 @@ def _host(x509: Any, host: str) -> Any:
 
 
 def _pem(certificate: Any) -> bytes:
-    return bytes(certificate.public_bytes(primitives("serialization").Encoding.PEM))
+    return bytes(certificate.public_bytes(import_primitives("serialization").Encoding.PEM))
 
 
-def _private(key: Any, form: str) -> bytes:
-    formats = primitives("serialization")
+def _private_pem(key: Any, form: str) -> bytes:
+    formats = import_primitives("serialization")
     return bytes(key.private_bytes(formats.Encoding.PEM, getattr(formats.PrivateFormat, form), formats.NoEncryption()))
 
 
@@ -134,7 +134,7 @@ QUIET = {
 }
 
 
-def command(name: str) -> str:
+def find_command(name: str) -> str:
     """One of Flower's commands, of the installation that runs this; a ConfigError where there is none."""
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
@@ -143,10 +143,10 @@ def command(name: str) -> str:
     return found
 
 
-def submitted(app: Path, superlink: str, config: dict[str, str]) -> str:
+def submit_run(app: Path, superlink: str, config: dict[str, str]) -> str:
     """Start a run of an app at a SuperLink, with these settings; the run's number."""
     settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
-    asked = [command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
+    asked = [find_command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
     done = subprocess.run(asked, env=QUIET | os.environ, capture_output=True, text=True, check=False)
     try:
         return str(json.loads(done.stdout)["run-id"])
@@ -189,7 +189,7 @@ class Network:
         return cls(content["superlink"], port=content["port"], **places)
 
 
-def run(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
+def run_site(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
     """Be a site until stopped, or until the SuperNode ends: its exit code."""
     if not hasattr(os, "fork"):
         raise ConfigError("a site's node needs a system that can fork: start flower-supernode as the how-to says")
@@ -198,7 +198,7 @@ def run(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
 
     folder = folder.absolute()
     SiteConfig.read(folder)  # what is wrong with it is said here and not at the first question
-    network, client = Network.read(folder), flower.own_client()
+    network, client = Network.read(folder), flower.make_own_client()
     with tempfile.TemporaryDirectory(prefix="unpooled-") as private, socket.socket(socket.AF_UNIX) as calls:
         calls.bind(f"{private}/calls")
         calls.listen()
@@ -235,7 +235,7 @@ def _serve(calls: socket.socket, node: subprocess.Popen[bytes], work: Callable[[
         while node.poll() is None:
             with suppress(TimeoutError), calls.accept()[0] as call:
                 arguments = json.loads(call.recv(LONGEST))
-                working.add(_forked(calls, work, arguments))
+                working.add(_fork_answer(calls, work, arguments))
             working = {child for child in working if os.waitpid(child, os.WNOHANG) == (0, 0)}
         return node.returncode
     finally:
@@ -247,7 +247,7 @@ def _serve(calls: socket.socket, node: subprocess.Popen[bytes], work: Callable[[
             os.waitpid(child, 0)
 
 
-def _forked(calls: socket.socket, work: Callable[[list[str]], None], arguments: list[str]) -> int:
+def _fork_answer(calls: socket.socket, work: Callable[[list[str]], None], arguments: list[str]) -> int:
     child = os.fork()
     if child:
         return child
@@ -271,7 +271,7 @@ def _forked(calls: socket.socket, work: Callable[[list[str]], None], arguments: 
 def _write_commands(folder: Path, address: str, client: str, executor: str) -> None:
     """The two commands that a SuperNode starts: the one that calls us, and Flower's own that starts it."""
     folder.mkdir()
-    (folder / executor).symlink_to(command(executor))
+    (folder / executor).symlink_to(find_command(executor))
     (folder / "call.py").write_text(_CALL.format(address=address))
     script = f'exec {shlex.quote(sys.executable)} -IS {shlex.quote(str(folder / "call.py"))} "$@"'
     (folder / client).write_text(f"#!/bin/sh\n{script}\n")

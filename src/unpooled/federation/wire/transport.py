@@ -141,7 +141,7 @@ class Transport(Protocol):
         """
 
 
-class Answering(Protocol):
+class AnsweringSite(Protocol):
     """A site, as far as a transport knows it."""
 
     @property
@@ -152,7 +152,7 @@ class Answering(Protocol):
         """The answer; never an exception."""
 
 
-class Lost(Exception):
+class LostMessage(Exception):
     """A message that gets lost on its way; raised by the hook of :class:`InProcess`."""
 
 
@@ -167,10 +167,10 @@ class InProcess:
     sites : Site objects
     hook : function or None
         ``hook(site, way, content)`` sees all bytes, ``way`` is "request" or "reply". It may return others, wait, or
-        raise :class:`Lost`: a site that is killed, late, or at the end of a bad line.
+        raise :class:`LostMessage`: a site that is killed, late, or at the end of a bad line.
     """
 
-    def __init__(self, sites: Iterable[Answering], hook: Hook | None = None) -> None:
+    def __init__(self, sites: Iterable[AnsweringSite], hook: Hook | None = None) -> None:
         self._sites = {site.name: site for site in sites}
         self.hook = hook
 
@@ -207,29 +207,29 @@ class InProcess:
         if name not in self._sites:
             return Failure("there is no such site")
         try:
-            request = self._through(name, "request", message.to_bytes())
+            request = self._pass_through_hook(name, "request", message.to_bytes())
             # What arrives damaged at a site is answered like any other message: with a refusal.
             reply = receive(self._sites[name], request)
-            return Message.from_bytes(self._through(name, "reply", reply))
-        except Lost as lost:
+            return Message.from_bytes(self._pass_through_hook(name, "reply", reply))
+        except LostMessage as lost:
             return Failure(str(lost) or "the site did not answer")
         except MessageError as error:
             return Failure(str(error))
 
-    def _through(self, name: str, way: str, content: bytes) -> bytes:
+    def _pass_through_hook(self, name: str, way: str, content: bytes) -> bytes:
         return content if self.hook is None else self.hook(name, way, content)
 
 
-def receive(site: Answering, content: bytes) -> bytes:
+def receive(site: AnsweringSite, content: bytes) -> bytes:
     """The bytes that a site answers to bytes; every transport ends in this."""
     try:
         message = Message.from_bytes(content)
     except MessageError as error:
-        return refusal(str(error)).to_bytes()
+        return make_refusal(str(error)).to_bytes()
     return site.answer(message).to_bytes()
 
 
-def refusal(reason: str, **header: object) -> Message:
+def make_refusal(reason: str, **header: object) -> Message:
     """A site's no, with a sentence that says why."""
     return Message("refusal", {"reason": reason, **header})
 
@@ -264,7 +264,7 @@ class Line:
 
 
 class Relay:
-    """A transport in this process; :func:`relayed` is its other end."""
+    """A transport in this process; :func:`serve_relay` is its other end."""
 
     def __init__(self) -> None:
         self._private = tempfile.TemporaryDirectory(prefix="unpooled-")
@@ -285,11 +285,11 @@ class Relay:
 
     def sites(self) -> list[str]:
         """The names of the sites that can be reached now."""
-        return [str(name) for name in self._said(Message("sites")).header["sites"]]
+        return [str(name) for name in self._ask(Message("sites")).header["sites"]]
 
     def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
         """As the other end's transport does it."""
-        return _unbundled(self._said(_bundle("exchange", messages, timeout=timeout)))
+        return _unbundle(self._ask(_bundle("exchange", messages, timeout=timeout)))
 
     def close(self) -> None:
         """Let the other end go."""
@@ -299,7 +299,7 @@ class Relay:
         self._listening.close()
         self._private.cleanup()
 
-    def _said(self, message: Message) -> Message:
+    def _ask(self, message: Message) -> Message:
         if self._line is None:
             raise StudyError("the relay is closed: make a new engine to go on with the study")
         try:
@@ -309,7 +309,7 @@ class Relay:
             raise StudyError(f"the server's app is gone ({error}): look at `flwr log`, then run this again") from None
 
 
-def relayed(address: str, transport: Transport) -> None:
+def serve_relay(address: str, transport: Transport) -> None:
     """Do for a :class:`Relay` what it asks, until it hangs up."""
     end = socket.socket(socket.AF_UNIX)
     end.connect(address)
@@ -320,7 +320,7 @@ def relayed(address: str, transport: Transport) -> None:
             if asked.kind == "sites":
                 line.send(Message("sites", {"sites": transport.sites()}))
                 continue
-            messages = {name: item for name, item in _unbundled(asked).items() if isinstance(item, Message)}
+            messages = {name: item for name, item in _unbundle(asked).items() if isinstance(item, Message)}
             line.send(_bundle("replies", transport.exchange(messages, float(asked.header["timeout"]))))
     except EOFError:
         return
@@ -336,7 +336,7 @@ def _bundle(kind: str, messages: Mapping[str, Message] | Mapping[str, Message | 
     return Message(kind, {"names": list(whole), "failures": failures, **header}, arrays)
 
 
-def _unbundled(bundle: Message) -> dict[str, Message | Failure]:
+def _unbundle(bundle: Message) -> dict[str, Message | Failure]:
     found: dict[str, Message | Failure] = {
         name: Failure(str(reason)) for name, reason in bundle.header["failures"].items()
     }

@@ -54,7 +54,7 @@ class Belief:
         self._weighted = np.zeros(len(moments))
         self._settle()
 
-    def after(self, values: np.ndarray, variances: np.ndarray) -> Belief:
+    def update(self, values: np.ndarray, variances: np.ndarray) -> Belief:
         """What is believed after an observation of all coefficients."""
         found = copy.copy(self)  # arrays are replaced, never written to
         found._weighted = self._weighted + values / variances
@@ -90,8 +90,8 @@ class Belief:
 
 
 EDGES = np.asarray([0.33, 0.67, 1.0, 1.5, 2.0, 3.0, 5.0])  # of |u|, in units of the scale so far
-LAST = 8.0  # where the bin without an end is taken to end
-POINTS = 8  # in a bin
+LAST_EDGE = 8.0  # where the bin without an end is taken to end
+POINTS_IN_BIN = 8  # in a bin
 _NORMAL = norm.isf((np.arange(64) + 0.5) / 128)  # |u| of the standard normal law, at 64 equal probabilities
 NORMAL_MISSED, TAIL_MISSED = 0.003, 0.05  # shares of what is cut off that are taken to be signal
 SURE = 4.0  # standard deviations of noise by which a bin must stand out to speak of tails
@@ -123,7 +123,7 @@ class ResidualLaw:
         """Nothing but a scale."""
         return cls(scale, np.zeros(0), np.zeros(0), np.inf, largest)
 
-    def counted(self, shares: np.ndarray, noise: float) -> ResidualLaw:
+    def update_from_counts(self, shares: np.ndarray, noise: float) -> ResidualLaw:
         """The law after counts between ``EDGES`` times the scale; as it was where they are mostly noise."""
         if noise > USABLE:
             return self
@@ -131,8 +131,8 @@ class ResidualLaw:
         if shares.sum() < 0.5:
             return self
         shares = shares / shares.sum()
-        edges = np.concatenate([[0.0], EDGES, [LAST]]) * self.scale
-        points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(POINTS) + 0.5) / POINTS
+        edges = np.concatenate([[0.0], EDGES, [LAST_EDGE]]) * self.scale
+        points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(POINTS_IN_BIN) + 0.5) / POINTS_IN_BIN
         cumulated = np.concatenate([[0.0], np.cumsum(shares)])
         scale = float(np.clip(np.interp(0.6827, cumulated, edges) / self.scale, 0.3, 1.5))
         trusted = DRIFT**2 / (DRIFT**2 + (noise / DENSITY) ** 2)
@@ -140,14 +140,14 @@ class ResidualLaw:
             self,
             scale=self.scale * scale**trusted,
             sizes=np.minimum(points.ravel(), self.largest),
-            shares=np.repeat(shares / POINTS, POINTS),
+            shares=np.repeat(shares / POINTS_IN_BIN, POINTS_IN_BIN),
             noise=noise,
         )
 
     def slopes(self, loss: Loss, r: np.ndarray) -> np.ndarray:
         """E ψ'(ru) for every r: how much of a small change of the function a message shows of rows of that length."""
         sizes, shares = self._points()
-        return np.asarray(np.clip(slopes(loss, np.multiply.outer(r, sizes)) @ shares, LEAST_SLOPE, 1.0))
+        return np.asarray(np.clip(derivative_slopes(loss, np.multiply.outer(r, sizes)) @ shares, LEAST_SLOPE, 1.0))
 
     def cut(self, loss: Loss, r: np.ndarray, robust: bool) -> float:
         """What a loss may miss, from E (u - ψ(ru)/r)²: a little if residuals are normal, more of what is beyond that.
@@ -155,11 +155,11 @@ class ResidualLaw:
         Noise that is cut off on both sides is not missed. Where residuals are far from normal what is cut off may be
         outliers, or it may be what matters; ``robust`` takes it for outliers.
         """
-        found = float(np.mean(_cut_off(loss, r, self.scale * _NORMAL)))
+        found = float(np.mean(_missed_squares(loss, r, self.scale * _NORMAL)))
         if robust or not len(self.sizes):
             return NORMAL_MISSED * found
-        seen = np.where(self.shares > SURE * self.noise / POINTS, self.shares, 0.0)
-        all_of_it = float(seen @ _cut_off(loss, r, self.sizes))
+        seen = np.where(self.shares > SURE * self.noise / POINTS_IN_BIN, self.shares, 0.0)
+        all_of_it = float(seen @ _missed_squares(loss, r, self.sizes))
         return NORMAL_MISSED * found + TAIL_MISSED * max(all_of_it - found, 0.0)
 
     def _points(self) -> tuple[np.ndarray, np.ndarray]:
@@ -168,13 +168,13 @@ class ResidualLaw:
         return self.scale * _NORMAL, np.full(len(_NORMAL), 1.0 / len(_NORMAL))
 
 
-def slopes(loss: Loss, u: np.ndarray) -> np.ndarray:
+def derivative_slopes(loss: Loss, u: np.ndarray) -> np.ndarray:
     """ψ'(u) by differences, over a width that does not matter to what is averaged."""
     h = np.maximum(1e-3 * np.max(np.abs(u), axis=-1, keepdims=True), 1e-300)
     return np.asarray((loss.derivative(u + h) - loss.derivative(u - h)) / (2.0 * h))
 
 
-def _cut_off(loss: Loss, r: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _missed_squares(loss: Loss, r: np.ndarray, u: np.ndarray) -> np.ndarray:
     """The mean of (u - ψ(ru)/r)² over all r, for every u."""
     kept = np.asarray(loss.derivative(np.multiply.outer(r, u))) / r[:, None]
     return np.asarray(np.mean((u - kept) ** 2, axis=0))
@@ -190,9 +190,9 @@ LONGER, LONGER_FOR_TAILS = 0.3, 0.8  # the quantile of |Wz| that is B
 # The quantile that is L, from so large an n·μ: with little noise what is left is how records differ from public rows,
 # and they do so most in long ones.
 LONGEST = {0: 0.9, 15_000: 0.5}
-STEPS = 5  # towards the fixed point of the weights
-FEW = (np.arange(20) + 0.5) / 20  # quantiles of |Wz| that stand for all
-ALIKE = 1.0  # the share to which a coordinate is taken to be seen as all are: public rows are few
+WEIGHT_STEPS = 5  # towards the fixed point of the weights
+QUANTILES = (np.arange(20) + 0.5) / 20  # quantiles of |Wz| that stand for all
+PRIOR_SHARE = 1.0  # the share to which a coordinate is taken to be seen as all are: public rows are few
 
 
 @dataclass(frozen=True)
@@ -212,11 +212,11 @@ class Style:
         return cls(loss, MULTIPLES[loss], (LONGER, longest))
 
     @property
-    def robust(self) -> bool:
+    def ignores_outliers(self) -> bool:
         """Whether what is far off is taken for an outlier."""
         return self.loss == "correntropy"
 
-    def cuts(self, law: ResidualLaw) -> Iterator[Loss]:
+    def candidate_losses(self, law: ResidualLaw) -> Iterator[Loss]:
         """The losses to choose from."""
         for multiple in self.multiples:
             yield LOSSES[self.loss](min(multiple * law.scale, law.largest))
@@ -228,7 +228,7 @@ class Style:
 
 
 @dataclass
-class Asked:
+class RoundChoice:
     """A choice for one round."""
 
     loss: Loss
@@ -239,46 +239,48 @@ class Asked:
     score: float
 
 
-def chosen(
+def choose_round(
     frame: Frame, belief: Belief, law: ResidualLaw, style: Style, *, apart: float, n: float, mu: float, counting: float
-) -> Asked:
+) -> RoundChoice:
     """The loss and the weights with which the budget that is left, μ, makes the expected error least."""
-    best: Asked | None = None
+    best: RoundChoice | None = None
     q = frame.moments
     signal = q * belief.prior
     weights_sq = signal / (belief.variance + signal) / q  # a start that knows no units
     active = max(belief.degrees, 10.0)
-    for loss in style.cuts(law):
-        for step in range(STEPS if best is None else 2):  # near the last one's weights already
+    for loss in style.candidate_losses(law):
+        for step in range(WEIGHT_STEPS if best is None else 2):  # near the last one's weights already
             lengths = np.sqrt(frame.squares @ weights_sq)
             length, longest = style.lengths(lengths)
             r = np.minimum(lengths, longest) / length
-            missed = law.cut(loss, np.quantile(r, FEW), style.robust)
+            missed = law.cut(loss, np.quantile(r, QUANTILES), style.ignores_outliers)
             extra = q * (law.scale**2 / n + apart * frame.doubt + missed / active)
             sigma = math.hypot(2.0, math.sqrt(2.0) * counting) * loss.bound * length / (n * mu)
-            slope = _seen(frame, law, loss, lengths, length, longest)
+            slope = _visible_shares(frame, law, loss, lengths, length, longest)
             precision = belief.precision + (slope * q) ** 2 / (sigma**2 / weights_sq + extra)
             kept = belief.prior * precision / (1.0 + belief.prior * precision)
-            if step < STEPS - 1:
+            if step < WEIGHT_STEPS - 1:
                 weights_sq = np.sqrt(weights_sq) * np.sqrt(np.maximum(kept, 1e-6) / q)
         length, longest = style.lengths(np.sqrt(frame.squares @ weights_sq))
         score = float(np.sum(q * belief.prior / (1.0 + belief.prior * precision))) + missed
         if best is None or score < best.score:
-            best = Asked(loss, np.sqrt(weights_sq), length, longest, missed / active, score)
+            best = RoundChoice(loss, np.sqrt(weights_sq), length, longest, missed / active, score)
     assert best is not None
     return best
 
 
-def seen(frame: Frame, law: ResidualLaw, asked: Asked) -> np.ndarray:
+def visible_shares(frame: Frame, law: ResidualLaw, asked: RoundChoice) -> np.ndarray:
     """γ_i = E ωψ'(ru) z_i² over E z_i²: how much of q_i(a*_i - a_i) a message shows, coordinate by coordinate."""
     lengths = np.sqrt(frame.squares @ asked.weights**2)
-    return _seen(frame, law, asked.loss, lengths, asked.length, asked.longest)
+    return _visible_shares(frame, law, asked.loss, lengths, asked.length, asked.longest)
 
 
-def _seen(frame: Frame, law: ResidualLaw, loss: Loss, lengths: np.ndarray, length: float, longest: float) -> np.ndarray:
+def _visible_shares(
+    frame: Frame, law: ResidualLaw, loss: Loss, lengths: np.ndarray, length: float, longest: float
+) -> np.ndarray:
     omega = np.minimum(1.0, longest / lengths)
     r = omega * lengths / length
-    grid = np.quantile(r, FEW)
+    grid = np.quantile(r, QUANTILES)
     slopes = omega * np.interp(r, grid, law.slopes(loss, grid))
-    usual = ALIKE * len(r) * frame.moments
+    usual = PRIOR_SHARE * len(r) * frame.moments
     return np.asarray((slopes @ frame.squares + usual * np.mean(slopes)) / (frame.squares.sum(axis=0) + usual))

@@ -1,6 +1,6 @@
 """Frame: the coordinates in which rounds are asked, z = (1, Vᵀ(φ(x) - m)), uncorrelated on the public sample.
 
-**Secants** (:func:`solved`) are what past rounds tell of the records' second moments, which the public rows know only
+**Secants** (:func:`solve_rounds`) are what past rounds tell of the records' second moments, which the public rows know only
 roughly. In units in which the public second moments are the identity, a round asked at a_t tells g_t = (I + E)(a* -
 a_t) plus noise, E the difference between records and public rows: about n_public^(-1/2) in every entry, not small all
 together, and far larger where rows have long tails. Two rounds tell E along the step between them,
@@ -55,7 +55,7 @@ class Frame:
     rows: np.ndarray
     mismatch: float = 0.0
     doubt: float = 0.0
-    careful: float = 1.0
+    caution: float = 1.0
 
     def __post_init__(self) -> None:
         self.coefficients_ = self.basis.coefficients_ @ self.rotation
@@ -93,13 +93,13 @@ class Frame:
         return self.rotation @ a[1:], float(a[0] - self.shift @ a[1:])
 
 
-def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
+def build_public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
     """The frame of a basis; ``phi`` are features of some of its public rows if they are at hand.
 
     The coordinates are fitted to the public rows, and their smallest second moments λ_i are smaller there than at
     others. The basis knows by how much, as a function of λ: its ``spread_`` over its ``eigenvalues_``.
     """
-    lam, V = _decomposed(np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_))
+    lam, V = _decompose(np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_))
     eps = float(np.finfo(float).eps)
     small = eps * max(float(lam[0]), eps * float(basis.eigenvalues_[0]), 1e-280)  # all of a single row's is rounding
     known = np.log(np.maximum(basis.eigenvalues_, small))[::-1]
@@ -109,31 +109,31 @@ def public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
     # Centring leaves one direction next to nothing on these rows; at others it is like the last of the rest.
     q = np.maximum(np.maximum.accumulate(q[::-1])[::-1], max(float(basis.spread_[-1]), small))
     if phi is None:
-        rows = _made_up(q)
+        rows = _make_up_rows(q)
     else:
         rows = (phi[:ROWS] - basis.mean_) @ V * np.sqrt(np.minimum(q / np.maximum(lam, small), FRESH))
-    return Frame(basis, V, V.T @ basis.mean_, *_with_constant(q, rows), mismatch=1.0 / basis.n_public_)
+    return Frame(basis, V, V.T @ basis.mean_, *_prepend_constant(q, rows), mismatch=1.0 / basis.n_public_)
 
 
-def made_up_frame(basis: Basis, phi: np.ndarray) -> Frame:
+def build_made_up_frame(basis: Basis, phi: np.ndarray) -> Frame:
     """The frame of rows that were made up column by column, and are trusted less."""
-    return replace(public_frame(basis, phi), mismatch=0.0, doubt=DOUBT, careful=CAREFUL)
+    return replace(build_public_frame(basis, phi), mismatch=0.0, doubt=DOUBT, caution=CAREFUL)
 
 
-def _decomposed(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _decompose(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, descending, and eigenvectors."""
     lam, V = scipy.linalg.eigh(covariance, check_finite=False, driver="evd")
     return lam[::-1], np.ascontiguousarray(V[:, ::-1])
 
 
-def _made_up(q: np.ndarray) -> np.ndarray:
+def _make_up_rows(q: np.ndarray) -> np.ndarray:
     """Rows with second moments q that spread as such rows do: what is read off them need not be exact."""
     rng = np.random.default_rng(0)
     sizes = np.sqrt(rng.chisquare(4.0, size=(ROWS, len(q))) / 4.0 * q)
     return np.asarray(sizes * rng.choice([-1.0, 1.0], size=sizes.shape))
 
 
-def _with_constant(q: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _prepend_constant(q: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([[1.0], q]), np.column_stack([np.ones(len(rows)), rows])
 
 
@@ -141,7 +141,7 @@ CLEARLY = 6.0  # standard deviations of noise that a step must differ by to spea
 LEAST = 0.05  # of the public second moments: along the steps the records' are taken to be no smaller
 
 
-def solved(
+def solve_rounds(
     points: np.ndarray, gradients: np.ndarray, noise: np.ndarray, variances: np.ndarray, tau_sq: float
 ) -> np.ndarray:
     """The observation of a* that all rounds together make.
@@ -157,12 +157,12 @@ def solved(
     steps = np.diff(points, axis=0)
     surplus = -np.diff(gradients, axis=0) - steps  # E s, with the noise of two rounds in it
     inner = steps @ steps.T
-    tau_sq = max(tau_sq, _spread(surplus, noise[:-1] + noise[1:], np.diagonal(inner)))
+    tau_sq = max(tau_sq, _estimate_tau_sq(surplus, noise[:-1] + noise[1:], np.diagonal(inner)))
     told = _posterior(inner, surplus, noise, tau_sq)  # Ê = toldᵀ steps
     change = steps @ told.T
     if not np.all(np.isfinite(change)):  # no step was taken, or sizes are beyond what a number can be
         return plain
-    told = _believable(inner, change) * told
+    told = _believable_share(inner, change) * told
     right = np.sum(shares * (gradients + points + points @ steps.T @ told), axis=0)
     # (I + toldᵀ steps)⁻¹ by the K × K matrix of Woodbury. Repeated steps can make it singular; an error would tell of
     # records, so a solution is found all the same.
@@ -170,7 +170,7 @@ def solved(
     return np.asarray(right - np.linalg.lstsq(small, steps @ right, rcond=None)[0] @ told)
 
 
-def _spread(surplus: np.ndarray, noise: np.ndarray, lengths: np.ndarray) -> float:
+def _estimate_tau_sq(surplus: np.ndarray, noise: np.ndarray, lengths: np.ndarray) -> float:
     """τ² from |E s|² = M τ²|s|² + noise, of what is clearly none; zero where all of it might be."""
     found = np.sum(surplus**2 - noise, axis=1) - CLEARLY * np.sqrt(2.0 * np.sum(noise**2, axis=1))
     total = surplus.shape[1] * float(lengths.sum())
@@ -191,7 +191,7 @@ def _posterior(inner: np.ndarray, surplus: np.ndarray, noise: np.ndarray, tau_sq
     return np.asarray(tau_sq * np.linalg.solve(covariance, surplus.T[:, :, None])[:, :, 0].T)
 
 
-def _believable(inner: np.ndarray, change: np.ndarray) -> float:
+def _believable_share(inner: np.ndarray, change: np.ndarray) -> float:
     """The share of Ê that leaves sᵀ(I + Ê)s positive for every step: second moments are, and noise may not be."""
     size = max(float(np.trace(inner)), 1e-280)
     root = np.linalg.cholesky(inner + 1e-10 * size * np.eye(len(inner)))

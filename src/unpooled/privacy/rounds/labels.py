@@ -17,17 +17,20 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from .questions import Counts, Marginals
+from .questions import InputCounts, LabelCounts
 
 LOOKS = 3
 MOST_BINS, FEWEST_BINS = 64, 8
-WANTED, USABLE = 0.06, 0.2  # noise on the share of a bin: what the looks are given budget for, and what still tells
+GOOD_NOISE, USABLE_NOISE = (
+    0.06,
+    0.2,
+)  # noise on the share of a bin: what the looks are given budget for, and what still tells
 LEAST_SHARE, MOST_SHARE = 0.01, 0.06  # of μ²
 DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # without a bound
 CLEAR = 0.02  # noise on the share of a bin up to which bins speak for themselves
 NOISE = 2.0  # standard deviations of noise that a bin must have to count
 NEAR = 3.0  # standard deviations to either side that a closer look covers
-PURPOSES = ("where the labels lie", "a closer look at the labels")
+LABEL_PURPOSES = ("where the labels lie", "a closer look at the labels")
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class LabelLaw:
 
     centre: float
     variance: float
-    unsure: float
+    uncertainty: float
 
 
 def labels_share(n: float, mu: float, label_bound: float) -> float:
@@ -44,38 +47,38 @@ def labels_share(n: float, mu: float, label_bound: float) -> float:
 
     Without a bound there is no guess to fall back on, and they are taken all the same.
     """
-    share = float(np.clip((look_noise(n, mu) / WANTED) ** 2, LEAST_SHARE, MOST_SHARE))
-    return share if math.isinf(label_bound) or look_noise(n, mu * math.sqrt(share)) <= USABLE else 0.0
+    share = float(np.clip((look_noise(n, mu) / GOOD_NOISE) ** 2, LEAST_SHARE, MOST_SHARE))
+    return share if math.isinf(label_bound) or look_noise(n, mu * math.sqrt(share)) <= USABLE_NOISE else 0.0
 
 
-def labels_asked(n: float, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
+def ask_about_labels(n: float, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
     """Coroutine like the learner's, with its μ; without budget the guess is 0 ± c/2.
 
     How many bins there are depends on n and μ alone.
     """
     if mu == 0:
         return LabelLaw(0.0, (label_bound / 2) ** 2, (label_bound / 2) ** 2)
-    bins = bins_for(look_noise(n, mu))
+    bins = choose_bin_count(look_noise(n, mu))
     bounded = math.isfinite(label_bound)
     edges = np.linspace(-label_bound, label_bound, bins + 1) if bounded else DECADES
     law = None
     seen: list[tuple[np.ndarray, float, np.ndarray]] = []
     for look in range(LOOKS):
-        values, sigma = yield Counts(edges), mu / math.sqrt(LOOKS), PURPOSES[look > 0]
+        values, sigma = yield LabelCounts(edges), mu / math.sqrt(LOOKS), LABEL_PURPOSES[look > 0]
         seen.append((values, sigma, edges))
         if sigma > CLEAR and (bounded or look > 0):
-            found: LabelLaw | None = fitted(seen if bounded else seen[1:])
+            found: LabelLaw | None = fit_label_law(seen if bounded else seen[1:])
         else:
-            found = read(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
+            found = read_label_law(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
         if found is None:
             break  # nothing but noise: that too was seen through noise
         law = found
-        edges = closer(law, bins)
+        edges = closer_edges(law, bins)
     spread = label_bound / 2 if bounded else 1.0
     return law or LabelLaw(0.0, spread**2, spread**2)
 
 
-def fitted(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw:
+def fit_label_law(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw:
     """The normal law that fits noised shares best, of all looks together: least squares, which is most likely.
 
     Single bins would be lost in such noise, and all of them together are not.
@@ -100,18 +103,18 @@ def look_noise(n: float, mu: float, columns: int = 1) -> float:
     return math.sqrt(2.0 * columns * LOOKS) / (n * mu)
 
 
-def bins_for(noise: float) -> int:
+def choose_bin_count(noise: float) -> int:
     """As many bins as still stand out of the noise: a power of two."""
     return int(np.clip(2 ** math.floor(math.log2(0.5 / noise)), FEWEST_BINS, MOST_BINS))
 
 
-def closer(law: LabelLaw, bins: int) -> np.ndarray:
+def closer_edges(law: LabelLaw, bins: int) -> np.ndarray:
     """The edges of a closer look."""
     width = NEAR * math.sqrt(law.variance)
     return np.linspace(law.centre - width, law.centre + width, bins + 1)
 
 
-def read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:
+def read_label_law(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:
     """Centre and variance of the bins that stand out of the noise; labels beyond the edges are left aside.
 
     Of many bins some stand out by noise alone, and one that is far away would spoil everything; where none stands out
@@ -138,39 +141,39 @@ def read(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust
 
 INPUTS_LEAST_SHARE, INPUTS_MOST_SHARE = 0.02, 0.25  # of μ²
 INPUTS_USABLE = 0.1  # noise on the share of a bin beyond which rows are better made up without looking
-MADE_UP = 1000  # rows
-PURPOSE = "where the inputs lie"
+N_MADE_UP_ROWS = 1000  # rows
+INPUT_PURPOSE = "where the inputs lie"
 
 
 def inputs_share(n: float, mu: float, d: int) -> float:
     """The share of μ² for the looks at d columns; nothing where they would tell nothing but noise."""
-    share = float(np.clip((look_noise(n, mu, d) / WANTED) ** 2, INPUTS_LEAST_SHARE, INPUTS_MOST_SHARE))
+    share = float(np.clip((look_noise(n, mu, d) / GOOD_NOISE) ** 2, INPUTS_LEAST_SHARE, INPUTS_MOST_SHARE))
     return share if look_noise(n, mu * math.sqrt(share), d) <= INPUTS_USABLE else 0.0
 
 
-def inputs_asked(n: float, mu: float, d: int) -> Generator[Any, tuple[np.ndarray, float], np.ndarray]:
+def ask_about_inputs(n: float, mu: float, d: int) -> Generator[Any, tuple[np.ndarray, float], np.ndarray]:
     """Coroutine like the learner's: returns made-up rows, of the standard normal law where nothing may be asked."""
     rng = np.random.default_rng(0)  # the same always: what is drawn hides nothing
     if mu == 0:
-        return rng.standard_normal((MADE_UP, d))
-    bins, edges = bins_for(look_noise(n, mu, d)), np.tile(DECADES, (d, 1))
-    shares, sigma = yield Marginals(edges), mu / math.sqrt(LOOKS), PURPOSE
+        return rng.standard_normal((N_MADE_UP_ROWS, d))
+    bins, edges = choose_bin_count(look_noise(n, mu, d)), np.tile(DECADES, (d, 1))
+    shares, sigma = yield InputCounts(edges), mu / math.sqrt(LOOKS), INPUT_PURPOSE
     for _ in range(LOOKS - 1):
-        edges = np.stack([_closer(*column, sigma, bins) for column in zip(shares.reshape(d, -1), edges)])
-        shares, sigma = yield Marginals(edges), mu / math.sqrt(LOOKS), PURPOSE
+        edges = np.stack([_closer_edges(*column, sigma, bins) for column in zip(shares.reshape(d, -1), edges)])
+        shares, sigma = yield InputCounts(edges), mu / math.sqrt(LOOKS), INPUT_PURPOSE
     shares = shares.reshape(d, -1)
-    return np.column_stack([_drawn(rng, shares[j], sigma, edges[j]) for j in range(d)])
+    return np.column_stack([_draw_column(rng, shares[j], sigma, edges[j]) for j in range(d)])
 
 
-def _drawn(rng: np.random.Generator, shares: np.ndarray, noise: float, edges: np.ndarray) -> np.ndarray:
+def _draw_column(rng: np.random.Generator, shares: np.ndarray, noise: float, edges: np.ndarray) -> np.ndarray:
     """Values from a histogram; a bin counts if it is more than noise, and one at least does."""
     inner = np.where(shares[1:-1] > noise, shares[1:-1], 0.0)
     inner = inner if inner.sum() > 0 else np.where(shares[1:-1] == np.max(shares[1:-1]), 1.0, 0.0)
-    chosen = rng.choice(len(inner), size=MADE_UP, p=inner / inner.sum())
-    return edges[chosen] + np.diff(edges)[chosen] * rng.uniform(size=MADE_UP)
+    chosen = rng.choice(len(inner), size=N_MADE_UP_ROWS, p=inner / inner.sum())
+    return edges[chosen] + np.diff(edges)[chosen] * rng.uniform(size=N_MADE_UP_ROWS)
 
 
-def _closer(shares: np.ndarray, edges: np.ndarray, noise: float, bins: int) -> np.ndarray:
-    law = read(shares, noise, edges, sure=False, robust=True)
+def _closer_edges(shares: np.ndarray, edges: np.ndarray, noise: float, bins: int) -> np.ndarray:
+    law = read_label_law(shares, noise, edges, sure=False, robust=True)
     assert law is not None  # the largest bin is taken where none stands out
-    return closer(law, bins)
+    return closer_edges(law, bins)

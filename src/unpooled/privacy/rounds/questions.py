@@ -4,7 +4,7 @@ Every question is a sum over records. It says how many numbers the answer has, i
 record adds, so that its noise is planned without a look at the rows. It also says how it is summed over rows, and what
 its mean over made-up records is (:mod:`.simulation`).
 
-An answer is summed a block at a time. The sums have no noise yet and must get it: :class:`Custodian` holds the rows,
+An answer is summed a block at a time. The sums have no noise yet and must get it: :class:`RowHolder` holds the rows,
 answers the learner's questions and adds the noise to every answer.
 """
 
@@ -24,12 +24,12 @@ from ..._base.compensated import Sum
 from ..._base.rows import Block, Rows, Source
 from ..._base.threads import quietly
 from ...losses import Loss
-from ...summaries.passes import mapped, stretches
-from ..composition import Spent
+from ...summaries.passes import map_block, split_source
+from ..composition import Expense
 from ..gaussian import Gaussian
-from ..noise import GridGaussian, opendp, plan
+from ..noise import GridGaussian, calibrate_noise, load_opendp
 from ..sensitivity import ROOM, ROUNDING
-from .belief import slopes
+from .belief import derivative_slopes
 from .frame import Frame
 
 SLACK = 1.0 + ROOM
@@ -71,41 +71,41 @@ class Question(ABC):
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         """Yield the sums over the rows of a block, a few rows at a time."""
 
-    def expected(self, records: Records) -> np.ndarray:
+    def simulate_mean(self, records: Records) -> np.ndarray:
         """Return the mean over made-up records, without noise."""
         raise NotImplementedError(f"{type(self).__name__} is asked of real rows only")
 
 
-class OfFunction(Question):
+class FunctionQuestion(Question):
     """A question about functions of the features: rows are mapped into the frame."""
 
     @abstractmethod
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the sum over rows z = (1, centred features) with labels y."""
 
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         assert frame is not None
-        for rows, phi in mapped(block, features):
+        for rows, phi in map_block(block, features):
             with threads.one_blas_thread:  # blocks are small: several threads would wait for one another
-                found = self.of_mapped(frame.coordinates(phi), _labels(rows, label_bound))
+                found = self.sum_mapped(frame.coordinates(phi), _clipped_labels(rows, label_bound))
             yield found
 
 
-class OfRows(Question):
+class RowQuestion(Question):
     """A question about the rows as they are."""
 
     @abstractmethod
-    def of_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
+    def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
         """Return the sum over rows."""
 
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         for stretch in block.labeled:
-            for rows in stretch.chunks(32 * Plain.rows_at_once):
-                yield self.of_rows(rows, label_bound)
+            for rows in stretch.chunks(32 * UnmappedRows.rows_at_once):
+                yield self.sum_rows(rows, label_bound)
 
 
 @dataclass(frozen=True)
-class Counts(OfRows):
+class LabelCounts(RowQuestion):
     """How many labels lie between edges: a replaced record leaves one bin and enters another, so Δ = √2 (theorem 1)."""
 
     edges: np.ndarray
@@ -123,15 +123,15 @@ class Counts(OfRows):
     def largest(self) -> float:
         return 1.0
 
-    def of_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
-        return counted(_labels(rows, label_bound), self.edges)
+    def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
+        return count_in_bins(_clipped_labels(rows, label_bound), self.edges)
 
-    def expected(self, records: Records) -> np.ndarray:
-        return counted(records.labels, self.edges) / len(records.labels)
+    def simulate_mean(self, records: Records) -> np.ndarray:
+        return count_in_bins(records.labels, self.edges) / len(records.labels)
 
 
 @dataclass(frozen=True)
-class Residuals(OfFunction):
+class Residuals(FunctionQuestion):
     """Σ ψ(ru)/r ωWz and, times v, counts of |u| between edges: u = y - aᵀz, ω = min(1, L/|Wz|), r = ω|Wz|/B.
 
     z = (1, centred features). Rows longer than L are shrunk to it. The residual of a long row is cut off earlier and
@@ -160,9 +160,9 @@ class Residuals(OfFunction):
     def largest(self) -> float:
         return math.hypot(self.loss.bound * self.length * SLACK, self.counts_weight)
 
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         lengths = np.sqrt((z * z) @ (self.weights**2))
-        z = _finite(z, lengths)
+        z = _zero_endless_rows(z, lengths)
         # ψ of what is beyond all numbers is that of the largest one: every record must add something finite.
         u = np.nan_to_num(y - z @ self.coef)
         lengths = np.where(np.isfinite(lengths), np.maximum(lengths, SHORTEST), SHORTEST)
@@ -170,26 +170,26 @@ class Residuals(OfFunction):
         # ψ(ru)/r: a larger r than it should be only makes it smaller; a smaller one would break the bound.
         r = np.maximum(omega * lengths / self.length, SHORTEST)
         push = omega * np.asarray(self.loss.derivative(np.nan_to_num(u * r))) / r
-        bins = counted(np.abs(u), self.edges)
+        bins = count_in_bins(np.abs(u), self.edges)
         return np.concatenate([(push @ z) * self.weights, self.counts_weight * bins])
 
-    def expected(self, records: Records) -> np.ndarray:
+    def simulate_mean(self, records: Records) -> np.ndarray:
         frame = records.frame
         q, u = frame.moments, records.residuals(self.coef)
         lengths = np.sqrt(frame.squares @ self.weights**2)
         omega = np.minimum(1.0, self.longest / lengths)
-        each = np.mean(slopes(self.loss, np.multiply.outer(omega * lengths / self.length, u)), axis=1)
+        each = np.mean(derivative_slopes(self.loss, np.multiply.outer(omega * lengths / self.length, u)), axis=1)
         seen = float(np.mean(omega * each))
         missing = records.target - self.coef
         # Public second moments differ from those of the records, and a mean over records from its expectation.
         spread = float(q @ missing**2) / frame.basis.n_public_ + float(np.mean(u**2)) / records.n
         gradient = q * missing + np.sqrt(q * spread) * records.rng.standard_normal(len(q))
-        bins = counted(np.abs(u), self.edges) / len(u)
+        bins = count_in_bins(np.abs(u), self.edges) / len(u)
         return np.concatenate([self.weights * seen * gradient, self.counts_weight * bins])
 
 
 @dataclass(frozen=True)
-class Calibration(OfFunction):
+class Calibration(FunctionQuestion):
     """Σ ψ(ru)/r (1, g) of one function f: u = y - f(x), g = (f(x) - m)/s, r = |(1, g)|/B; Δ = 2B sup|ψ| (theorem 5)."""
 
     coef: np.ndarray  #: f = aᵀz
@@ -211,25 +211,25 @@ class Calibration(OfFunction):
     def largest(self) -> float:
         return self.loss.bound * self.length * SLACK
 
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        f = np.nan_to_num(_finite(z, np.sum(z * z, axis=1)) @ self.coef)
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        f = np.nan_to_num(_zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coef)
         g = np.nan_to_num((f - self.middle) / self.spread)
         h = np.hypot(1.0, g)
         # With (1, g)/h made first no rounding of a tiny number is multiplied by a huge one.
         push = self.length * np.asarray(self.loss.derivative(np.nan_to_num((y - f) * (h / self.length))))
         return np.asarray([push @ (1.0 / h), push @ (g / h)])
 
-    def expected(self, records: Records) -> np.ndarray:
+    def simulate_mean(self, records: Records) -> np.ndarray:
         direction = records.frame.moments * self.coef / self.spread
         missing = records.target - self.coef
         g = records.frame.rows[:, 1:] @ self.coef[1:] / self.spread
         r = np.hypot(1.0, g) / self.length
-        each = np.mean(slopes(self.loss, np.multiply.outer(r, records.residuals(self.coef))), axis=1)
+        each = np.mean(derivative_slopes(self.loss, np.multiply.outer(r, records.residuals(self.coef))), axis=1)
         return np.asarray([np.mean(each) * missing[0], np.mean(each * g**2) * float(direction[1:] @ missing[1:])])
 
 
 @dataclass(frozen=True)
-class Losses(OfFunction):
+class ClippedErrors(FunctionQuestion):
     """Σ min(u², L²)/L² for each of K functions: a record moves each by at most one, so Δ = √K (theorem 4)."""
 
     coefs: np.ndarray  #: (M+1, K)
@@ -248,17 +248,17 @@ class Losses(OfFunction):
     def largest(self) -> float:
         return math.sqrt(self.size)
 
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        u = np.nan_to_num(y[:, None] - _finite(z, np.sum(z * z, axis=1)) @ self.coefs)
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        u = np.nan_to_num(y[:, None] - _zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coefs)
         return np.asarray(np.sum(np.minimum(np.abs(u) / self.limit, 1.0) ** 2, axis=0))
 
-    def expected(self, records: Records) -> np.ndarray:
+    def simulate_mean(self, records: Records) -> np.ndarray:
         found = [np.mean(np.minimum(np.abs(records.residuals(coef)) / self.limit, 1.0) ** 2) for coef in self.coefs.T]
         return np.asarray(found)
 
 
 @dataclass(frozen=True)
-class Marginals(OfRows):
+class InputCounts(RowQuestion):
     """How many values of each input lie between edges: d histograms of the same records, Δ = √(2d) (theorem 3)."""
 
     edges: np.ndarray  #: (d, k)
@@ -276,29 +276,29 @@ class Marginals(OfRows):
     def largest(self) -> float:
         return math.sqrt(self.edges.shape[0])
 
-    def of_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
+    def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
         X = np.asarray(to_numpy(rows.X), dtype=np.float64)
-        return np.concatenate([counted(X[:, j], edges) for j, edges in enumerate(self.edges)])
+        return np.concatenate([count_in_bins(X[:, j], edges) for j, edges in enumerate(self.edges)])
 
 
 def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
     """The noise with which the answer over n records costs μ."""
     total = n * question.largest
-    return plan(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
+    return calibrate_noise(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
 
 
-def check_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
+def check_noise_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
     """Refuse what :func:`noise_for` or the sampler would refuse later, when it has been paid for.
 
     A grid must hold n·largest, which is hardest at the highest price, and the noise, which is hardest at the lowest;
     both in units of Δ hardly differ among questions.
     """
-    opendp()
+    load_opendp()
     for mu in (max(prices), min(prices)):
-        noise_for(Counts(np.zeros(n_features + 64)), n, mu)
+        noise_for(LabelCounts(np.zeros(n_features + 64)), n, mu)
 
 
-def answer(
+def sum_answer(
     question: Question, source: Source, frame: Frame | None, features: Any, label_bound: float, engine: Any
 ) -> np.ndarray:
     """The sums over all rows of a source; ``features`` maps them into the frame, or knows what they are there already.
@@ -306,18 +306,22 @@ def answer(
     Counts of labels and of inputs need neither.
     """
     found: Sum = engine.map_reduce(
-        part, stretches(source, features or Plain), _plus, args=(question, frame, features, label_bound), label="asking"
+        _sum_block,
+        split_source(source, features or UnmappedRows),
+        _add,
+        args=(question, frame, features, label_bound),
+        label="asking",
     )
     return found.high
 
 
-class Plain:
+class UnmappedRows:
     """Rows that are not mapped."""
 
     rows_at_once = 1024
 
 
-def part(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
+def _sum_block(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
     """The sums over one block. Rows and labels may be of any size, and a warning about one would tell of it."""
     found = Sum.of(np.zeros(question.size))
     with quietly():
@@ -326,27 +330,27 @@ def part(block: Block, question: Question, frame: Frame | None, features: Any, l
     return found
 
 
-def _labels(rows: Rows, label_bound: float) -> np.ndarray:
+def _clipped_labels(rows: Rows, label_bound: float) -> np.ndarray:
     return np.clip(np.asarray(to_numpy(rows.Y), dtype=np.float64)[:, 0], -label_bound, label_bound)
 
 
-def _plus(a: Sum, b: Sum) -> Sum:
+def _add(a: Sum, b: Sum) -> Sum:
     return a + b
 
 
-def _finite(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _zero_endless_rows(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Rows whose length is no number, as that of features of an unbounded kernel far away, count as zero."""
     endless = ~np.isfinite(lengths)
     return np.where(endless[:, None], 0.0, z) if endless.any() else z
 
 
-def counted(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """How many values lie in (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.float64)
 
 
 @dataclass
-class Custodian:
+class RowHolder:
     """Who holds the rows: answers questions, with noise.
 
     ``sites`` is how many sites add noise of their own, each as much as the whole sum would need: one where noise
@@ -364,21 +368,21 @@ class Custodian:
     ) -> tuple[np.ndarray, float]:
         """Means over the records with noise that makes them cost μ, and the standard deviation of that noise."""
         noise = noise_for(question, self.n, mu)
-        values = noise.add(answer(question, self.source, frame, features, self.label_bound, self.engine))
+        values = noise.add(sum_answer(question, self.source, frame, features, self.label_bound, self.engine))
         for _ in range(self.sites - 1):
             values = values + noise.add(np.zeros(question.size))
         return values / self.n, math.sqrt(self.sites) * noise.sigma / self.n
 
 
-def held(
+def run_learner(
     learner: Generator[Any, Any, Any], told: Callable[[Question, float], tuple[np.ndarray, float]]
-) -> tuple[Any, list[Spent]]:
+) -> tuple[Any, list[Expense]]:
     """Run a learner to its end; returns what it learned and what that cost."""
-    spent: list[Spent] = []
+    spent: list[Expense] = []
     try:
         question, mu, purpose = next(learner)
         while True:
-            spent.append(Spent(purpose, Gaussian(mu)))
+            spent.append(Expense(purpose, Gaussian(mu)))
             question, mu, purpose = learner.send(told(question, mu))
     except StopIteration as end:
         return end.value, spent

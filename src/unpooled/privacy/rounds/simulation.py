@@ -19,7 +19,7 @@ _NORMAL = norm.ppf((np.arange(256) + 0.5) / 256)  # the standard normal law, at 
 
 
 @dataclass
-class MadeUp:
+class SimulatedRecords:
     """Records of a normal law around a function with coefficients a*_i ~ N(0, v q_i^β).
 
     Parameters
@@ -46,16 +46,16 @@ class MadeUp:
         size = (q / q[0]) ** (self.smoothness / 2) * self.rng.standard_normal(len(q))
         size *= self.spread * math.sqrt(self.explained / float(q @ size**2))
         self.target = np.concatenate([[0.0], size])
-        self.left = self.spread**2 * (1.0 - self.explained)
+        self.residual_variance = self.spread**2 * (1.0 - self.explained)
 
     def error(self, coef: np.ndarray) -> float:
         """E (f - f*)²."""
         return float(self.frame.moments @ (coef - self.target) ** 2)
 
-    def told(self, question: Question, mu: float) -> tuple[np.ndarray, float]:
+    def answer(self, question: Question, mu: float) -> tuple[np.ndarray, float]:
         """What the learner would be told, and the standard deviation of the noise on it."""
         sigma = math.sqrt(self.sites) * question.sensitivity / (self.n * mu)
-        return question.expected(self) + sigma * self.rng.standard_normal(question.size), sigma
+        return question.simulate_mean(self) + sigma * self.rng.standard_normal(question.size), sigma
 
     @property
     def labels(self) -> np.ndarray:
@@ -64,4 +64,4 @@ class MadeUp:
 
     def residuals(self, coef: np.ndarray) -> np.ndarray:
         """Those of a function, at equal probabilities."""
-        return math.sqrt(self.error(coef) + self.left) * _NORMAL
+        return math.sqrt(self.error(coef) + self.residual_variance) * _NORMAL
