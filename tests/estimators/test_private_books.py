@@ -31,7 +31,7 @@ BAD = [
     ({"epsilon": -1}, {}, "epsilon must be a positive"),
     ({"epsilon": math.inf}, {}, "epsilon must be a positive"),
     ({"epsilon": "1"}, {}, "epsilon must be a positive"),
-    ({"epsilon": 1e30}, {}, "do not fit a grid"),
+    ({"epsilon": 1e30}, {}, "do not fit into 64 bits"),
     ({"delta": 0.0}, {}, "delta must lie between 0 and 1"),
     ({"delta": 1.0}, {}, "delta must lie between 0 and 1"),
     ({"delta": -1e-6}, {}, "delta must lie between 0 and 1"),

@@ -137,7 +137,7 @@ def test_two_processes_at_once_spend_one_budget(ledger):
 def test_a_ledger_is_made_once(ledger, tmp_path):
     with pytest.raises(LedgerError, match="is a ledger already"):
         Ledger.create(ledger.path, 100.0, DELTA, "the clinic's records")
-    with pytest.raises(LedgerError, match="there is no ledger .*: make one with Ledger.create"):
+    with pytest.raises(LedgerError, match="there is no ledger .*: create one with Ledger.create"):
         Ledger(tmp_path / "other.ledger")
     assert not (tmp_path / "other.ledger").exists()
 
@@ -153,7 +153,7 @@ def test_another_chained_file_is_no_ledger(tmp_path):
 
 def test_an_entry_that_cannot_be_priced_stops_all_spending(ledger):
     ledger._append({"what": "charged", "purpose": "from the future", "events": [{"kind": "magic", "power": 9}]})
-    with pytest.raises(LedgerError, match="entry 1 of .* cannot be priced, so nothing more is spent"):
+    with pytest.raises(LedgerError, match="entry 1 of .* cannot be priced, so nothing more can be charged"):
         ledger.charge(part(0.1), "a round")
 
 
@@ -164,7 +164,7 @@ def test_the_books_can_be_read(ledger):
     ledger.charge(part(0.1), "a second round")
     said = str(ledger)
     assert len(said.splitlines()) == 5
-    for words in ("the clinic's records", "ε so far", "sums and a choice", "released", "charged only", "left: Gauss"):
+    for words in ("the clinic's records", "ε so far", "sums and a choice", "released", "charged, not released", "left: Gauss"):
         assert words in said
     assert "ε = 0." in repr(ledger)
     assert "in 2 charges" in repr(ledger)
@@ -176,8 +176,8 @@ def test_the_books_can_be_read(ledger):
 @pytest.mark.parametrize(
     ("charge", "says"),
     [
-        (([], "x"), "a charge must be one event or several"),
-        ((["x"], "x"), "a charge must be one event or several"),
+        (([], "x"), "spending must be one event or several"),
+        ((["x"], "x"), "spending must be one event or several"),
         ((Gaussian(0.1), ""), "purpose must say what is released"),
     ],
 )

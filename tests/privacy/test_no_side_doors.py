@@ -50,7 +50,7 @@ KIND = {
     up.PrivateSGDRegressor: SPAN
     | {"basis_": PUBLIC, "plan_": PUBLIC, "privacy_": PUBLIC, "sensitivity_": PUBLIC, "sigma_": PUBLIC},
     up.Summary: {
-        **dict.fromkeys(("attached", "contents", "digest", "folder", "n_rows", "one_target", "order"), PUBLIC),
+        **dict.fromkeys(("known_basis", "contents", "digest", "folder", "n_rows", "one_target", "order"), PUBLIC),
         **dict.fromkeys(("privacy", "targets", "weight", "loss_sum", "shares", "label_share"), PUBLIC),
         **dict.fromkeys(("sums", "feature_label_sum", "feature_sum", "label_sum", "label_square_sum", "gram"), NOISED),
     },

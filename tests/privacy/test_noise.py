@@ -138,7 +138,7 @@ def test_a_sum_of_discrete_gaussians_is_a_discrete_gaussian():
     [
         ({"grid": 0.1}, "grid must be a power of two"),
         ({"scale": 1000.0}, "too coarse for noise"),
-        ({"bound": 1e20}, "do not fit a grid"),
+        ({"bound": 1e20}, "do not fit into 64 bits"),
         ({"missing": 1}, "missing must be less than the 1 parties"),
         ({"sensitivity": 0.0}, "sensitivity must be a positive, finite number"),
         ({"size": 0}, "size must be a whole number, at least 1"),

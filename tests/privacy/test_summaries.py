@@ -196,7 +196,7 @@ def test_a_ledger_that_is_not_there_is_an_error_before_the_data(tmp_path):
     ("arguments", "sentence"),
     [
         ({"privacy": 1.0}, "privacy must be up.privacy.PrivacyRequest"),
-        ({"privacy": PrivacyRequest(1.0, 1e-6)}, "labels and squared residuals have no bound"),
+        ({"privacy": PrivacyRequest(1.0, 1e-6)}, "labels and residuals of the squared loss have no bound"),
         ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "sample_weight": np.ones(400)}, "counts as repeated rows"),
         ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "order": 3}, "order must be 1 or 2"),
         ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "order": 2, "loss": Huber(1.0)}, "order 1"),
@@ -246,7 +246,7 @@ def test_an_unbounded_kernel_needs_a_norm(kernel):
 
 def test_squared_residuals_need_a_bound_and_are_moved_into_it():
     model = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, Y))
-    with pytest.raises(ValueError, match="squared residuals have no bound"):
+    with pytest.raises(ValueError, match="residuals of the squared loss have no bound"):
         up.Summary.of(B, Untouchable(), Untouchable(), residuals_of=model, privacy=PrivacyRequest(1.0, 1e-6))
     vector, _ = before_noise(B, X, Y, PrivacyRequest(1.0, 1e-6, 0.05), residuals_of=model)
     u = np.clip(Y - model.predict(X), -0.05, 0.05)
@@ -254,7 +254,7 @@ def test_squared_residuals_need_a_bound_and_are_moved_into_it():
 
 
 def test_one_label_only():
-    with pytest.raises(ValueError, match="a private summary is of one label, and y has 2"):
+    with pytest.raises(ValueError, match="a private summary has one label, and y has 2"):
         up.Summary.of(B, X, np.column_stack([Y, Y]), privacy=PrivacyRequest(1.0, 1e-6, 1.0))
     two = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, np.column_stack([Y, Y])))
     with pytest.raises(ValueError, match="residuals_of predicts 2"):

@@ -38,7 +38,7 @@ def test_variances_add_and_every_site_keeps_its_guarantee(order):
     assert total.privacy.shares == 3
     assert sorted((n, one.epsilon) for n, one in total.privacy.guarantees) == [(1, 2.0), (2, 0.5)]
     assert total.privacy.guarantee.epsilon == 2.0
-    assert "the sum of 3 sites, each with noise of its own; the largest ε and δ are said" in total.describe()
+    assert "the sum over 3 sites, each of which added its own noise; ε and δ are the largest" in total.describe()
 
 
 @settings(max_examples=30, deadline=None)
@@ -93,7 +93,7 @@ def test_too_few_shares_make_no_model_and_too_many_do_not_add():
     asked = {"parties": 3, "missing": 1}
     share = private(**asked)
     with pytest.raises(
-        ValueError, match="holds 1 of 3 shares of the noise, and the guarantee needs at least 2: with fewer"
+        ValueError, match="holds 1 of 3 shares of the noise, and the guarantee needs at least 2; add the missing shares"
     ):
         up.SummaryRegressor().fit_summary(share)
     assert "holds 1 of 3 shares of the noise, and the guarantee needs at least 2" in share.describe()
@@ -104,7 +104,7 @@ def test_too_few_shares_make_no_model_and_too_many_do_not_add():
 
 
 def test_shares_for_different_guarantees_do_not_add():
-    with pytest.raises(ValueError, match="planned for different guarantees"):
+    with pytest.raises(ValueError, match="belong to different guarantees"):
         private(parties=2) + private(epsilon=2.0, parties=2)
 
 
@@ -172,10 +172,10 @@ def put(*keys, value):
     ("change", "sentence"),
     [
         (lambda h: h.update(privacy=None), "array"),
-        (lambda h: h.update(privacy=[]), "must be the facts"),
-        (lambda h: h.update(privacy={"epsilon": 1.0}), "must be the facts"),
+        (lambda h: h.update(privacy=[]), "must have the entries"),
+        (lambda h: h.update(privacy={"epsilon": 1.0}), "must have the entries"),
         (lambda h: h.update(n_rows=299), "its weight is not its number of rows"),
-        (lambda h: h["privacy"].pop("shares"), "must be the facts"),
+        (lambda h: h["privacy"].pop("shares"), "must have the entries"),
         (put("guarantees", value=[]), "the guarantee of every site"),
         (put("guarantees", 0, "epsilon", value=0.1), "costs more than"),
         (put("guarantees", 0, "epsilon", value=-1.0), "epsilon must be"),
@@ -189,14 +189,14 @@ def put(*keys, value):
                 0,
                 value={"purpose": "x", "kind": "approximate", "epsilon": 0.1, "delta": 0.0},
             ),
-            "something else than Gaussian",
+            "not one of Gaussian noise",
         ),
         (put("guarantees", 0, "neighbours", value="add one record"), "these neighbours"),
         (put("guarantees", 0, "mechanism", value="magic"), "of this mechanism"),
         (put("guarantees", 0, "conditions", value=["all goes well"]), "these shares"),
-        (put("guarantees", 0, "sites", value=2), "not a guarantee for every site"),
+        (put("guarantees", 0, "sites", value=2), "is not the number of sites"),
         (put("guarantees", 0, "sites", value=0), "sites must be a whole number"),
-        (put("sigma", value={}), "how much noise is in every field"),
+        (put("sigma", value={}), "the standard deviation for every field"),
         (put("sigma", "phi_y", value=1e-3), "its noise is less than its guarantee needs"),
         (put("sigma", "phi_y", value=-1.0), "the noise of phi_y must be"),
         (put("sigma", "loss", value=1.0), "not those that are released together"),
@@ -205,8 +205,8 @@ def put(*keys, value):
         (put("kappa", value="1"), "kappa must be"),
         (put("order", value=1), "not those that are released together"),
         (put("parties", value=2), "these shares"),
-        (put("missing", value=1), "do not go with the number of parties"),
-        (put("shares", value=2), "not a guarantee for every site"),
+        (put("missing", value=1), "does not agree with the number of parties"),
+        (put("shares", value=2), "is not the number of sites"),
         (put("means", value=0.0), "not those that are released together"),
         (put("grid", value=0.0), "grid must be"),
     ],

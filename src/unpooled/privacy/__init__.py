@@ -1,4 +1,4 @@
-"""Differential privacy: what noise costs, how it is drawn, how far one record reaches, and who keeps the books.
+"""Differential privacy: the cost of noise, how noise is drawn, the influence of one record, and the ledger.
 
 The proofs are in docs/privacy/. Drawing noise needs the extra ``privacy``; reading, pricing and planning do not.
 """
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Requests for noised sums stand above summaries, whose files name the records of noise in this room.
+    # PrivacyRequest builds on summaries, and summaries on this package, so it can only be imported when it is used.
     if name != "PrivacyRequest":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(".release", __name__).PrivacyRequest

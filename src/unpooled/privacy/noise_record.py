@@ -1,8 +1,8 @@
-"""Noised, the record of the noise in a summary: which guarantees hold, for which sums, and with how much noise.
+"""NoiseRecord, the record of the noise in a summary: the guarantees that hold, for which sums, and the noise levels.
 
-``Private`` (:mod:`.release`) is a request, and ``Noised`` is a record of what was done. The record is added up as the
-summaries are, and it is checked against its guarantees when it is read. ``Contents`` of a summary says nothing about
-privacy, and a model asks the record and nothing else.
+A ``PrivacyRequest`` (:mod:`.release`) asks for noise, and a ``NoiseRecord`` says what was added. Records add up as the
+summaries do, and are checked against their guarantees when they are read from a file. Everything that a model needs to
+know about the noise in a summary is in its record.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ MECHANISM = "discrete Gaussian noise on a grid"
 
 @dataclass(frozen=True)
 class NoiseRecord:
-    """What is known of the noise in a summary. All of it is public.
+    """The public facts about the noise in a summary.
 
     Attributes
     ----------
-    guarantees : of the sites whose sums are in it, each with how many sites have just that one. A record is at one
-        site, so its guarantee is that of its site, whatever was added
-    sigma : the standard deviation of the noise in every field; of ``gram`` on its diagonal, beside it 1/√2 of that
-    kappa, label_bound : κ and c, the bounds that features and labels were made to keep
-    order, means, labels : which sums were released together, and their weights; see :class:`WeightedSums`
-    parties, missing : in how many shares the noise was made, and how many of these the guarantee can do without
-    shares : how many messages were added up
-    grid : of the noise, in units of the weighted sums
+    guarantees : the guarantees of the sites whose sums are included, each with the number of sites that have it. Every
+        row belongs to one site, and the guarantee of that site holds for it whatever else is added
+    sigma : the standard deviation of the noise in every field; for ``gram`` that of the diagonal, which is √2 times
+        that of the other entries
+    kappa, label_bound : κ and c, the bounds to which features were shrunk and labels clipped
+    order, means, labels : the sums that were released together, and their weights; see :class:`WeightedSums`
+    parties, missing : the number of shares in which the noise was made, and how many of them may be missing
+    shares : the number of shares that have been added up
+    grid : the grid of the noise, in units of the weighted sums
     """
 
     guarantees: tuple[tuple[int, Guarantee], ...]
@@ -51,47 +52,47 @@ class NoiseRecord:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds for the records of every site: the largest ε and δ of all."""
-        found = [one for _, one in self.guarantees]
-        if len(found) == 1:
-            return found[0]
-        worst = max(found, key=mu_of_guarantee)
-        epsilon, delta = max(one.epsilon for one in found), max(one.delta for one in found)
+        """The guarantee that holds at every site: the largest ε and δ over all of them."""
+        each = [one for _, one in self.guarantees]
+        if len(each) == 1:
+            return each[0]
+        worst = max(each, key=mu_of_guarantee)
+        epsilon, delta = max(one.epsilon for one in each), max(one.delta for one in each)
         return Guarantee(epsilon, delta, MECHANISM, worst.spent_on, NEIGHBOURS, worst.public, worst.conditions)
 
     @property
     def shares_needed(self) -> int:
-        """How many messages must have been added up for the guarantee to hold."""
+        """The number of shares that must have been added up for the guarantee to hold."""
         return self.parties - self.missing
 
     @property
     def is_complete(self) -> bool:
-        """Whether they have been."""
+        """Whether enough shares have been added up for the guarantee to hold."""
         return self.shares >= self.shares_needed
 
     def check_complete(self) -> None:
-        """An error where a model would be made of a sum that has too little noise in it."""
+        """Raise a ValueError if shares are missing that the guarantee needs."""
         if not self.is_complete:
             raise ValueError(
                 f"the sum holds {self.shares} of {self.parties} shares of the noise, and the guarantee needs at least "
-                f"{self.shares_needed}: with fewer there is too little noise in it for the records that are; add the others"
+                f"{self.shares_needed}; add the missing shares: the records included are not yet protected as promised"
             )
 
     def difference(self, other: NoiseRecord) -> str:
-        """Why two do not add up; empty where they do."""
+        """Return the reason why two records do not add up, or an empty text if they do."""
         for name, words in _SAME_IN_BOTH.items():
             a, b = getattr(self, name), getattr(other, name)
             if a != b:
-                return f"{words} {_as_text(a)} in one and {_as_text(b)} in the other"
+                return f"{words} {_as_text(a)} in one summary and {_as_text(b)} in the other"
         if self.parties > 1:
             if self.grid != other.grid or _promises(self) != _promises(other):
-                return "their shares of the noise were planned for different guarantees, or for too different sites"
+                return "their shares of the noise belong to different guarantees, or to sites of too different sizes"
             if self.shares + other.shares > self.parties:
-                return f"together they would hold more than the {self.parties} shares that were planned"
+                return f"together they would hold more than the {self.parties} shares that the noise was split into"
         return ""
 
     def __add__(self, other: NoiseRecord) -> NoiseRecord:
-        """Variances add; so do the sites."""
+        """Return the record of the sum of two summaries: variances add, and so do the numbers of sites."""
         counts: dict[str, tuple[int, Guarantee]] = {}
         for n, one in (*self.guarantees, *other.guarantees):
             key = json.dumps(one.to_dict(), sort_keys=True)
@@ -102,40 +103,40 @@ class NoiseRecord:
         return NoiseRecord(**facts | {"guarantees": tuple(counts[key] for key in sorted(counts)), "sigma": sigma})
 
     def without_field(self, name: str) -> NoiseRecord:
-        """The same where a field was dropped."""
+        """Return the record of the summary without one of its fields."""
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         return NoiseRecord(**facts | {"sigma": {field: value for field, value in self.sigma.items() if field != name}})
 
     def __str__(self) -> str:
-        said = str(self.guarantee)
+        text = str(self.guarantee)
         sites = sum(n for n, _ in self.guarantees)
         if sites > 1 and self.parties == 1:
-            said += f" It is the sum of {sites} sites, each with noise of its own"
-            said += "." if len(self.guarantees) == 1 else "; the largest ε and δ are said."
+            text += f" This is the sum over {sites} sites, each of which added its own noise"
+            text += "." if len(self.guarantees) == 1 else "; ε and δ are the largest of all sites."
         if self.parties > 1:
-            said += f" It holds {self.shares} of {self.parties} shares of the noise"
-            said += "." if self.is_complete else f", and the guarantee needs at least {self.shares_needed}."
-        return said
+            text += f" The sum holds {self.shares} of {self.parties} shares of the noise"
+            text += "." if self.is_complete else f", and the guarantee needs at least {self.shares_needed}."
+        return text
 
     def to_dict(self) -> dict[str, Any]:
-        """For the header of a file."""
+        """Return the record as a dictionary for the header of a file."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         guarantees = [{"sites": n, **one.to_dict()} for n, one in self.guarantees]
         return content | {"guarantees": guarantees, "sigma": dict(self.sigma)}
 
     @classmethod
     def from_dict(cls, content: Any, n_features: int) -> NoiseRecord:
-        """The inverse; a ValueError where it does not say everything, or contradicts itself."""
+        """Return the record that :meth:`to_dict` wrote; raise a ValueError if it is incomplete or inconsistent."""
         names = {field.name for field in fields(cls)}
         if not isinstance(content, dict) or set(content) != names:
-            raise ValueError(f"what it says of its privacy must be the facts {', '.join(sorted(names))}")
+            raise ValueError(f"its record of the noise must have the entries {', '.join(sorted(names))}")
         if not isinstance(content["guarantees"], list) or not content["guarantees"]:
-            raise ValueError("it must have the guarantee of every site")
+            raise ValueError("its record of the noise must list the guarantee of every site")
         guarantees = tuple(_read_guarantee(item) for item in content["guarantees"])
         sigma = content["sigma"]
         if not isinstance(sigma, dict) or not sigma:
-            raise ValueError("it must say how much noise is in every field")
-        found = cls(
+            raise ValueError("its record of the noise must give the standard deviation for every field")
+        record = cls(
             guarantees,
             {str(name): positive(f"the noise of {name}", value) for name, value in sigma.items()},
             positive("kappa", content["kappa"]),
@@ -148,15 +149,15 @@ class NoiseRecord:
             count("shares", content["shares"]),
             positive("grid", content["grid"]),
         )
-        found._check(n_features)
-        return found
+        record._check(n_features)
+        return record
 
     def _check(self, n_features: int) -> None:
-        """That the facts go together: sites with shares, shares with conditions, and noise with guarantees."""
+        """Check sites against shares, conditions against shares, and the noise against the guarantees."""
         if self.missing >= self.parties or (self.parties > 1 and self.shares > self.parties):
-            raise ValueError("the shares of its noise do not go with the number of parties")
+            raise ValueError("the number of shares of its noise does not agree with the number of parties")
         if sum(n for n, _ in self.guarantees) != self.shares:
-            raise ValueError("it has not a guarantee for every site that was added")
+            raise ValueError("its number of guarantees is not the number of sites that were added")
         conditions = (share_condition(self.parties, self.missing),) if self.parties > 1 else ()
         for _, one in self.guarantees:
             if one.neighbours != NEIGHBOURS or one.mechanism != MECHANISM or one.conditions != conditions:
@@ -166,9 +167,9 @@ class NoiseRecord:
         released = WeightedSums(n_features, self.kappa, self.label_bound, self.order, self.means, self.labels, True)
         weights = {name: float(values[0]) for name, values in released.weights.items()}
         if set(self.sigma) not in (set(weights), set(weights) - {"gram"}):
-            raise ValueError("the fields it has noise for are not those that are released together")
+            raise ValueError("the fields with noise are not those that are released together")
         noise = [value * weights[name] for name, value in self.sigma.items()]
-        # The variance that these guarantees need: a site's own is (Δ/μ)², or its share of that.
+        # The variance that these guarantees need: (Δ/μ)² at every site, divided by the number of shares needed.
         needed = (
             sum(n * (released.sensitivity / mu_of_guarantee(one)) ** 2 for n, one in self.guarantees)
             / self.shares_needed
@@ -178,7 +179,8 @@ class NoiseRecord:
 
 
 def share_condition(parties: int, missing: int) -> str:
-    """What a guarantee rests on where noise is made in shares."""
+    """Return the condition of a guarantee whose noise is made in shares."""
+    # Files store this sentence and are compared with it, so its words cannot change.
     return (
         f"nobody sees more than the sum over {parties} sites and all but {missing} of these add their share of the "
         "noise and keep it to themselves"
@@ -186,27 +188,27 @@ def share_condition(parties: int, missing: int) -> str:
 
 
 def compose_guarantees(guarantees: tuple[Guarantee, ...]) -> Guarantee:
-    """Many releases of the same records, one after another: μ² adds up, and ε is told at the largest δ."""
+    """Return the guarantee of several releases of the same records: μ² adds up, and ε is given at the largest δ."""
     if len(guarantees) == 1:
         return guarantees[0]
-    spent = tuple(item for one in guarantees for item in one.spent_on)
+    expenses = tuple(item for one in guarantees for item in one.spent_on)
     public, conditions = (
         tuple(dict.fromkeys(item for one in guarantees for item in getattr(one, name)))
         for name in ("public", "conditions")
     )
     delta = max(one.delta for one in guarantees)
-    return Guarantee.of(spent, delta, MECHANISM, public=public, conditions=conditions)
+    return Guarantee.of(expenses, delta, MECHANISM, public=public, conditions=conditions)
 
 
 def mu_of_guarantee(guarantee: Guarantee) -> float:
-    """μ of all that was spent."""
+    """Return μ of all releases of a guarantee together."""
     return math.hypot(*(_mu_of_expense(item) for item in guarantee.spent_on))
 
 
 def _mu_of_expense(item: Expense) -> float:
     mu = getattr(item.event, "mu", None)
     if mu is None:
-        raise ValueError("its guarantee is of something else than Gaussian noise")
+        raise ValueError("its guarantee is not one of Gaussian noise")
     return float(mu)
 
 

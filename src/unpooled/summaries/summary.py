@@ -62,7 +62,7 @@ class Summary:
     sums : by name, to twice double precision
     targets : the names of the labels, where they have any
     one_target : whether labels came as a vector
-    attached : the basis, where it is at hand
+    known_basis : the basis, where it is at hand
     folder : where the file came from
     privacy : what noise there is in it; None is none
     shares : the largest |w·y| of one record beside the total, for the site's policy; ``save`` does not write it. None

@@ -1,11 +1,11 @@
-"""Questions that may be asked of private rows, and how far one record moves each answer (docs/privacy/rounds.md).
+"""Questions about private rows, with the sensitivity of each answer (docs/privacy/rounds.md has the proofs).
 
-Every question is a sum over records. It says how many numbers the answer has, its sensitivity, and a bound on what one
-record adds, so that its noise is planned without a look at the rows. It also says how it is summed over rows, and what
-its mean over made-up records is (:mod:`.simulation`).
+The answer to a question is a sum over records. A question knows the size of its answer, its sensitivity and a bound on
+the contribution of one record, so its noise is calibrated without looking at the rows. It also knows how to sum over
+rows, and its mean over simulated records (:mod:`.simulation`).
 
-An answer is summed a block at a time. The sums have no noise yet and must get it: :class:`RowHolder` holds the rows,
-answers the learner's questions and adds the noise to every answer.
+An answer is summed a block at a time, and these sums have no noise yet. A :class:`RowHolder` holds the rows, answers
+the learner's questions and adds the noise to every answer.
 """
 
 from __future__ import annotations
@@ -33,51 +33,51 @@ from .belief import derivative_slopes
 from .frame import Frame
 
 SLACK = 1.0 + ROOM
-SHORTEST = 1e-150  # of rows, and of what is divided by: numbers stay numbers then
+SHORTEST = 1e-150  # the smallest divisor, so that no division overflows
 
 
 class Records(Protocol):
-    """Made-up records, of which no single one is known."""
+    """Simulated records, known only through their distribution."""
 
     frame: Frame
     n: int
     rng: np.random.Generator
-    target: np.ndarray  #: the coefficients of the function that they lie around
+    target: np.ndarray  #: the coefficients of the true function
 
     @property
-    def labels(self) -> np.ndarray: ...  #: at equal probabilities
-    def residuals(self, coef: np.ndarray) -> np.ndarray: ...  #: of a function, at equal probabilities
+    def labels(self) -> np.ndarray: ...  #: quantiles at equally spaced probabilities
+    def residuals(self, coef: np.ndarray) -> np.ndarray: ...  #: quantiles of the residuals of a function
 
 
 class Question(ABC):
-    """A question: how large its answer is, how far one record moves it, how it is summed and how it is simulated."""
+    """A question: the size and sensitivity of its answer, its sum over rows, and its mean over simulated records."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many numbers the answer has."""
+        """The number of values in the answer."""
 
     @property
     @abstractmethod
     def sensitivity(self) -> float:
-        """Δ in ℓ2 norm."""
+        """The sensitivity Δ in ℓ2 norm."""
 
     @property
     @abstractmethod
     def largest(self) -> float:
-        """A bound on the ℓ2 norm of what one record adds."""
+        """A bound on the ℓ2 norm of the contribution of one record."""
 
     @abstractmethod
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         """Yield the sums over the rows of a block, a few rows at a time."""
 
     def simulate_mean(self, records: Records) -> np.ndarray:
-        """Return the mean over made-up records, without noise."""
-        raise NotImplementedError(f"{type(self).__name__} is asked of real rows only")
+        """Return the mean over simulated records, without noise."""
+        raise NotImplementedError(f"{type(self).__name__} can be asked about real rows only")
 
 
 class FunctionQuestion(Question):
-    """A question about functions of the features: rows are mapped into the frame."""
+    """A question about functions of the features, for which rows are mapped into the frame."""
 
     @abstractmethod
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -86,13 +86,13 @@ class FunctionQuestion(Question):
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         assert frame is not None
         for rows, phi in map_block(block, features):
-            with threads.one_blas_thread:  # blocks are small: several threads would wait for one another
-                found = self.sum_mapped(frame.coordinates(phi), _clipped_labels(rows, label_bound))
-            yield found
+            with threads.one_blas_thread:  # blocks are so small that several threads would only wait for each other
+                total = self.sum_mapped(frame.coordinates(phi), _clipped_labels(rows, label_bound))
+            yield total
 
 
 class RowQuestion(Question):
-    """A question about the rows as they are."""
+    """A question about the rows themselves, without features."""
 
     @abstractmethod
     def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
@@ -106,13 +106,13 @@ class RowQuestion(Question):
 
 @dataclass(frozen=True)
 class LabelCounts(RowQuestion):
-    """How many labels lie between edges: a replaced record leaves one bin and enters another, so Δ = √2 (theorem 1)."""
+    """The number of labels in each bin; a replaced record leaves one bin and enters another, so Δ = √2 (theorem 1)."""
 
     edges: np.ndarray
 
     @property
     def size(self) -> int:
-        """The bins, with the two that have no end."""
+        """The number of bins, including the two unbounded ones."""
         return len(self.edges) + 1
 
     @property
@@ -132,11 +132,12 @@ class LabelCounts(RowQuestion):
 
 @dataclass(frozen=True)
 class Residuals(FunctionQuestion):
-    """Σ ψ(ru)/r ωWz and, times v, counts of |u| between edges: u = y - aᵀz, ω = min(1, L/|Wz|), r = ω|Wz|/B.
+    """Σ ψ(ru)/r ωWz, and v times the counts of |u| in bins: u = y - aᵀz, ω = min(1, L/|Wz|), r = ω|Wz|/B.
 
-    z = (1, centred features). Rows longer than L are shrunk to it. The residual of a long row is cut off earlier and
-    that of a short one later, so that what a record adds is cut off as a whole: |ψ(ru)/r ωWz| ≤ B sup|ψ|, whatever the
-    kernel and however large labels and features are, and Δ² = 4 B² sup|ψ|² + 2v² (theorem 2).
+    z = (1, centred features), and rows longer than L are shrunk to length L. The residual of a long row is clipped
+    earlier and that of a short row later, so that the contribution of a record is clipped as a whole:
+    |ψ(ru)/r ωWz| ≤ B sup|ψ| for every kernel and for labels and features of any size. Hence Δ² = 4 B² sup|ψ|² + 2v²
+    (theorem 2).
     """
 
     coef: np.ndarray  #: a, with the constant's coefficient first
@@ -149,7 +150,7 @@ class Residuals(FunctionQuestion):
 
     @property
     def size(self) -> int:
-        """A number a coordinate, and a bin more than there are edges."""
+        """One number per coordinate, and one bin more than there are edges."""
         return len(self.coef) + len(self.edges) + 1
 
     @property
@@ -163,11 +164,11 @@ class Residuals(FunctionQuestion):
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         lengths = np.sqrt((z * z) @ (self.weights**2))
         z = _zero_endless_rows(z, lengths)
-        # ψ of what is beyond all numbers is that of the largest one: every record must add something finite.
+        # An infinite residual counts as the largest finite one, so that every contribution is finite.
         u = np.nan_to_num(y - z @ self.coef)
         lengths = np.where(np.isfinite(lengths), np.maximum(lengths, SHORTEST), SHORTEST)
         omega = np.minimum(1.0, self.longest / lengths)
-        # ψ(ru)/r: a larger r than it should be only makes it smaller; a smaller one would break the bound.
+        # A larger r only makes ψ(ru)/r smaller, whereas a smaller r would break the bound.
         r = np.maximum(omega * lengths / self.length, SHORTEST)
         push = omega * np.asarray(self.loss.derivative(np.nan_to_num(u * r))) / r
         bins = count_in_bins(np.abs(u), self.edges)
@@ -181,7 +182,7 @@ class Residuals(FunctionQuestion):
         each = np.mean(derivative_slopes(self.loss, np.multiply.outer(omega * lengths / self.length, u)), axis=1)
         seen = float(np.mean(omega * each))
         missing = records.target - self.coef
-        # Public second moments differ from those of the records, and a mean over records from its expectation.
+        # Public second moments differ from those of the records, and a mean over records differs from its expectation.
         spread = float(q @ missing**2) / frame.basis.n_public_ + float(np.mean(u**2)) / records.n
         gradient = q * missing + np.sqrt(q * spread) * records.rng.standard_normal(len(q))
         bins = count_in_bins(np.abs(u), self.edges) / len(u)
@@ -200,7 +201,7 @@ class Calibration(FunctionQuestion):
 
     @property
     def size(self) -> int:
-        """One number for where the function lies and one for how far it reaches."""
+        """One number for the level of the function and one for its scale."""
         return 2
 
     @property
@@ -215,7 +216,7 @@ class Calibration(FunctionQuestion):
         f = np.nan_to_num(_zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coef)
         g = np.nan_to_num((f - self.middle) / self.spread)
         h = np.hypot(1.0, g)
-        # With (1, g)/h made first no rounding of a tiny number is multiplied by a huge one.
+        # Dividing (1, g) by h first avoids multiplying the rounding error of a tiny number by a huge one.
         push = self.length * np.asarray(self.loss.derivative(np.nan_to_num((y - f) * (h / self.length))))
         return np.asarray([push @ (1.0 / h), push @ (g / h)])
 
@@ -237,7 +238,7 @@ class ClippedErrors(FunctionQuestion):
 
     @property
     def size(self) -> int:
-        """A number a function."""
+        """One number per function."""
         return int(self.coefs.shape[1])
 
     @property
@@ -259,13 +260,13 @@ class ClippedErrors(FunctionQuestion):
 
 @dataclass(frozen=True)
 class InputCounts(RowQuestion):
-    """How many values of each input lie between edges: d histograms of the same records, Δ = √(2d) (theorem 3)."""
+    """The number of values of each input in each bin: d histograms of the same records, so Δ = √(2d) (theorem 3)."""
 
     edges: np.ndarray  #: (d, k)
 
     @property
     def size(self) -> int:
-        """The bins of all columns."""
+        """The number of bins of all inputs together."""
         return int(self.edges.shape[0] * (self.edges.shape[1] + 1))
 
     @property
@@ -282,16 +283,16 @@ class InputCounts(RowQuestion):
 
 
 def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
-    """The noise with which the answer over n records costs μ."""
+    """Return the noise with which the answer over n records costs μ."""
     total = n * question.largest
     return calibrate_noise(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
 
 
 def check_noise_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
-    """Refuse what :func:`noise_for` or the sampler would refuse later, when it has been paid for.
+    """Raise now any error that :func:`noise_for` or the sampler would raise later, after the ledger was charged.
 
-    A grid must hold n·largest, which is hardest at the highest price, and the noise, which is hardest at the lowest;
-    both in units of Δ hardly differ among questions.
+    The grid must represent n·largest, which is hardest for the largest μ, and the noise, which is hardest for the
+    smallest μ. In units of Δ both are nearly the same for all questions.
     """
     load_opendp()
     for mu in (max(prices), min(prices)):
@@ -301,9 +302,9 @@ def check_noise_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -
 def sum_answer(
     question: Question, source: Source, frame: Frame | None, features: Any, label_bound: float, engine: Any
 ) -> np.ndarray:
-    """The sums over all rows of a source; ``features`` maps them into the frame, or knows what they are there already.
+    """Return the sums over all rows of a source.
 
-    Counts of labels and of inputs need neither.
+    ``features`` maps rows into the frame, or holds their features already; counts of labels and inputs need neither.
     """
     found: Sum = engine.map_reduce(
         _sum_block,
@@ -316,18 +317,18 @@ def sum_answer(
 
 
 class UnmappedRows:
-    """Rows that are not mapped."""
+    """A stand-in for a basis, for questions that need no features."""
 
     rows_at_once = 1024
 
 
 def _sum_block(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
-    """The sums over one block. Rows and labels may be of any size, and a warning about one would tell of it."""
-    found = Sum.of(np.zeros(question.size))
+    """Return the sums over one block, without warnings, because a warning could reveal something about a record."""
+    total = Sum.of(np.zeros(question.size))
     with quietly():
         for sums in question.sums(block, frame, features, label_bound):
-            found = found + Sum.of(sums)
-    return found
+            total = total + Sum.of(sums)
+    return total
 
 
 def _clipped_labels(rows: Rows, label_bound: float) -> np.ndarray:
@@ -339,22 +340,22 @@ def _add(a: Sum, b: Sum) -> Sum:
 
 
 def _zero_endless_rows(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Rows whose length is no number, as that of features of an unbounded kernel far away, count as zero."""
+    """Replace rows of infinite length, which an unbounded kernel can give far away, by zeros."""
     endless = ~np.isfinite(lengths)
     return np.where(endless[:, None], 0.0, z) if endless.any() else z
 
 
 def count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many values lie in (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
+    """Return the number of values in each of (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.float64)
 
 
 @dataclass
 class RowHolder:
-    """Who holds the rows: answers questions, with noise.
+    """The holder of the rows, which answers questions with noise.
 
-    ``sites`` is how many sites add noise of their own, each as much as the whole sum would need: one where noise
-    is shared or there is one place only.
+    ``sites`` is the number of sites that each add as much noise as the whole sum needs; it is 1 if the noise is shared
+    or all rows are in one place.
     """
 
     source: Any
@@ -366,7 +367,7 @@ class RowHolder:
     def ask(
         self, question: Question, mu: float, frame: Frame | None = None, features: Any = None
     ) -> tuple[np.ndarray, float]:
-        """Means over the records with noise that makes them cost μ, and the standard deviation of that noise."""
+        """Return the noisy mean over the records, at a cost of μ, and the standard deviation of its noise."""
         noise = noise_for(question, self.n, mu)
         values = noise.add(sum_answer(question, self.source, frame, features, self.label_bound, self.engine))
         for _ in range(self.sites - 1):
@@ -375,14 +376,14 @@ class RowHolder:
 
 
 def run_learner(
-    learner: Generator[Any, Any, Any], told: Callable[[Question, float], tuple[np.ndarray, float]]
+    learner: Generator[Any, Any, Any], answer: Callable[[Question, float], tuple[np.ndarray, float]]
 ) -> tuple[Any, list[Expense]]:
-    """Run a learner to its end; returns what it learned and what that cost."""
-    spent: list[Expense] = []
+    """Run a learner to its end, and return its result and the cost of each question."""
+    expenses: list[Expense] = []
     try:
         question, mu, purpose = next(learner)
         while True:
-            spent.append(Expense(purpose, Gaussian(mu)))
-            question, mu, purpose = learner.send(told(question, mu))
+            expenses.append(Expense(purpose, Gaussian(mu)))
+            question, mu, purpose = learner.send(answer(question, mu))
     except StopIteration as end:
-        return end.value, spent
+        return end.value, expenses
