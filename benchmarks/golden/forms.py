@@ -113,7 +113,7 @@ def scores(kept: Folder) -> None:
 def noise(kept: Folder) -> None:
     """Planned noise, drawn and added to vectors and to symmetric matrices, and what an order of visits reaches."""
     p = up.privacy
-    one = p.plan(6, 1.5, 0.4, 20.0, inexact=1e-9, parties=3, missing=1)
+    one = p.calibrate_noise(6, 1.5, 0.4, 20.0, inexact=1e-9, parties=3, missing=1)
     matrix = np.cov(X.T)
     kept.json("formulas/noise", {**vars(one), "mu": one.mu, "sigma": one.sigma, "own": one.own_sigma})
     with fixed_noise():

@@ -41,7 +41,7 @@ def asked(**changes: Any) -> Any:
     """Make a Private with every argument named."""
     named: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "label_bound": 3.0, "ledger": None, "means": 0.25}
     named |= {"labels": 1.0, "parties": 1, "missing": 0, "purpose": None, "kappa": None}
-    return p.Private(**named | changes)
+    return p.PrivacyRequest(**named | changes)
 
 
 SITES = np.asarray(["a", "b", "c"])[np.arange(len(X_PRIVATE)) % 3]

@@ -71,10 +71,10 @@ def test_functions_do_not_travel(sites, tmp_path):
     """What a site has no name for is refused here, before anything is sent."""
     wire = Wire()
     engine = engine_of(sites, tmp_path / "study", wire)
-    with pytest.raises(ValueError, match="named statistics only"):
+    with pytest.raises(ValueError, match="is not among the statistics that sites answer"):
         engine.map_reduce(print, [], max)
     rounds = engine_of(sites, tmp_path / "rounds", rounds=2, loss="huber 1.0")
-    with pytest.raises(ValueError, match="named statistics only, and count is none"):
+    with pytest.raises(ValueError, match="count is not among the statistics that sites answer"):
         up.LESSRegressor(sites.basis, rounds=2, loss="huber", engine=rounds).fit(rounds.rows, "y")
     assert wire.seen == []
 
@@ -92,7 +92,7 @@ def test_a_statistic_is_asked_for_by_the_name_it_carries_whatever_function_is_ca
     found = engine.map_reduce(another, [], max, args=(contents, Target(Squared()), secret))
     assert found.n_rows == len(sites.pooled)
     assert all(secret.encode() not in content for _, _, content in wire.seen)
-    with pytest.raises(ValueError, match="named statistics only, and partial is none"):
+    with pytest.raises(ValueError, match="sum_block is not among the statistics that sites answer"):
         engine.map_reduce(SUMS.function, [], max, args=(sites.basis, contents, Target(Squared())))
 
 

@@ -154,7 +154,7 @@ def test_an_estimator_in_this_process_gets_its_sums_through_a_run_of_the_app(tmp
         running[0].start()
         return "1"
 
-    monkeypatch.setattr(network, "submitted", submitted)
+    monkeypatch.setattr(network, "submit_run", submitted)
     options = {"rounds": 3, "lam": 1e-3, "ridge": True}
     with FlowerEngine(folder) as engine:
         basis = engine.study.basis

@@ -28,9 +28,9 @@ def open_all(members, this, got):
 def forget(members):
     """What a site that works with the server does about its notes."""
     for member in members.values():
-        drawer = member._locks._drawer
-        for note in drawer.names("", ".opened"):
-            drawer.remove(note)
+        store = member._locks._store
+        for note in store.names("", ".opened"):
+            store.remove(note)
 
 
 def sums_that_come_out(eight, n, kept, first_openers, insiders=()):

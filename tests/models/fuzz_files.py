@@ -126,7 +126,7 @@ def _ways(one: Any, rows: np.ndarray) -> tuple[Any, Any, Any]:
     if isinstance(one, up.bases.Basis):
         return up.bases.load, own, lambda b: (b.describe(), b.digest, b.features(_fitting(rows, b.map_)), b.n_features_)
     if isinstance(one, up.Summary):
-        return up.Summary.load, own, lambda s: (s.describe(), s + s, s.gram, s.first_order())
+        return up.Summary.load, own, lambda s: (s.describe(), s + s, s.gram, s.to_first_order())
     if isinstance(one, up.Candidates):
         return up.Candidates.load, own, lambda c: (of_candidates(c), c.digest, _scored(c))
     if isinstance(one, up.Scores):

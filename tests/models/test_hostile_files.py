@@ -135,7 +135,7 @@ def test_a_summary_that_claims_many_features_makes_nothing_for_them(features, or
     noisy.save(tmp_path / "a.summary")
     header, arrays = files.read(tmp_path / "a.summary", "summary")
     kept = {name: value for name, value in header.items() if name not in ("format", "kind", "unpooled")}
-    refuse(tmp_path, "summary", kept | {"n_features": features}, arrays, "not those of as many features")
+    refuse(tmp_path, "summary", kept | {"n_features": features}, arrays, "too short for the number of features")
 
 
 def test_a_lack_of_memory_is_a_sentence_too(monkeypatch, tmp_path):

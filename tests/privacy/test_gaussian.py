@@ -175,7 +175,7 @@ def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():
     assert "rounds (9 times Gaussian noise, μ = 0.01)" in str(
         Guarantee(1.0, 1e-6, "noise", (Expense("rounds", Gaussian(0.01)),) * 9)
     )
-    with pytest.raises(ValueError, match="costs more than"):
+    with pytest.raises(ValueError, match="which is more than the promised"):
         Guarantee(0.1, 1e-6, "noise on sums", spent)
     with pytest.raises(AttributeError):
         promise.epsilon = 0.1

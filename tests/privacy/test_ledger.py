@@ -164,7 +164,7 @@ def test_the_books_can_be_read(ledger):
     ledger.charge(part(0.1), "a second round")
     said = str(ledger)
     assert len(said.splitlines()) == 5
-    for words in ("the clinic's records", "ε so far", "sums and a choice", "released", "charged, not released", "left: Gauss"):
+    for words in ("the clinic's records", "ε so far", "sums and a choice", "charged, not released", "left: Gauss"):
         assert words in said
     assert "ε = 0." in repr(ledger)
     assert "in 2 charges" in repr(ledger)

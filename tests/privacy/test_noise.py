@@ -152,7 +152,7 @@ def test_what_cannot_be_promised_is_refused_before_anything_is_drawn(changed, sa
 
 def test_values_that_were_not_planned_are_refused():
     planned = calibrate_noise(3, sensitivity=1.0, mu=1.0, bound=2.0)
-    with pytest.raises(ValueError, match="values must be 3 numbers, as planned"):
+    with pytest.raises(ValueError, match="values must be the 3 numbers"):
         planned.add([1.0, 2.0])
     with pytest.raises(ValueError, match="values must be finite"):
         planned.add([1.0, 2.0, math.nan])

@@ -109,7 +109,7 @@ def test_shares_for_different_guarantees_do_not_add():
 
 
 def test_first_order_of_a_private_summary_keeps_the_guarantee(tmp_path):
-    found = private(2).first_order()
+    found = private(2).to_first_order()
     assert "gram" not in found.privacy.sigma
     found.save(tmp_path / "a.summary")
     again = up.Summary.load(tmp_path / "a.summary")
@@ -177,7 +177,7 @@ def put(*keys, value):
         (lambda h: h.update(n_rows=299), "its weight is not its number of rows"),
         (lambda h: h["privacy"].pop("shares"), "must have the entries"),
         (put("guarantees", value=[]), "the guarantee of every site"),
-        (put("guarantees", 0, "epsilon", value=0.1), "costs more than"),
+        (put("guarantees", 0, "epsilon", value=0.1), "which is more than the promised"),
         (put("guarantees", 0, "epsilon", value=-1.0), "epsilon must be"),
         (put("guarantees", 0, "spent_on", value=[]), "does not say what was spent"),
         (put("guarantees", 0, "spent_on", 0, "mu", value=0.01), "its noise is less than its guarantee needs"),

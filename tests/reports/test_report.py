@@ -241,7 +241,7 @@ def test_summaries_that_do_not_go_with_the_model_or_each_other_are_named(tmp_pat
     same = summaries()["north"]
     with pytest.raises(ValueError, match="summaries has a and b, which are the same: rows would count twice"):
         up.report(models()["second order"], summaries={"a": same, "b": same})
-    with pytest.raises(ValueError, match="a and b do not add up: one is of order 2 and the other of order 1"):
+    with pytest.raises(ValueError, match="a and b do not add up: one has order 2 and the other order 1"):
         up.report(models()["second order"], summaries={"a": same, "b": summaries(1)["west"]})
     two = {name: summaries()[name] for name in ("north", "south")}
     found = up.report(models()["second order"], summaries=two)

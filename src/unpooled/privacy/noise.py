@@ -32,7 +32,7 @@ def load_opendp() -> Any:
         dp: Any = import_module("opendp.prelude")
     except ImportError:
         raise ImportError(
-            "OpenDP draws the privacy noise and is not installed: install it with pip install 'unpooled[privacy]'"
+            "OpenDP, which draws the privacy noise, is not installed: pip install 'unpooled[privacy]'"
         ) from None
     dp.enable_features("contrib")  # OpenDP only has a switch for the whole process
     return dp

@@ -18,8 +18,8 @@ import numpy as np
 from .._base.checks import count, positive
 from .noise import GridGaussian, calibrate_noise, triangle_weights
 
-# The largest relative error of computed sums. Within a block they are plain products of at most 2^16 rows, each of which
-# may lose 2^-53; blocks are added in twice that precision.
+# The largest relative error of computed sums. Within a block they are plain products of at most 2^16 rows, each of
+# which may lose 2^-53; blocks are added in twice that precision.
 ROUNDING = 2.0**-36
 ROOM = 1e-9  # the largest relative error of a norm to which features were shrunk
 

@@ -141,7 +141,7 @@ def fixed_order(
     if sizes.max() > b or not np.all((visited >= 0) & (visited < n)):
         raise ValueError(f"each of the batches must have at most batch_size = {b} rows, with numbers from 0 to {n - 1}")
     pushes = 2.0 * eta * G / b * _remaining_shares(eta * lam, averaged)
-    return float(np.bincount(visited, np.repeat(pushes, sizes), minlength=n).max())  # a row that is twice in a batch counts twice
+    return float(np.bincount(visited, np.repeat(pushes, sizes), minlength=n).max())  # twice in one batch counts twice
 
 
 def shuffled_passes(

@@ -49,34 +49,34 @@ from .passes import Functions, LabelShare, Target, make_target, map_block, split
 class Summary:
     """Sums over labeled rows: n, Σw, Σwy, Σwy², Σwφ(x), Σwyφ(x) and, at second order, Σwφ(x)φ(x)ᵀ.
 
-    Summaries of one basis form a commutative monoid: ``a + b`` is the summary of the rows of both, however rows are
-    split and in whatever order sums are taken (they are carried to twice double precision). No row can be told from a
-    summary of many; a summary of few rows can give them away, so a site applies its policy before one leaves.
+    Summaries of one basis form a commutative monoid: ``a + b`` is the summary of the rows of both. Sums have twice double
+    precision, so the result does not depend on how rows are split or on the order of the additions. A summary of many
+    rows does not reveal any of them. A summary of few rows can, so a site applies its policy before a summary leaves.
 
-    Make one with :meth:`of`; ``save`` it, ``load`` it, ``describe()`` it.
+    Make one with :meth:`of`, write and read it with ``save`` and ``load``, and see its contents with ``describe()``.
 
     Attributes
     ----------
-    contents : what two summaries must have in common to add: basis, order, loss, model
-    n_rows : rows of positive weight
-    sums : by name, to twice double precision
-    targets : the names of the labels, where they have any
-    one_target : whether labels came as a vector
-    known_basis : the basis, where it is at hand
-    folder : where the file came from
-    privacy : what noise there is in it; None is none
-    shares : the largest |w·y| of one record beside the total, for the site's policy; ``save`` does not write it. None
-        for what was loaded, and where noise hides every record
+    contents : the facts that two summaries must share to add up: basis, order, loss, model
+    n_rows : the number of rows of positive weight
+    sums : the sums by name, to twice double precision
+    targets : the names of the labels, if they have any
+    one_target : whether the labels came as a vector
+    known_basis : the basis, if it is in memory
+    folder : the folder of the file, if the summary was loaded
+    privacy : the record of the noise in the summary; None without noise
+    shares : the largest |w·y| of one record relative to the total, for the site's policy. ``save`` does not write it,
+        and it is None for summaries that were loaded or have noise
     """
 
     contents: Contents
     n_rows: int
     sums: dict[str, Sum] = field(repr=False)
-    targets: tuple[str, ...] = ()  #: the names of the labels, where they have any
-    one_target: bool = True  #: labels came as a vector
+    targets: tuple[str, ...] = ()  #: the names of the labels, if they have any
+    one_target: bool = True  #: whether the labels came as a vector
     known_basis: Basis | None = field(default=None, repr=False, compare=False)
-    folder: Path | None = field(default=None, repr=False, compare=False)  #: where the file came from
-    privacy: NoiseRecord | None = field(default=None, repr=False)  #: what noise there is in it; None is none
+    folder: Path | None = field(default=None, repr=False, compare=False)  #: the folder of the file
+    privacy: NoiseRecord | None = field(default=None, repr=False)  #: the record of the noise
     shares: LabelShare | None = field(default=None, repr=False, compare=False)  #: never in a file
 
     @classmethod
@@ -94,18 +94,18 @@ class Summary:
         engine: Any = None,
         verbose: int = 0,
     ) -> Summary:
-        """The summary of rows X with labels y, in one pass and in bounded memory.
+        """Return the summary of rows X with labels y, made in one pass and in bounded memory.
 
         Parameters
         ----------
         basis : a fitted basis
-        X, y : arrays, data frames, a path to Parquet or CSV (y then names the column, or columns), a Dask collection
-        order : 1 for LESS (M numbers a label), 2 for ridge regression on the pooled rows (and M(M+1)/2 more)
-        residuals_of : a fitted model f; then ψ(y - f(x)) stands in the place of y: a round of residuals
+        X, y : arrays, data frames, a Dask collection, or a path to Parquet or CSV, for which y names the columns
+        order : 1 for LESS (M numbers per label), 2 for ridge regression on the pooled rows (M(M+1)/2 more numbers)
+        residuals_of : a fitted model f, for a round of residuals: ψ(y - f(x)) then takes the place of y
         loss : "squared" (ψ(u) = u), or a Loss with its scale: Huber(2.0), Correntropy(3.0)
-        sample_weight : weights, one a row; they count as repeated rows
+        sample_weight : one weight per row; a weight counts as repeated rows
         privacy : ``up.privacy.PrivacyRequest(epsilon, delta, label_bound)`` for sums with noise; docs/privacy/README.md
-        engine : where blocks are worked on; None is the threads of this process
+        engine : the engine that processes the blocks; None means the threads of this process
         verbose : 1 shows progress
 
         Returns
@@ -116,7 +116,7 @@ class Summary:
 
     def __add__(self, other: object) -> Summary:
         if isinstance(other, int) and other == 0:
-            return self  # where sum() starts
+            return self  # the start value of sum()
         if not isinstance(other, Summary):
             return NotImplemented
         difference = self._difference(other)
@@ -137,32 +137,32 @@ class Summary:
     __radd__ = __add__
 
     def _difference(self, other: Summary) -> str:
-        """Why two summaries do not add up, naming both; empty where they do."""
+        """Return the reason why two summaries do not add up, or an empty text if they do."""
         a, b = self.contents, other.contents
         if a.basis != b.basis:
-            return f"one is of the basis {a.basis[:12]} and the other of the basis {b.basis[:12]}"
+            return f"one has the basis {a.basis[:12]} and the other the basis {b.basis[:12]}"
         if a.order != b.order:
-            return f"one is of order {a.order} and the other of order {b.order}; first_order() drops what is too much"
+            return f"one has order {a.order} and the other order {b.order}; call to_first_order() on the one of order 2"
         if a.n_outputs != b.n_outputs:
-            return f"one is of {a.n_outputs} label(s) and the other of {b.n_outputs}"
+            return f"one has {a.n_outputs} label(s) and the other {b.n_outputs}"
         if self.targets and other.targets and self.targets != other.targets:
             return f"one is of the label {', '.join(self.targets)} and the other of {', '.join(other.targets)}"
         if a.model != b.model:
             names = [f"the residuals of model {m[:12]}" if m else "labels" for m in (a.model, b.model)]
             return f"one is of {names[0]} and the other of {names[1]}"
         if a.loss != b.loss:
-            return f"one is of the loss {a.loss} and the other of the loss {b.loss}"
+            return f"one has the loss {a.loss} and the other the loss {b.loss}"
         if (self.privacy is None) != (other.privacy is None):
-            return "one has noise for privacy and the other has none, so nothing could be promised of their sum"
+            return "one has privacy noise and the other has none, so nothing could be promised about their sum"
         noise = None if self.privacy is None or other.privacy is None else self.privacy.difference(other.privacy)
         if noise:
             return noise
-        return f"their fields differ: {', '.join(self.sums)} and {', '.join(other.sums)}" * (
+        return f"their fields are different: {', '.join(self.sums)} and {', '.join(other.sums)}" * (
             self.sums.keys() != other.sums.keys() or a != b
         )
 
-    def first_order(self) -> Summary:
-        """The same without Σφφᵀ.
+    def to_first_order(self) -> Summary:
+        """Return the first-order summary, which lacks Σφφᵀ.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class Summary:
 
     @property
     def order(self) -> int:
-        """1, or 2 with Σφφᵀ."""
+        """The order: 1, or 2 with Σφφᵀ."""
         return self.contents.order
 
     @property
@@ -184,12 +184,12 @@ class Summary:
 
     @property
     def weight(self) -> float:
-        """Σw; without weights the number of rows."""
+        """Σw, which is the number of rows if there are no weights."""
         return float(self.sums["weight"].high[0])
 
     @property
     def label_share(self) -> float:
-        """The largest share that one record has of the total of the labels; NaN where it was not made of rows here."""
+        """The largest share of one record in the total of the labels; NaN for a summary that was loaded."""
         return math.nan if self.shares is None else self.shares.value
 
     @property
@@ -214,7 +214,7 @@ class Summary:
 
     @property
     def loss_sum(self) -> np.ndarray | None:
-        """Σwρ(y - f(x)), shape (T,); of residuals only."""
+        """Σwρ(y - f(x)), shape (T,); None for labels."""
         return self.sums["loss"].high if "loss" in self.sums else None
 
     @property
@@ -223,11 +223,11 @@ class Summary:
         return unpack_triangle(self.sums["gram"].high, self.contents.n_features) if "gram" in self.sums else None
 
     def basis(self, given: Basis | None = None) -> Basis:
-        """The basis: the one given, the one it was made with, or the .basis file of that digest beside it.
+        """Return the basis: the one given, the one in memory, or the .basis file with that digest beside the summary.
 
         Parameters
         ----------
-        given : a basis, which must be the right one; None looks for it
+        given : the basis, which must have the right digest; None looks for it
 
         Returns
         -------
@@ -239,11 +239,11 @@ class Summary:
             missing = f"the basis {self.digest[:12]} of this summary was not found beside it: give "
             raise AdvisedError(f"{missing}basis=up.bases.load(path)", f"{missing}--basis")
         if basis.digest != self.digest:
-            raise ValueError(f"the summary is of the basis {self.digest[:12]}, and {basis.digest[:12]} was given")
+            raise ValueError(f"the summary has the basis {self.digest[:12]}, but {basis.digest[:12]} was given")
         return basis
 
     def describe(self) -> str:
-        """Exactly what is in it, in words.
+        """Describe the contents of the summary in words.
 
         Returns
         -------
@@ -261,11 +261,10 @@ class Summary:
         return as_html(self)
 
     def save(self, path: files.PathLike) -> None:
-        """Write it to one file: a JSON header and raw numbers, as docs/format.md says.
+        """Write the summary to one file: a JSON header and raw numbers, as docs/format.md describes.
 
-        It asks nobody: no policy judges the file, and no log has an entry for it. Use it for a summary that was loaded,
-        or that was made of rows without a policy beside them. A site lets its summary leave with
-        ``up.site.release(summary, path, policy=...)``.
+        This method applies no policy and writes no log entry. Use it for a summary that was loaded, or whose rows have
+        no policy. A site releases its summaries with ``up.gate.release(summary, path, policy=...)``.
 
         Parameters
         ----------
@@ -288,7 +287,7 @@ class Summary:
 
     @classmethod
     def load(cls, path: files.PathLike) -> Summary:
-        """The summary in a file; a damaged or foreign file is an error that says so.
+        """Return the summary in a file; a damaged file or one of another kind raises a FileError.
 
         Parameters
         ----------
@@ -308,9 +307,9 @@ class Summary:
 
 
 def merge(summaries: Sequence[Summary]) -> Summary:
-    """The sum of at least one."""
+    """Return the sum of one or more summaries."""
     if not summaries:
-        raise ValueError("there is nothing to merge: give at least one summary")
+        raise ValueError("summaries is empty: give at least one summary to merge")
     total, *others = summaries
     for other in others:
         total = total + other
@@ -325,18 +324,19 @@ def _read_summary(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summ
         raise ValueError(f"order must be 1 or 2, got {header['order']}")
     model, targets, one_target = header["residuals_of"], header["targets"], header["one_target"]
     if not (model is None or is_digest(model)) or not is_digest(header["basis"]):
-        raise ValueError("it names its basis or model by something that is no SHA-256")
+        raise ValueError("it names its basis or model by something other than a SHA-256")
     if not are_texts(targets, (0, header["n_outputs"])):
-        raise ValueError("the names of its labels do not go with their number")
+        raise ValueError("the number of label names is not the number of labels")
     if type(one_target) is not bool:
-        raise ValueError("it does not say whether its label was a vector")
+        raise ValueError("it does not say whether its labels were a vector")
     loss = spec_of(loss_of(header["loss"]))
     contents = Contents(header["basis"], header["n_features"], header["order"], header["n_outputs"], loss, model)
     if contents.is_residual and contents.order == 2:
-        raise ValueError("it claims to be of residuals and of second order")
+        raise ValueError("it claims to be a second-order summary of residuals, which does not exist")
     M = contents.n_features
     if sum(array.size for array in arrays.values()) < (M if contents.order == 1 else M * (M + 1) // 2):
-        raise ValueError("its sums are not those of as many features as it says")  # before anything is made for them
+        # Checked before any memory is allocated for that many features.
+        raise ValueError("its sums are too short for the number of features that it states")
     privacy = read_noise_record(header["privacy"], contents)
     sums = from_arrays(arrays, field_shapes(contents, privacy))
     check_sums(sums, header["n_rows"], privacy)
@@ -351,7 +351,7 @@ def _read_summary(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summ
 
 
 class Accumulator:
-    """The sums of a summary as they grow."""
+    """The sums of a summary while blocks of rows are added."""
 
     def __init__(self, contents: Contents, target: Target) -> None:
         self.contents = contents
@@ -364,20 +364,20 @@ class Accumulator:
         self.shares = LabelShare() if target.tells_share else None
 
     def add(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
-        """Take the rows of one block in."""
+        """Add the rows of one block."""
         u = self.target.residual(X, phi, Y, weights)
         psi = self.target.push(u, self.contents.is_residual)
         phi = self.target.features(phi)
         w = np.ones(len(phi)) if weights is None else weights
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite sums are refused below
             weighted = psi if weights is None else psi * w[:, None]
-            found = {"weight": np.asarray([w.sum()]), "y": weighted.sum(axis=0), "yy": (weighted * psi).sum(axis=0)}
-            found |= {"phi": w @ phi, "phi_y": phi.T @ weighted}
+            new = {"weight": np.asarray([w.sum()]), "y": weighted.sum(axis=0), "yy": (weighted * psi).sum(axis=0)}
+            new |= {"phi": w @ phi, "phi_y": phi.T @ weighted}
             if "loss" in self.sums:
-                found["loss"] = w @ self.target.loss.value(u)
-        if not all(np.all(np.isfinite(value)) for value in found.values()):
-            raise ValueError("a sum is too large for a number: bring y or the weights to a smaller scale")
-        self.sums = {name: value + Sum.of(found[name]) for name, value in self.sums.items()}
+                new["loss"] = w @ self.target.loss.value(u)
+        if not all(np.all(np.isfinite(value)) for value in new.values()):
+            raise ValueError("a sum is too large for double precision: rescale y or the weights")
+        self.sums = {name: value + Sum.of(new[name]) for name, value in self.sums.items()}
         self.n_rows += len(phi)
         if self.shares is not None:
             self.shares.add(psi, weights)
@@ -386,7 +386,7 @@ class Accumulator:
             self.gram = blas.dsyrk(1.0, rooted.T, beta=1.0, c=self.gram, overwrite_c=1, lower=1)
 
     def result(self) -> dict[str, Sum]:
-        """All the sums."""
+        """Return all sums."""
         return self.sums if self.gram is None else self.sums | {"gram": Sum.of(pack_triangle(self.gram))}
 
 
@@ -402,7 +402,7 @@ def summarize(
     verbose: int,
     privacy: Any = None,
 ) -> Summary:
-    """The summary of everything ``X`` and ``y`` hold; with noise where ``privacy`` asks for it."""
+    """Return the summary of ``X`` and ``y``, with noise if ``privacy`` asks for it."""
     if not (isinstance(basis, Basis) and hasattr(basis, "map_")):
         raise ValueError(f"basis must be a fitted basis of up.bases, got {shown(basis)}")
     if order not in (1, 2) or isinstance(order, bool):
@@ -425,7 +425,7 @@ def summarize_source(
     verbose: int = 0,
     probes: int = 0,
 ) -> Summary:
-    """The summary of the rows of a source; ``probes`` are so many more labels, of random signs."""
+    """Return the summary of the rows of a source; ``probes`` is a number of additional labels of random signs."""
     spec = spec_of(loss)
     digest, target = make_target(basis, residuals_of, loss_of(spec))
     target = replace(target, probes=probes)
@@ -440,9 +440,9 @@ def summarize_source(
 def summarize_target(
     basis: Any, source: Source, contents: Contents, target: Target, engine: Any, verbose: int = 0
 ) -> Summary:
-    """The summary of what stands in the place of y."""
+    """Return the summary of the target that takes the place of y."""
     check_order(contents)
-    found: Summary = as_engine(engine).map_reduce(
+    total: Summary = as_engine(engine).map_reduce(
         SUMS,
         split_source(source, basis),
         _add,
@@ -450,37 +450,37 @@ def summarize_target(
         label="summing rows",
         verbose=verbose,
     )
-    if not found.n_rows:
+    if not total.n_rows:
         raise ValueError("there is no row of positive weight to summarise")
     return Summary(
         contents,
-        found.n_rows,
-        {name: Sum.of(value.high) for name, value in found.sums.items()},  # what a site sends is doubles
-        found.targets,
-        found.one_target,
+        total.n_rows,
+        {name: Sum.of(value.high) for name, value in total.sums.items()},  # a site sends double precision only
+        total.targets,
+        total.one_target,
         known_basis=basis if isinstance(basis, Basis) else None,
-        shares=found.shares,
+        shares=total.shares,
     )
 
 
 def check_order(contents: Contents) -> None:
-    """Residuals are of order 1."""
+    """Raise a ValueError for residuals at order 2."""
     if contents.is_residual and contents.order == 2:
         raise ValueError(
-            "residuals are summarised at order 1; order 2 is exact at once with the squared loss and no residuals_of"
+            "order must be 1 for residuals; order 2 needs no rounds and takes the squared loss and no residuals_of"
         )
 
 
 def _sum_block(
     block: Block, basis: Any, contents: Contents, target: Target, names: tuple[str, ...], one_target: bool
 ) -> Summary:
-    """The summary of one block, which may have no rows."""
-    found = Accumulator(contents, target)
+    """Return the summary of one block, which may have no rows."""
+    sums = Accumulator(contents, target)
     with target.reading_context():
         for rows, phi in map_block(block, basis):
             Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)
-            found.add(rows.X, phi, Y, rows.weights)
-        return Summary(contents, found.n_rows, found.result(), names, one_target, shares=found.shares)
+            sums.add(rows.X, phi, Y, rows.weights)
+        return Summary(contents, sums.n_rows, sums.result(), names, one_target, shares=sums.shares)
 
 
 SUMS = NamedStatistic("sums", _sum_block, public=("contents", "target"))

@@ -268,8 +268,8 @@ class SingleUseKeys:
     One attempt of a study is open at a time: offering a key for the next strikes out the one before.
     """
 
-    def __init__(self, drawer: SiteStore) -> None:
-        self._store = drawer
+    def __init__(self, store: SiteStore) -> None:
+        self._store = store
 
     def offer(self, identity: Identity, site: str, attempt: Attempt) -> Offer:
         """A new key for the attempt, its public part signed; refused where the attempt had one before."""

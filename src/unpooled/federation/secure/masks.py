@@ -57,8 +57,8 @@ from .keys import (
 class Locks:
     """The locks of the latest message of each study, and what has been opened."""
 
-    def __init__(self, drawer: SiteStore) -> None:
-        self._store = drawer
+    def __init__(self, store: SiteStore) -> None:
+        self._store = store
 
     def keep(self, site: str, members: Members, asked: str, locks: dict[str, str]) -> None:
         """Remember the locks of a message before it is sent; those of the message before are forgotten."""
@@ -222,10 +222,10 @@ class Member:
             raise TrustError(f"the key pinned for {name} is not its own, which is {identity.public}")
         if type(fewest) is not int or fewest < FEWEST_MEMBERS:
             raise ValueError(f"fewest must be a whole number, {FEWEST_MEMBERS} or more, got {shown(fewest)}")
-        drawer = SiteStore(folder)
+        store = SiteStore(folder)
         self.name, self.fewest = name, fewest
         self._identity, self._pinned = identity, {**pinned, name: identity.public}
-        self._keys, self._locks = SingleUseKeys(drawer), Locks(drawer)
+        self._keys, self._locks = SingleUseKeys(store), Locks(store)
 
     def offer(self, attempt: Attempt) -> Offer:
         """The first answer: a fresh key for this attempt, for all other members."""

@@ -83,8 +83,8 @@ class FederatedEngine(Engine):
         """Return the sum over the sites of a statistic they know; a ValueError for any other function."""
         if not isinstance(task.fn, NamedStatistic):
             raise ValueError(
-                f"sites answer named statistics only, and {called(task.fn).strip('_')} is none: give a loss with its "
-                "scale (Huber(1.5)), center=False with such a loss, and use LESSRegressor"
+                f"{called(task.fn).strip('_')} is not among the statistics that sites answer: use LESSRegressor, with "
+                "the squared loss, or with fit_intercept=False and a loss that has its scale, such as Huber(1.5)"
             )
         if self._run is None:
             raise StudyError(_NOT_BEGUN)

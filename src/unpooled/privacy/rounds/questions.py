@@ -306,14 +306,14 @@ def sum_answer(
 
     ``features`` maps rows into the frame, or holds their features already; counts of labels and inputs need neither.
     """
-    found: Sum = engine.map_reduce(
+    total: Sum = engine.map_reduce(
         _sum_block,
         split_source(source, features or UnmappedRows),
         _add,
         args=(question, frame, features, label_bound),
         label="asking",
     )
-    return found.high
+    return total.high
 
 
 class UnmappedRows:
