@@ -92,7 +92,7 @@ def test_the_certificates_are_a_network_that_tls_accepts_and_call_themselves_a_t
         (("--site", "a,b,c"), "--target"),
         (("--site", "a,b,../c", "--target", "y"), "'../c'"),
         ((*SITES, "--kind", "magic"), "kind must be one of"),
-        ((*SITES, "--port", "65534"), "leaves no port"),
+        ((*SITES, "--port", "65534"), "so that every site has a port above it"),
     ],
 )
 def test_init_refuses_what_it_cannot_make_and_writes_nothing(tmp_path, args, sentence):
@@ -151,7 +151,7 @@ def test_a_no_is_a_no(asking):
     folder, go = asking
     (request,) = answer_of("federation", "approve", folder / "sites" / "b", "--deny")["requests"]
     assert request["state"] == "denied"
-    with pytest.raises(StudyError, match="said no to the study"):
+    with pytest.raises(StudyError, match="have denied the study"):
         go(0.0)
     assert "failed" in said("federation", "status", folder, code=console.STUDY)
 

@@ -329,7 +329,7 @@ def test_a_forged_file_is_refused(tmp_path):
     weaker = privacy.Guarantee(9.0, 1e-6, "noise").to_dict()
     for changes, says in [
         ({"privacy": weaker}, "not that of its epsilon"),
-        ({"privacy": {**header["privacy"], "epsilon": 0.01}}, "costs more"),
+        ({"privacy": {**header["privacy"], "epsilon": 0.01}}, "which is more than the promised"),
         ({"plan": {**header["plan"], "kappa": -1.0}}, "kappa must be"),
         ({"plan": {}}, "not the plan"),
         ({"params": {**header["params"], "epsilon": 0.0}}, "epsilon must be"),

@@ -138,7 +138,7 @@ def test_a_log_that_is_not_whole_stops_everything(sites, tmp_path):
     path = sites.folder / "north" / "unpooled-log.jsonl"
     path.write_bytes(path.read_bytes().replace(b"left", b"lost"))
     record = run_study(sites.study(lam=1e-2), sites.transport(), tmp_path / "second")
-    assert "the log or the ledger of this site is not whole" in record.failures[0].reason
+    assert "the log or the ledger of this site is damaged" in record.failures[0].reason
 
 
 @both
@@ -209,8 +209,8 @@ def test_a_no_is_a_refusal_and_also_after_a_yes(sites, tmp_path):
         progress=changing_their_mind,
     )
     assert record.missing == {"north": [1, 2]}
-    assert "have not said yes" in record.failures[0].reason
-    with pytest.raises(RequestError, match="no study asks"):
+    assert "have not approved the study" in record.failures[0].reason
+    with pytest.raises(RequestError, match="no study has"):
         site.approve(study.digest)
 
 
@@ -262,7 +262,7 @@ def test_a_site_answers_named_statistics_and_nothing_else(sites, tmp_path, name)
     run_study(study, sites.transport(), tmp_path / "study")
     reply = sites.sites["north"].answer(Message("ask", {"study": study.digest, "statistic": name, "about": {}}))
     assert reply.kind == "refusal"
-    assert "and nothing else" in reply.header["reason"]
+    assert "is not among the statistics that sites answer" in reply.header["reason"]
 
 
 def test_a_site_does_not_join_a_study_that_is_not_what_it_says(sites):
@@ -297,9 +297,9 @@ def test_a_site_from_its_folder(sites, tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('name = "x"\n', "lacks data"),
-        ('data = "x"\n', "lacks name"),
-        ('name = "x"\ndata = "y"\nserver = "z"\n', "has server, which nothing is called"),
+        ('name = "x"\n', "has no data"),
+        ('data = "x"\n', "has no name"),
+        ('name = "x"\ndata = "y"\nserver = "z"\n', "has the unknown entries server"),
         ("name = 3\ndata = 'y'\n", "name in .* must be a text"),
         ("name = 'x'\ndata = 'y'\npeers = 'z'\n", "peers in .* must be a table"),
         ("name = 'x'\ndata = 'y'\nfewest = true\n", "fewest in .* must be a whole number"),
@@ -318,7 +318,7 @@ def test_a_study_with_secure_sums_needs_the_keys_of_all_members(sites, tmp_path)
     peers = {name: key for name, key in sites.configs["north"].peers.items() if name != "west"}
     sites.reconfigure("north", peers=peers)
     record = run_study(sites.study(lam=1e-2, secure=True), sites.transport(), tmp_path / "study")
-    assert "has no key pinned for west" in record.failures[0].reason
+    assert "has pinned no key for west" in record.failures[0].reason
 
 
 def test_a_model_in_the_folder_can_be_used_at_once(sites, tmp_path):

@@ -63,7 +63,7 @@ def test_a_fit_that_was_cut_off_goes_on_with_the_sums_it_has(sites, tmp_path):
     second = up.LESSRegressor(sites.basis, rounds=3, lam=1e-3, engine=again).fit(again.rows, "y")
     assert wire.seen == []
     assert np.array_equal(first.coef_, second.coef_)
-    with pytest.raises(StudyError, match="is of another question"):
+    with pytest.raises(StudyError, match="answers another question"):
         up.LESSRegressor(sites.basis, rounds=3, lam=1e-2, engine=again).fit(again.rows, "y")
 
 
@@ -106,8 +106,8 @@ def test_rows_of_sites_cannot_be_read(sites, tmp_path):
     ("wrong", "sentence"),
     [
         ({"y": "z"}, "y must be y"),
-        ({"sample_weight": "w"}, "sample_weight must be left out"),
-        ({"kernel": up.kernels.Gaussian(1.0), "public": np.ones((9, 2))}, "kernel must be the basis of the study"),
+        ({"sample_weight": "w"}, "sample_weight must be None"),
+        ({"kernel": up.kernels.Gaussian(1.0), "public": np.ones((9, 2))}, "basis must be the basis of the study"),
     ],
 )
 def test_what_the_study_is_not_about_is_refused(sites, tmp_path, wrong, sentence):
@@ -144,5 +144,5 @@ def test_only_estimator_studies_run_on_an_engine(sites, tmp_path):
     with pytest.raises(ValueError, match="estimator"):
         FederatedEngine(sites.study(), sites.transport(), tmp_path / "study")
     engine = engine_of(sites, tmp_path / "study")
-    with pytest.raises(StudyError, match="nothing was"):
+    with pytest.raises(StudyError, match="there is no model yet"):
         engine.finish(None)

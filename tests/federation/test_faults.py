@@ -82,7 +82,7 @@ FAULTS = {
     ),
     "not a number": (("reply", "answer"), rewritten(spoiled), ""),
     "wrong shape": (("reply", "answer"), rewritten(shorter), ""),
-    "another kind of message": (("reply", "answer"), rewritten(lambda m: Message("hello", m.header)), "no answer"),
+    "another kind of message": (("reply", "answer"), rewritten(lambda m: Message("hello", m.header)), "not an answer"),
     "an empty answer": (("reply", "answer"), rewritten(lambda m: Message("answer", m.header)), ""),
 }
 
@@ -193,7 +193,7 @@ def test_a_site_with_another_key_than_the_pinned_one_is_left_out(sites, tmp_path
     sites.reconfigure("north", identity=Identity.create(tmp_path / "other.key"))
     study = sites.study(kind="second-order", lam=1e-3, secure=True)
     record = run_study(study, sites.transport(), tmp_path / "study")
-    check_partial(sites, tmp_path / "study", record, "north", "not signed by the key that is pinned")
+    check_partial(sites, tmp_path / "study", record, "north", "not signed with the key that is pinned")
 
 
 def test_a_server_that_puts_its_own_key_in_place_of_a_sites_gets_nothing(sites, tmp_path):
@@ -297,5 +297,5 @@ def test_data_that_break_a_sum_are_a_refusal_that_tells_nothing_of_them(sites, t
     wire = Wire()
     record = run_study(sites.study(kind="less", lam=1e-2, secure=True), sites.transport(wire), tmp_path / "study")
     (failure,) = record.failures
-    assert failure.reason == "it refuses: this site could not work the answer out; its log says why"
+    assert failure.reason == "it refuses: this site could not compute the answer; its log says why"
     assert "'y'" in sites.said("north")[-1]["detail"]

@@ -93,7 +93,7 @@ def test_every_site_that_gives_no_answer_is_a_failure_that_says_why():
     said = {name: reply.reason for name, reply in replies.items()}
     assert said["slow"] == said["cut"] == "no answer within 1.5 s"
     assert "the disk is full" in said["full"]
-    assert "not from this app" in said["other"]
+    assert "it is from another app" in said["other"]
     assert "damaged" in said["bent"]
     assert said["gone"] == said["nobody"] == "its SuperNode is not connected"
 

@@ -156,7 +156,7 @@ def test_the_ledger_is_charged_before_a_row_is_looked_at(sites, tmp_path):
 def test_a_site_without_a_ledger_or_with_weights_does_not_join(sites, tmp_path):
     sites.reconfigure("north", ledger=None)
     record = run_study(sites.study(privacy=BUDGET), sites.transport(), tmp_path / "study")
-    assert "keeps no ledger" in record.failures[0].reason
+    assert "has no ledger" in record.failures[0].reason
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,10 @@ def test_full_batches_and_strong_convexity_reach_the_classical_bounds():
     [
         (lambda: sgd.wang_guo(100, 100, 1.1, 1.0, 1.0, 1e-6), "step must be at most 1"),
         (lambda: sgd.squared_gradient_bounds(10, 1.1, 1.0, 1.0), "step must be at most 1"),
-        (lambda: sgd.shuffled_passes(10, 1, 0.1, 1.0, kappa=1.0, batch_size=11), "batch_size must be at most the 10"),
+        (
+            lambda: sgd.shuffled_passes(10, 1, 0.1, 1.0, kappa=1.0, batch_size=11),
+            "batch_size must be at most the number of records, 10",
+        ),
         (lambda: sgd.fixed_order([[0, 1]], 3, 0.1, 1.0, kappa=1.0), "at most batch_size = 1 rows"),
         (lambda: sgd.fixed_order([3], 3, 0.1, 1.0, kappa=1.0), "with numbers from 0 to 2"),
         (lambda: sgd.most_visits(10, 0, 0.1), "steps must be a whole number"),

@@ -60,10 +60,10 @@ def test_private_and_not_private_do_not_add():
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        ({"bound": 3.0}, "labels are bounded by 2 in one and 3 in the other"),
-        ({"kappa": 0.5}, "features are shrunk to norm 1 in one and 0.5 in the other"),
-        ({"means": 0.5}, "the weight of means is 0.25 in one and 0.5 in the other"),
-        ({"parties": 2}, "the number of parties is 1 in one and 2 in the other"),
+        ({"bound": 3.0}, "labels are bounded by 2 in one summary and 3 in the other"),
+        ({"kappa": 0.5}, "features are shrunk to norm 1 in one summary and 0.5 in the other"),
+        ({"means": 0.5}, "the weight of means is 0.25 in one summary and 0.5 in the other"),
+        ({"parties": 2}, "the number of parties is 1 in one summary and 2 in the other"),
     ],
 )
 def test_what_was_bounded_or_shared_differently_does_not_add(other, sentence):
@@ -114,7 +114,7 @@ def test_first_order_of_a_private_summary_keeps_the_guarantee(tmp_path):
     found.save(tmp_path / "a.summary")
     again = up.Summary.load(tmp_path / "a.summary")
     assert again.privacy == found.privacy
-    with pytest.raises(ValueError, match="sums of order 2 in one and 1 in the other"):
+    with pytest.raises(ValueError, match="sums of order 2 in one summary and 1 in the other"):
         found + private(1)
 
 

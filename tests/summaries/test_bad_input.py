@@ -213,7 +213,7 @@ BAD_OPTIONS = {
     "a negative scale": ({"loss": Huber(-1.0)}, "scale must be a positive number, got -1.0"),
     "a scale that is no number": ({"loss": Correntropy(np.nan)}, "scale must be a positive number, got nan"),
     "a scale of zero": ({"loss": Huber(0.0)}, "scale must be a positive number"),
-    "many scales": ({"loss": Huber(np.array([1.0, 2.0]))}, "one scale"),
+    "many scales": ({"loss": Huber(np.array([1.0, 2.0]))}, "must be one number"),
     "residuals at second order": ({"order": 2, "residuals_of": MODEL}, "order must be 1 for residuals"),
     "robust at second order": ({"order": 2, "loss": Huber(1.0)}, "order must be 1 for residuals"),
     "no model": ({"residuals_of": "model"}, "str is not a model"),

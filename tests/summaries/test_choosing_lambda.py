@@ -161,7 +161,7 @@ def test_scores_of_other_candidates_do_not_add_and_do_not_choose():
         a + b
     with pytest.raises(ValueError, match=f"the scores are of the candidates {b.candidates[:12]}"):
         models[0].fit_summary(models[0].summary_, scores=b)
-    with pytest.raises(ValueError, match=f"{basis.digest[:12]}, not of {other.digest[:12]}"):
+    with pytest.raises(ValueError, match=f"{basis.digest[:12]}, not {other.digest[:12]}"):
         up.Scores.of(models[0].candidates(), other, X, y)
     with pytest.raises(ValueError, match="predict 1 label"):
         up.Scores.of(models[0].candidates(), basis, X, np.column_stack([y, y]))

@@ -1,4 +1,4 @@
-"""A live federation: a server asks sites for sums, each site decides by its own policy, and a model comes out."""
+"""A live federation: a server asks sites for sums, each site decides by its own policy, and the sums make a model."""
 
 from .secure.keys import Identity, TrustError
 from .server.engine import FederatedEngine, FlowerEngine

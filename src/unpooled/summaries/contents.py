@@ -65,7 +65,7 @@ class NoiseRequest(ABC):
 
 
 def field_shapes(contents: Contents, noised: NoiseRecord | None = None) -> dict[str, tuple[int, ...]]:
-    """Return the fields of a summary and their shapes; with noise, only the fields with noise and the number of rows."""
+    """Return the fields of a summary and their shapes; with noise, only those with noise and the number of rows."""
     M, T = contents.n_features, contents.n_outputs
     fields: dict[str, tuple[int, ...]] = {"weight": (1,), "y": (T,), "yy": (T,), "phi": (M,), "phi_y": (M, T)}
     if contents.is_residual:

@@ -49,9 +49,10 @@ from .passes import Functions, LabelShare, Target, make_target, map_block, split
 class Summary:
     """Sums over labeled rows: n, Σw, Σwy, Σwy², Σwφ(x), Σwyφ(x) and, at second order, Σwφ(x)φ(x)ᵀ.
 
-    Summaries of one basis form a commutative monoid: ``a + b`` is the summary of the rows of both. Sums have twice double
-    precision, so the result does not depend on how rows are split or on the order of the additions. A summary of many
-    rows does not reveal any of them. A summary of few rows can, so a site applies its policy before a summary leaves.
+    Summaries of one basis form a commutative monoid: ``a + b`` is the summary of the rows of both. Sums are kept to
+    twice double precision, so the result does not depend on how rows are split or on the order of the additions. Single
+    rows cannot be read off a summary of many rows. A summary of few rows can reveal them, so a site applies its policy
+    before a summary leaves.
 
     Make one with :meth:`of`, write and read it with ``save`` and ``load``, and see its contents with ``describe()``.
 

@@ -1,11 +1,10 @@
-"""A study from its beginning, or from its last complete exchange, to a model and a record.
+"""Runs of a study from its beginning, or from its last complete exchange, to a model and a record.
 
-For each kind of study a function makes the model from sums; it gets them through ``ask``, which brings the sum of a
-statistic.
+For each kind of study a function makes the model from sums, which it gets by calling ``ask`` with a statistic.
 
-A study is replayed and not restored. Each complete exchange is a sum and an entry on disk, of which the entry is
-written last. A restarted server runs the same code again and takes sums from the folder as far as they go. If a
-question differs from the one on disk, it is refused.
+A study is replayed, not restored. Each complete exchange is a sum and an entry on disk, and the entry is written last.
+A restarted server runs the same code again and takes the sums from the folder as far as they go. If a question differs
+from the one on disk, the study stops with an error.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ Ask = Callable[[Statistic], Any]
 
 
 def fit_study(study: Study, ask: Ask) -> Any:
-    """The model of a study."""
+    """Return the model of a study."""
     return _fit_average(study, ask) if study.kind == "average" else _fit_from_sums(study, ask)
 
 
 def _fit_from_sums(study: Study, ask: Ask) -> SummaryRegressor:
-    """LESS or second order; with more than one round each asks for the residuals of the model so far."""
+    """Fit LESS or a second-order model; each further round asks for sums of the residuals of the model so far."""
     basis = study.basis
     summary: Summary = ask(Sums(study, 0, None, study.loss, study.order))
     lam = "auto" if study.lam == "loo" else study.lam
@@ -59,14 +58,14 @@ def _fit_from_sums(study: Study, ask: Ask) -> SummaryRegressor:
         known = model.coefficients_in(basis)
         assert known is not None
         residuals: Summary = ask(Sums(study, number, Functions(*known), study.loss, study.order))
-        # Sites know the function by its own digest; to the model it is the digest of all of it that counts.
+        # Sites identify the function by its own digest, but the model is identified by the digest of all its parts.
         contents = replace(residuals.contents, model=declared.digest_of(model))
         model.update(replace(residuals, contents=contents), basis=basis)
     return model
 
 
 def _fit_average(study: Study, ask: Ask) -> BasisAverage:
-    """Each site's own ridge regression, averaged; λ by the validation errors of averages of halves."""
+    """Average the sites' own ridge regressions, with λ by the validation errors of averages of halves."""
     basis, lam, path = study.basis, study.lam, {}
     if isinstance(lam, str):
         grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps)) if study.grid is None else study.grid
@@ -84,38 +83,40 @@ def _fit_average(study: Study, ask: Ask) -> BasisAverage:
 
 
 def _mean_of_fits(total: Any) -> tuple[np.ndarray, np.ndarray, int]:
-    """(L, M, T) coefficients, (L, T) intercepts, and over how many sites."""
+    """Return the mean coefficients (L, M, T), the mean intercepts (L, T), and the number of sites."""
     W = float(total.sums["weight"].high[0])
     sites = int(total.sums["sites"].high[0])
     return total.sums["coef"].high / W, total.sums["intercept"].high / W, sites
 
 
 def run_study(study: Study, transport: Transport, folder: PathLike, progress: Progress | None = None) -> StudyRecord:
-    """Ask the sites, fit the model, and write both it (``study.model``) and the record (``record.json``).
+    """Ask the sites, fit the model, and write the model (``study.model``) and the record (``record.json``).
 
-    A :class:`StudyError` says why there is no model; the record then says so too.
+    If no model can be made, a :class:`StudyError` and the record say why.
 
     Parameters
     ----------
-    study : what is asked
-    transport : what carries messages to its sites
-    folder : the study's own. One that holds a part of this very study is gone on with; one that holds all of it is
-        left as it is
-    progress : called with a :class:`Status` whenever something has changed, or None
+    study : the study
+    transport : the transport to its sites
+    folder : the folder of the study. If it holds part of this study, the study continues from there; if it holds a
+        finished study, nothing is repeated
+    progress : a function that is called with a :class:`Status` after each change, or None
 
     Returns
     -------
     StudyRecord
     """
     if study.kind == "estimator":
-        raise StudyError("a study of the kind 'estimator' is run by fitting the estimator on a FederatedEngine")
+        raise StudyError(
+            "a study of the kind 'estimator' has no model of its own: fit an estimator with engine=FederatedEngine(...)"
+        )
     place = StudyFolder(Path(folder))
     study = place.begin(study)
     if (known := _load_finished(place, study)) is not None:
         return known
     run = Run(study, transport, place, progress)
     try:
-        with warnings.catch_warnings(record=True) as noted:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             model = fit_study(study, run.server.ask)
     except StudyError as error:
@@ -125,11 +126,11 @@ def run_study(study: Study, transport: Transport, folder: PathLike, progress: Pr
         problem = f"no model can be made of these sums: {one_line(error)}"
         run.fail(problem)
         raise StudyError(problem) from error
-    return run.finish(model, list(dict.fromkeys(str(one.message) for one in noted)))
+    return run.finish(model, list(dict.fromkeys(str(one.message) for one in warned)))
 
 
 class Run:
-    """A study that is under way, and how it ends."""
+    """One run of a study, which ends with a record."""
 
     def __init__(self, study: Study, transport: Transport, folder: StudyFolder, progress: Progress | None) -> None:
         self.study, self.folder = study, folder
@@ -138,7 +139,7 @@ class Run:
         self.server.report()
 
     def finish(self, model: Any, notes: list[str]) -> StudyRecord:
-        """The model first, then the record that says whether it is of all members."""
+        """Write the model, and then the record, which says whether all members are in it."""
         path = self.folder.model
         models.save(model, path)
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -149,7 +150,7 @@ class Run:
         return self._record("partial" if missing else "complete", about, model, notes=notes)
 
     def fail(self, problem: str) -> None:
-        """No model, and a record that says why."""
+        """Write a record that says why there is no model."""
         self.folder.model.unlink(missing_ok=True)
         self._record("failed", None, None, problem=problem)
 
@@ -180,13 +181,13 @@ class Run:
 
 
 _DIFFERENCE = (
-    "a site was lost after the first sum: its number of rows and its Σφ follow from the difference of two sums; give "
-    "the study steady=True where that must not be"
+    "a site dropped out after the first sum, so its number of rows and its Σφ follow from the difference of two sums; "
+    "use steady=True for a study in which that must not happen"
 )
 
 
 def _load_finished(folder: StudyFolder, study: Study) -> StudyRecord | None:
-    """The record of a study that has its model already, and has it unchanged."""
+    """Return the record of a study that has already finished, if its model is unchanged."""
     try:
         record = StudyRecord.load(folder.path)
     except StudyError:

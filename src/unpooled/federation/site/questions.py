@@ -1,15 +1,14 @@
-"""Questions between server and site: averages of the sites' own fits, and the messages that ask for a statistic.
+"""Questions between server and sites: averages of the sites' own fits, and the messages that ask for a statistic.
 
-**Averages** in a basis are what rule (13) of Guo, Lin and Zhou (2017) asks for, here with ridge regression in the span.
-Every site fits its own rows, f_j = a_jᵀφ + b_j for every λ, and the average is f̄ = Σ_j |D_j| f_j / Σ_j |D_j|, (4) of
-the paper: a site sends |D_j| a_j and |D_j| b_j, which add up. λ is chosen by the error of the averages f̄ of the
-training halves on the validation halves,
+**Averages** in a basis follow Guo, Lin and Zhou (2017), with ridge regression in the span of the basis. Every site fits
+its own rows, f_j = a_jᵀφ + b_j for every λ, and the average is f̄ = Σ_j |D_j| f_j / Σ_j |D_j|, their equation (4): a
+site sends |D_j| a_j and |D_j| b_j, which add up. λ is chosen by the error of the averages f̄ of the training halves on
+the validation halves, by one of their rules
 
-    (13)  (1/m) Σ_j (1/|D_j²|) Σ_{D_j²} (f̄(x) - y)²   every site counts alike, or
-    (14)  (1/|D²|) Σ_j Σ_{D_j²} (f̄(x) - y)²            every row counts alike.
+    (13)  (1/m) Σ_j (1/|D_j²|) Σ_{D_j²} (f̄(x) - y)²   in which every site counts equally, or
+    (14)  (1/|D²|) Σ_j Σ_{D_j²} (f̄(x) - y)²            in which every row counts equally.
 
-**Messages** are turned into the statistic they ask for, and a policy learns what a study would ask before any row is
-looked at.
+**Messages** are turned into the statistics they ask for, and a policy can judge a study before any row is read.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 
 from ..._base.compensated import Sum
 from ..._base.rows import Block, Source
-from ..._base.text import one_line
+from ..._base.text import one_line, shown
 from ...bases.maps import finite
 from ...engines import as_engine
 from ...estimators.from_sums import FromSums
@@ -40,20 +39,20 @@ from .statistics import LeaveOneOut, Parts, SiteAnswer, Statistic, Sums, Totals,
 
 
 class AverageStatistic(Statistic):
-    """What the two statistics here share."""
+    """The common part of the two statistics of averages."""
 
     def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Totals:
-        """The totals over all sites."""
+        """Return the totals over all sites."""
         if not np.all(sums["weight"].high > 0) or ("square" in sums and np.any(sums["square"].high < 0)):
             raise ValueError("a sum of weights or squares is negative")
         return Totals(self.digest, n_rows, sums)
 
     def load(self, path: Path, n_sites: int = 1) -> Totals:
         """See :class:`Statistic`."""
-        found = Totals.load(path, self.shapes())
-        if found.statistic != self.digest:
-            raise ValueError(f"the totals are of the statistic {found.statistic[:12]} and not of what was asked for")
-        return self.from_sums(found.n_rows, found.sums, n_sites)
+        totals = Totals.load(path, self.shapes())
+        if totals.statistic != self.digest:
+            raise ValueError(f"the totals are of the statistic {totals.statistic[:12]}, which was not asked for")
+        return self.from_sums(totals.n_rows, totals.sums, n_sites)
 
     def _release(self, kind: str, n_rows: int, share: float) -> Release:
         study = self.study
@@ -66,7 +65,7 @@ class AverageStatistic(Statistic):
 
 @dataclass(frozen=True)
 class SiteFits(AverageStatistic):
-    """Σ_j |D_j| a_j and Σ_j |D_j| b_j for every λ: each site's own ridge regression, of all its rows or of a half."""
+    """Each site's own ridge regression of all its rows or of a half: Σ_j |D_j| a_j and Σ_j |D_j| b_j for every λ."""
 
     study: Study
     lam: np.ndarray
@@ -79,7 +78,7 @@ class SiteFits(AverageStatistic):
         good = lam.ndim == 1 and 0 < len(lam) <= 200 and np.all(np.isfinite(lam)) and np.all(lam > 0)
         wanted = chosen if self.halves else len(lam) == 1
         if self.study.kind != "average" or not good or not wanted:
-            raise ValueError("these fits are not among those that the study asks for")
+            raise ValueError("these fits do not belong to the study")
 
     def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
@@ -106,7 +105,7 @@ class SiteFits(AverageStatistic):
 
 @dataclass(frozen=True)
 class ValidationErrors(AverageStatistic):
-    """Σ (f(x) - y)² over the validation halves for several functions; divided by |D_j²| where sites count alike."""
+    """Errors of several functions, Σ (f(x) - y)² over the validation halves, per |D_j²| if sites count equally."""
 
     study: Study
     functions: Functions
@@ -116,9 +115,9 @@ class ValidationErrors(AverageStatistic):
     def __post_init__(self) -> None:
         M, n, f = self.study.basis.n_features_, len(self.study.targets), self.functions
         if self.study.kind != "average" or not isinstance(self.study.lam, str):
-            raise ValueError("errors of functions are not among what the study asks for")
+            raise ValueError("errors of functions do not belong to the study")
         if f.coef.shape != (M, len(f.intercept)) or not len(f.intercept) or len(f.intercept) % n:
-            raise ValueError("the functions do not go with the basis and the targets of the study")
+            raise ValueError("the functions do not match the basis and the targets of the study")
 
     def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
@@ -141,14 +140,14 @@ class ValidationErrors(AverageStatistic):
 
 
 def _sum_squares(source: Source, features: Any, functions: Functions) -> tuple[dict[str, np.ndarray], float, int]:
-    """Σw and Σw(y - f(x))², one record's largest share in the errors, and the rows."""
+    """Return Σw and Σw(y - f(x))², the largest share of one record in the errors, and the number of rows."""
     from ...losses import Squared
 
     target = Target(Squared(), functions.coef, functions.intercept)
-    found: _SquaredErrors = as_engine(None).map_reduce(
+    total: _SquaredErrors = as_engine(None).map_reduce(
         _square_block, split_source(source, features), _add, args=(features, target), label="validating"
     )
-    return {name: value.high for name, value in found.sums.items()}, found.share.value, found.n_rows
+    return {name: value.high for name, value in total.sums.items()}, total.share.value, total.n_rows
 
 
 @dataclass(frozen=True)
@@ -177,16 +176,16 @@ def _add(a: _SquaredErrors, b: _SquaredErrors) -> _SquaredErrors:
 
 
 def read_fits(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SiteFits:
-    """From the parts; a ValueError where they are not fits that the study asks for."""
+    """Return the fits that a message asks for; raise a ValueError if they do not belong to the study."""
     if set(header) != {"halves"} or type(header["halves"]) is not bool or set(arrays) != {"lam"}:
-        raise ValueError("the fits that are asked for cannot be read")
+        raise ValueError("the question about fits cannot be read")
     return SiteFits(study, finite("lam", arrays, ndim=1), header["halves"])
 
 
 def read_errors(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> ValidationErrors:
-    """From the parts; a ValueError where they are not errors that the study asks for."""
+    """Return the errors that a message asks for; raise a ValueError if they do not belong to the study."""
     if header or set(arrays) != {"coef", "intercept"}:
-        raise ValueError("the functions whose errors are asked for cannot be read")
+        raise ValueError("the question about errors cannot be read")
     return ValidationErrors(study, Functions(finite("coef", arrays, ndim=2), finite("intercept", arrays, ndim=1)))
 
 
@@ -196,33 +195,33 @@ _READERS: dict[str, Callable[..., Statistic]] = {
     SiteFits.name: read_fits,
     ValidationErrors.name: read_errors,
 }
-PLENTY = 2**40  # rows: whatever is refused with so many is refused with any
+PLENTY = 2**40  # a study that a policy refuses with this many rows is refused with any number
 
 
 def ask_message(statistic: Statistic, **header: Any) -> Message:
-    """The message that asks a site for a statistic."""
+    """Return the message that asks a site for a statistic."""
     about, arrays = statistic.to_parts()
-    asked = {"study": statistic.study.digest, "statistic": statistic.name, "about": about, "digest": statistic.digest}
-    return Message("ask", asked | header, arrays)
+    content = {"study": statistic.study.digest, "statistic": statistic.name, "about": about, "digest": statistic.digest}
+    return Message("ask", content | header, arrays)
 
 
 def read_statistic(study: Study, message: Message) -> Statistic:
-    """The inverse; a MessageError where it is no statistic, or none of this study."""
-    called, about = message.header.get("statistic"), message.header.get("about")
-    if not isinstance(called, str) or called not in _READERS or not isinstance(about, dict):
+    """Return the statistic that a message asks for; raise a MessageError if it does not belong to the study."""
+    name, about = message.header.get("statistic"), message.header.get("about")
+    if not isinstance(name, str) or name not in _READERS or not isinstance(about, dict):
         names = ", ".join(_READERS)
-        raise MessageError(f"a site answers {names}, and nothing else")
+        raise MessageError(f"{shown(name)} is not among the statistics that sites answer, which are {names}")
     try:
-        found = _READERS[called](study, about, message.arrays)
+        statistic = _READERS[name](study, about, message.arrays)
     except (ValueError, TypeError) as error:
         raise MessageError(f"the question cannot be answered: {one_line(error)}") from None
-    if message.header.get("digest") != found.digest:
-        raise MessageError("the question is not the one that its digest says")
-    return found
+    if message.header.get("digest") != statistic.digest:
+        raise MessageError("the question does not match its digest")
+    return statistic
 
 
 def expected_release(study: Study) -> Release:
-    """The facts of what a study asks for, as if there were plenty of rows and no record stood out."""
+    """Return the facts of the most that a study asks for, if there are many rows and no record stands out."""
     basis, targets, private = study.basis, study.targets, None
     if study.privacy is not None:
         q = Sums(study, 0, None, study.loss, study.order).private_request()

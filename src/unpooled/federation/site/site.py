@@ -1,11 +1,11 @@
-"""The site's own side: it is asked for a statistic of a study it has joined, and answers, or says no in a sentence.
+"""The site of a study, which answers questions about the studies that it has joined, or refuses them with one sentence.
 
-Everything it decides by is its own: data, policy, ledger, log, key, the keys it has pinned and the yes of its people.
+A site decides by its own data, policy, ledger, log, key and pinned keys, and by the approval of its staff.
 
-A site keeps nothing in memory that it needs. Studies, keys, approvals and the log of what has left are on its disk, so
-a node may be a new process for every message.
+A site depends on nothing in memory. Studies, keys, approvals and the log of its releases are on its disk, so a node may
+be a new process for every message.
 
-Reasons stay at home. A refusal tells only what follows from the question. Reasons that follow from the rows go into the
+A refusal gives only reasons that follow from the question. Reasons that follow from the rows are written into the
 site's own log.
 """
 
@@ -36,7 +36,7 @@ from .statistics import SiteAnswer, Statistic
 
 
 class DeclinedError(ValueError):
-    """A no whose reason may be told: it follows from the question and from what the site has published."""
+    """A refusal whose reason may be told, because it follows from the question and from public facts."""
 
     def __init__(self, reason: str, **header: Any) -> None:
         super().__init__(reason)
@@ -44,16 +44,16 @@ class DeclinedError(ValueError):
 
 
 class Site:
-    """One site of a federation; ``answer`` is all that a transport needs.
+    """One site of a federation; a transport only needs its ``answer``.
 
     Parameters
     ----------
-    config : where it has what
+    config : the settings of the site
     """
 
     def __init__(self, config: SiteConfig) -> None:
         self.config = config
-        assert config.log is not None  # where nothing is said it is in the folder
+        assert config.log is not None  # the default is a file in the folder
         self.log = Log(config.log)
         self.requests = Requests(config.folder / "requests")
         self._member = None
@@ -66,20 +66,20 @@ class Site:
 
     @classmethod
     def from_folder(cls, folder: PathLike) -> Site:
-        """The site that ``site.toml`` in a folder describes."""
+        """Return the site with the settings of ``site.toml`` in a folder."""
         return cls(SiteConfig.read(Path(folder)))
 
     @property
     def name(self) -> str:
-        """By which the others know it."""
+        """The name by which the other sites know it."""
         return self.config.name
 
     def approve(self, study: str, by: str = "") -> Request:
-        """Say yes to a study that waits, by the beginning of its digest; the log has an entry."""
+        """Approve a study by the start of its digest; the approval is logged."""
         return self._log_decision(self.requests.approve(study, by))
 
     def deny(self, study: str, by: str = "") -> Request:
-        """Say no to a study, also to one that was approved."""
+        """Deny a study, even one that was approved before; the denial is logged."""
         return self._log_decision(self.requests.deny(study, by))
 
     def _log_decision(self, request: Request) -> Request:
@@ -87,7 +87,7 @@ class Site:
         return request
 
     def answer(self, message: Message) -> Message:
-        """The answer to any message; a refusal with one sentence is one too. Never an exception."""
+        """Return the answer to any message, which may be a refusal with one sentence; never raise an exception."""
         with self._one_at_a_time:
             try:
                 return self._answer(message)
@@ -101,10 +101,10 @@ class Site:
             return self._answer_question(message)
         if message.kind == "open":
             return self._open(message)
-        raise DeclinedError(f"this site does not know what {shown(message.kind)} means")
+        raise DeclinedError(f"this site does not know messages of the kind {shown(message.kind)}")
 
     def _refuse(self, message: Message, error: Exception) -> Message:
-        """A refusal that tells no more than may be told, with all of it in the log."""
+        """Return a refusal with no more than may be told, and log the full reason."""
         header: dict[str, Any] = {"site": self.name}
         public = isinstance(error, (DeclinedError, TrustError, MessageError, NothingSpent))
         if isinstance(error, DeclinedError):
@@ -112,37 +112,37 @@ class Site:
         reason = one_line(error) if public else _public_reason(error)
         try:
             detail = f"{type(error).__name__}: {one_line(error)[:1000]}"
-            if not isinstance(error, Refused):  # of which the gate has made an entry
+            if not isinstance(error, Refused):  # the gate has logged its own refusals
                 study = message.header.get("study")
                 about = study if isinstance(study, str) else shown(study)
                 self.log.append({"what": "declined", "study": about[:64], "reason": reason[:500], "detail": detail})
             offer = self._next_offer(message)
         except Exception:
-            offer = None  # a log that is broken, or a message that is: the reason goes out all the same
+            offer = None  # even if the log or the message is broken, the reason is sent
         return make_refusal(reason, **header, **({} if offer is None else {"offer": offer}))
 
     def _join(self, message: Message) -> Message:
-        known = "basis" not in message.arrays  # a study that was brought before
+        known = "basis" not in message.arrays  # the server sends the basis only with a new study
         study = self._find_study(message.header.get("digest")) if known else self._read_study(message)
         config, rules = self.config, self.config.current_policy
         if self.name not in study.members:
-            raise DeclinedError(f"{self.name} is not among the members of the study")
+            raise DeclinedError(f"{self.name} is not a member of the study")
         if reasons := rules.refusals(expected_release(study)):
             raise DeclinedError("; ".join(reasons))
         if study.privacy is not None and config.ledger is None:
-            raise DeclinedError("the study is private, and this site keeps no ledger")
+            raise DeclinedError("the study is private, but this site has no ledger")
         if study.secure:
             missing = [name for name in study.members if name not in config.pinned_keys]
             if missing:
                 raise DeclinedError(
-                    f"the sums are to be secure, and this site has no key pinned for {', '.join(missing)}"
+                    f"the study has secure sums, but this site has pinned no key for {', '.join(missing)}"
                 )
         if not known:
             self._keep(study, message)
         if rules.asks:
             request = self.requests.ask(study.digest, study.describe())
             if request.state == "denied":
-                raise DeclinedError("the people of this site said no to the study")
+                raise DeclinedError("the people of this site have denied the study")
             if request.state == "pending":
                 return Message("waiting", {"site": self.name, "study": study.digest})
         header = {"site": self.name, "study": study.digest}
@@ -155,11 +155,11 @@ class Site:
         except (MessageError, FileError, ValueError, TypeError) as error:
             raise DeclinedError(f"the study cannot be read: {one_line(error)}") from None
         if message.header.get("digest") != study.digest:
-            raise DeclinedError("the study is not the one that its digest says")
+            raise DeclinedError("the study does not match its digest")
         return study
 
     def _keep(self, study: Study, message: Message) -> None:
-        """On disk, so that a restart changes nothing."""
+        """Keep a study on disk, so that a restart changes nothing."""
         self._studies_folder.mkdir(parents=True, exist_ok=True)
         path = self._studies_folder / f"{study.digest}.study"
         if not path.exists():
@@ -182,11 +182,11 @@ class Site:
         statistic = read_statistic(study, message)
         asked_for = self._digests_sent(study) | {statistic.digest}
         if len(asked_for) > study.exchanges:
-            raise DeclinedError(f"the study asks for at most {study.exchanges} statistics, and this would be one more")
+            raise DeclinedError(f"the study may ask for at most {study.exchanges} statistics, and this is one more")
         offers = self._read_offers(study, message) if study.secure else []
         attempt = (
             _read_attempt(study, message.header.get("attempt")) if study.secure else None
-        )  # before anything is charged
+        )  # checked before the ledger is charged
         made = statistic.compute(self._site_rows(gate))
         header: dict[str, Any] = {"study": study.digest, "statistic": statistic.digest, "site": self.name}
         header["attempt"] = message.header.get("attempt")
@@ -212,12 +212,12 @@ class Site:
         rules = self.config.current_policy
         request = self.requests.get(study.digest) if rules.asks else None
         approved = request is not None and request.state == "approved"
-        if rules.asks and not approved:  # before anything is computed, or charged for
-            raise DeclinedError("the people of this site have not said yes to the study")
+        if rules.asks and not approved:  # checked before anything is computed or charged
+            raise DeclinedError("the people of this site have not approved the study")
         return Gate(rules, self.log, lambda _: approved)
 
     def _digests_sent(self, study: Study) -> set[str]:
-        """The statistics of a study that have left, by the log."""
+        """Return the digests of the statistics of a study that have left this site, by its log."""
         names = [str(entry.event.get("file")) for entry in self.log.entries() if entry.event.get("what") == "left"]
         places = [name.rpartition(" ")[2].split("/") for name in names]
         return {place[1] for place in places if place[0] == study.digest and len(place) == 2}
@@ -231,12 +231,12 @@ class Site:
         return self._data
 
     def _read_offers(self, study: Study, message: Message) -> list[Offer]:
-        """The keys of all whom the sum is over, each checked; a refusal names the one that is wrong."""
+        """Return the keys of all sites in the sum, each checked; a refusal names a key that is wrong."""
         given, pinned = message.header.get("offers"), self.config.pinned_keys
         offers = [Offer.from_dict(item) for item in given] if isinstance(given, list) else []
         sites = {offer.site for offer in offers}
         if not {self.name} <= sites <= set(study.members) or len(sites) < study.quorum:
-            raise DeclinedError("the sum is to be over other sites than the study says")
+            raise DeclinedError("the sites in the sum are not the members of the study, or fewer than its quorum")
         for offer in offers:
             try:
                 offer.check(pinned.get(offer.site, ""))
@@ -251,9 +251,9 @@ class Site:
         return self._as_member().mask(attempt, offers, words, statistic.digest)
 
     def _open(self, message: Message) -> Message:
-        """The secrets of this site's locks, once the server has a message of every member."""
+        """Return the secrets of this site's locks, once the server has a message of every member."""
         study = self._find_study(message.header.get("study"))
-        gate = self._gate(study)  # whoever has said no since then keeps the sum locked
+        gate = self._gate(study)  # a denial since then keeps the sum locked
         if reasons := gate.policy.refusals(expected_release(study)):
             raise DeclinedError("; ".join(reasons))
         given = message.header.get("attempt")
@@ -263,18 +263,18 @@ class Site:
         return Message("opened", {"study": study.digest, "attempt": given, "site": self.name, "locks": locks})
 
     def _offer(self, study: Study, message: Message) -> dict[str, Any]:
-        """A signed key for the next attempt, where sums are secure."""
+        """Return a signed key for the next attempt, if sums are secure."""
         if not study.secure:
             return {}
         return {"offer": self._as_member().offer(_read_attempt(study, message.header.get("next"))).to_dict()}
 
     def _as_member(self) -> Member:
         if self._member is None:
-            raise DeclinedError("the sums are to be secure, and this site has no key")
+            raise DeclinedError("the study has secure sums, but this site has no key")
         return self._member
 
     def _next_offer(self, message: Message) -> Any:
-        """After a no: for the next attempt, which may be without whoever was in the way."""
+        """Return a key for the attempt after a refusal, which may go on without the site that caused it."""
         study = self._find_study(message.header.get("study")) if message.kind == "ask" else None
         return None if study is None or not study.secure else self._offer(study, message)["offer"]
 
@@ -283,21 +283,21 @@ def _read_attempt(study: Study, given: Any) -> Attempt:
     try:
         return Attempt(study.digest, given["round"], given["name"])
     except (TypeError, KeyError, ValueError):
-        raise DeclinedError("the message does not say which attempt it is") from None
+        raise DeclinedError("the message does not name its attempt") from None
 
 
 def _public_reason(error: Exception) -> str:
-    """What may be told of an error that may say something about the rows, or about this machine."""
+    """Return a reason that may be told for an error that may reveal something about the rows or the machine."""
     for kinds, sentence in _SENTENCES:
         if isinstance(error, kinds):
             return sentence
-    return "this site could not work the answer out; its log says why"
+    return "this site could not compute the answer; its log says why"
 
 
-_RECORDS = "a rule of this site about its records does not let the answer leave; its log says which"
+_RECORDS = "a rule of this site about its records does not allow the answer to leave; its log says which"
 _SENTENCES: list[tuple[tuple[type[Exception], ...], str]] = [
     ((Overspend,), "the privacy budget of this site does not allow it"),
-    ((LogError,), "the log or the ledger of this site is not whole or cannot be written, so nothing leaves"),
+    ((LogError,), "the log or the ledger of this site is damaged or cannot be written, so nothing leaves"),
     ((PolicyError, ConfigError, RequestError), "the policy or the configuration of this site cannot be read"),
     ((ImportError,), "this site lacks a library that the study needs; its log says which"),
     ((MemoryError,), "this site does not have enough memory for the answer"),

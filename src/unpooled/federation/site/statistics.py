@@ -1,10 +1,10 @@
-"""Statistics that a server may ask a site for: a few, by name, each a sum over rows, and nothing else.
+"""The few statistics that a server may ask a site for; each has a name and is a sum over rows.
 
-A statistic knows how it travels (``parts``), what it is made of (``fields``), how a site makes it (``made``) and what
-the server gets from the sum (``result``). A study says which belong to it; the others are refused on both sides.
+A statistic knows its form in a message (``to_parts``), the shapes of its sums (``shapes``), how a site computes it
+(``compute``) and what the server makes of the sum (``from_sums``). A study determines which statistics belong to it;
+both sides refuse the others.
 
-Sums of a statistic that is no summary and no scores are :class:`Totals`: they are named by the statistic and add up
-like the others.
+The sums of a statistic are a summary, scores, or else :class:`Totals`, which carry the digest of the statistic.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class SiteAnswer:
-    """A site's statistic, the facts its policy judges, and what was spent on it: nothing where it is not private."""
+    """A site's answer: the statistic, the facts that its policy judges, and the privacy spending, if there is any."""
 
-    part: Any  #: with ``n_rows``, ``sums`` and ``save``
+    part: Any  #: an object with ``n_rows``, ``sums`` and ``save``
     release: Release
     spending: Spending | None = None
 
@@ -57,45 +57,45 @@ class Statistic(ABC):
 
     @abstractmethod
     def to_parts(self) -> Parts:
-        """The header and the arrays that it travels as."""
+        """Return the header and the arrays for a message."""
 
     @abstractmethod
     def shapes(self) -> Shapes:
-        """The sums, by name, and their shapes."""
+        """Return the names of the sums and their shapes."""
 
     @abstractmethod
     def compute(self, data: SiteData) -> SiteAnswer:
-        """The sums over the rows of a site."""
+        """Compute the sums over the rows of a site."""
 
     @abstractmethod
     def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Any:
-        """What sums over so many sites are, checked."""
+        """Return the result that the sums over ``n_sites`` sites make, after checking them."""
 
     @abstractmethod
     def load(self, path: Path, n_sites: int = 1) -> Any:
-        """What is in a file that a site sent, or a sum over several; a ValueError where it is of another question."""
+        """Return the content of a file from a site, or of a sum over sites; another question raises a ValueError."""
 
     def to_vector(self, part: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What a site adds to a secure sum: one vector of pairs high + low."""
+        """Return a site's contribution to a secure sum: one vector of pairs high + low."""
         return flatten(part.n_rows, part.sums, self.shapes())
 
     def from_vector(self, high: np.ndarray, low: np.ndarray) -> tuple[int, dict[str, Sum]]:
-        """The number of rows and the sums, of one vector or of a sum of several."""
+        """Return the number of rows and the sums from one vector or from a sum of vectors."""
         return restore(high, low, self.shapes())
 
     @cached_property
     def digest(self) -> str:
-        """The same at the server and at all sites."""
+        """The digest of the question, which is the same at the server and at all sites."""
         header, arrays = self.to_parts()
         return files.digest({"study": self.study.digest, "statistic": self.name, **header}, arrays)
 
 
 @dataclass(frozen=True)
 class Sums(Statistic):
-    """The sums of a summary: of labels, or of ψ(y - f(x)) for functions f in the span of the basis, one or several."""
+    """The sums of a summary of labels, or of ψ(y - f(x)) for one or several functions f in the span of the basis."""
 
     study: Study
-    number: int = 0  #: the round
+    number: int = 0  #: the number of the round
     functions: Functions | None = None
     loss: str = "squared"
     order: int = 1
@@ -105,7 +105,7 @@ class Sums(Statistic):
 
     def __post_init__(self) -> None:
         study, estimator = self.study, self.study.kind == "estimator"
-        # An estimator counts rows first, by sums of labels; the rest it asks for is of the study's order and loss.
+        # An estimator first counts rows by sums of labels; its other questions have the study's order and loss.
         orders = {study.order, 1} if estimator else {study.order}
         losses = {study.loss, "squared"} if estimator else {study.loss}
         most = {"rounds": study.rounds, "estimator": study.exchanges}.get(study.kind, 1)
@@ -115,7 +115,7 @@ class Sums(Statistic):
             allowed = allowed and (self.functions is None) == (self.number == 0)
         allowed = allowed and (self.functions is None or study.kind in ("rounds", "estimator"))
         if not allowed or (self.probes and not estimator) or not 0 <= self.probes <= 8:
-            raise ValueError("these sums are not among those that the study asks for")
+            raise ValueError("these sums do not belong to the study")
         if self.functions is not None:
             self._check_functions(self.functions.coef, self.functions.intercept)
 
@@ -123,9 +123,9 @@ class Sums(Statistic):
         M, n = self.study.basis.n_features_, len(self.study.targets) + self.probes
         good = coef.ndim == 2 and intercept.ndim == 1 and coef.shape == (M, len(intercept)) and len(intercept) > 0
         if not good or len(intercept) % n or (self.study.kind == "rounds" and len(intercept) != n):
-            raise ValueError("the model whose residuals are asked for does not go with the basis and the targets")
+            raise ValueError("the model of the residuals does not match the basis and the targets")
         if not (np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept))):
-            raise ValueError("the model whose residuals are asked for has coefficients that are no numbers")
+            raise ValueError("the model of the residuals has coefficients that are not finite numbers")
 
     def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
@@ -135,20 +135,20 @@ class Sums(Statistic):
 
     @property
     def contents(self) -> Contents:
-        """What the summaries of all sites have in common."""
+        """The facts that the summaries of all sites share."""
         basis, f = self.study.basis, self.functions
         n = len(self.study.targets) + self.probes if f is None else len(f.intercept)
         digest = None if f is None else f.digest
         return Contents(basis.digest, basis.n_features_, self.order, n, self.loss, digest)
 
     def private_request(self, ledger: Any = None) -> CheckedRequest:
-        """The private form."""
+        """Return the checked request for these sums with noise."""
         privacy = self.study.privacy_request(self.number, ledger)
         return check_request(self.study.basis, self.order, self.functions, loss_of(self.loss), None, privacy)
 
     @cached_property
     def noise_record(self) -> NoiseRecord | None:
-        """What is known of the noise of one site before it is asked; None without privacy."""
+        """The record of the noise of one site, which is known before the site is asked; None without privacy."""
         if self.study.privacy is None:
             return None
         q = self.private_request()
@@ -159,21 +159,21 @@ class Sums(Statistic):
         return field_shapes(self.contents, self.noise_record)
 
     def compute(self, data: SiteData) -> SiteAnswer:
-        """See :class:`Statistic`; with noise the policy, the ledger and the rows are looked at in that order."""
+        """See :class:`Statistic`; with noise, first the policy is checked, then the ledger charged, then rows read."""
         study, share, spending = self.study, 0.0, None
         if study.privacy is not None:
             if data.weight is not None:
-                raise ValueError("this site has weights, and a private summary has none")
+                raise ValueError("this site has weights, which a private summary cannot use")
             question = self.private_request(data.ledger)
             check_policy(data.policy, question)
             spending = question.spending()
             summary = question.release(question.read(spending, *data.locate_rows(study)))
             if study.secure and summary.privacy is not None and summary.privacy.grid != question.noise.grid:
-                raise ValueError("this site has more rows than shares of one noise are planned for")
+                raise ValueError("this site has more rows than the shares of the noise allow")
         else:
             source, mapped = data.open_rows(study)
             if source.n_outputs != len(study.targets):
-                raise ValueError(f"there are {source.n_outputs} labels, and the study has {len(study.targets)}")
+                raise ValueError(f"there are {source.n_outputs} labels, but the study has {len(study.targets)}")
             _, target = make_target(mapped, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
             summary = summarize_target(mapped, source, self.contents, target, None)
@@ -183,7 +183,7 @@ class Sums(Statistic):
         return SiteAnswer(self._with_targets(summary), release, spending)
 
     def to_vector(self, part: Summary) -> tuple[np.ndarray, np.ndarray]:
-        """See :class:`Statistic`; with noise in shares the whole numbers that nothing rounds."""
+        """See :class:`Statistic`; with noise in shares the vector holds whole numbers, which are never rounded."""
         if self.study.privacy is None:
             return super().to_vector(part)
         q, sums = self.private_request(), {name: value.high for name, value in part.sums.items()}
@@ -202,12 +202,12 @@ class Sums(Statistic):
         return super().from_vector(high, low)
 
     def _with_targets(self, summary: Summary) -> Summary:
-        """With the targets for names, where there is one function for each."""
+        """Return the summary with the names of the targets, if it has one function for each."""
         names = self.study.targets if self.contents.n_outputs == len(self.study.targets) else ()
         return replace(summary, targets=names, one_target=self.contents.n_outputs == 1, known_basis=self.study.basis)
 
     def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Summary:
-        """The summary of all rows."""
+        """Return the summary of all rows."""
         one = self.noise_record
         noised = None if one is None else sum((one for _ in range(n_sites - 1)), start=one)
         check_sums(sums, n_rows, noised)
@@ -221,13 +221,13 @@ class Sums(Statistic):
                 f"the summary is of something else than was asked for: {_describe_difference(summary, wanted)}"
             )
         if (summary.privacy is None) != (noised is None):
-            raise ValueError("the summary has noise where none was asked for, or none where it was")
+            raise ValueError("the summary has noise that was not requested, or lacks noise that was")
         if noised is not None and summary.privacy is not None:
             wrong = noised.difference(summary.privacy) if n_sites == 1 else ""
             if wrong or summary.privacy.shares != n_sites:
-                raise ValueError(f"the noise of the summary is not what was asked for{': ' if wrong else ''}{wrong}")
+                raise ValueError(f"the noise of the summary is not the requested noise{': ' if wrong else ''}{wrong}")
         if summary.targets not in ((), self.study.targets):
-            raise ValueError(f"the summary is of {', '.join(summary.targets)}")
+            raise ValueError(f"the summary has the targets {', '.join(summary.targets)}, not those of the study")
         return self._with_targets(summary)
 
 
@@ -235,13 +235,13 @@ def _describe_difference(summary: Summary, wanted: Contents) -> str:
     for name, value in vars(wanted).items():
         own = getattr(summary.contents, name)
         if own != value:
-            return f"its {name} is {shown(own)} and not {shown(value)}"
+            return f"its {name} is {shown(own)}, not {shown(value)}"
     return "its contents"
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(Statistic):
-    """The leave-one-out errors of candidates, one for each λ."""
+    """The leave-one-out errors of candidates for every λ."""
 
     study: Study
     candidates: Candidates
@@ -251,9 +251,9 @@ class LeaveOneOut(Statistic):
     def __post_init__(self) -> None:
         study, c = self.study, self.candidates
         if study.privacy is not None or not (study.lam == "loo" or study.kind == "estimator"):
-            raise ValueError("scores of candidates are not among what the study asks for")
+            raise ValueError("scores of candidates do not belong to the study")
         if c.basis != study.basis.digest or c.coef.shape[1:] != (study.basis.n_features_, len(study.targets)):
-            raise ValueError("the candidates do not go with the basis and the targets of the study")
+            raise ValueError("the candidates do not match the basis and the targets of the study")
 
     def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
@@ -272,7 +272,7 @@ class LeaveOneOut(Statistic):
         return SiteAnswer(scores, facts.of_scores(scores, self.candidates, self.study.targets, share))
 
     def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Scores:
-        """The scores over all rows."""
+        """Return the scores over all rows."""
         if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
             raise ValueError("a sum of weights or squares is negative")
         return Scores(self.candidates.digest, n_rows, sums, self.candidates.question)
@@ -281,16 +281,16 @@ class LeaveOneOut(Statistic):
         """See :class:`Statistic`."""
         scores = Scores.load(path)
         if scores.candidates != self.candidates.digest or scores.sums["square"].high.shape != self.shapes()["square"]:
-            raise ValueError(f"the scores are of the candidates {scores.candidates[:12]} and not of those sent")
+            raise ValueError(f"the scores are of the candidates {scores.candidates[:12]}, not of those that were sent")
         return scores
 
 
 def read_sums(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sums:
-    """From the parts; a ValueError where they are not sums that the study asks for."""
+    """Return the sums that a message asks for; raise a ValueError if they do not belong to the study."""
     if set(header) != {"number", "loss", "order", "probes"} or any(type(header[k]) is not int for k in _COUNTS):
-        raise ValueError("the sums that are asked for cannot be read")
+        raise ValueError("the question about sums cannot be read")
     if set(arrays) not in (set(), {"coef", "intercept"}):
-        raise ValueError("the model whose residuals are asked for is not complete")
+        raise ValueError("the model of the residuals is not complete")
     functions = None
     if arrays:
         functions = Functions(finite("coef", arrays, ndim=2), finite("intercept", arrays, ndim=1))
@@ -301,15 +301,15 @@ _COUNTS = ("number", "order", "probes")
 
 
 def _make_sums(study: Study, number: int, contents: Contents, target: Target) -> Sums:
-    """Sites know functions in the span of the basis, and no other model."""
+    """Return the sums for an estimator; sites only know models that are functions in the span of the basis."""
     if type(target) is not Target or target.predictor is not None or not target.with_loss:
-        raise ValueError("sites take residuals of functions in the span of the basis, and of no other model")
+        raise ValueError("sites can only take residuals of functions in the span of the basis, not of other models")
     f, intercept = target.coef, target.intercept
     functions = None if f is None or intercept is None else Functions(f, intercept)
     return Sums(study, number, functions, contents.loss, contents.order, target.probes)
 
 
-#: what an estimator may ask for in one of the exchanges: by the name of a :class:`NamedStatistic`, from its question
+#: functions that turn the question of an estimator into a statistic, by the name of its :class:`NamedStatistic`
 STATISTIC_MAKERS: dict[str, Callable[..., Statistic]] = {
     SUMS.name: _make_sums,
     LEAVE_ONE_OUT.name: lambda study, _, candidates: LeaveOneOut(study, candidates),
@@ -318,9 +318,9 @@ STATISTIC_MAKERS: dict[str, Callable[..., Statistic]] = {
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over the rows of one site or several, of the same statistic."""
+    """Sums of one statistic over the rows of one or several sites."""
 
-    statistic: str  #: its digest
+    statistic: str  #: the digest of the statistic
     n_rows: int
     sums: dict[str, Sum] = field(repr=False)
 
@@ -334,18 +334,18 @@ class Totals:
         return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
 
     def save(self, path: files.PathLike) -> None:
-        """Write them to one file."""
+        """Write the totals to one file."""
         files.write(path, "totals", {"statistic": self.statistic, "n_rows": self.n_rows}, to_arrays(self.sums))
 
     @classmethod
     def load(cls, path: files.PathLike, fields: Shapes) -> Totals:
-        """The totals in a file, which must have these fields."""
+        """Return the totals in a file, which must have these fields."""
         header, arrays = files.read(path, "totals")
         try:
             with files.reading(header, arrays, "file of totals") as (entries, numbers):
                 statistic, n_rows = entries["statistic"], entries["n_rows"]
                 if not is_digest(statistic) or type(n_rows) is not int or n_rows < 1:
-                    raise ValueError("its header does not say what it is of")
+                    raise ValueError("its header does not identify the statistic and the number of rows")
                 return cls(statistic, n_rows, from_arrays(numbers, fields))
         except ValueError as error:
             raise files.FileError(f"{path} does not hold complete totals: {error}") from None

@@ -1,11 +1,11 @@
 """Flower's processes on this machine: its commands, a site's node, and certificates and keys for a TEST network.
 
-A real consortium brings its own certificates. These are good for a rehearsal on one machine: whoever holds the folder
-holds the private key of the server. There is one authority, a server on this machine, and a key for every SuperNode.
+A real consortium has certificates of its own. These are meant for a rehearsal on one machine, because anyone with the
+folder has the private key of the server. There is one authority, one server, and a key for every SuperNode.
 
-A site's node is Flower's SuperNode, and beside it a process that answers with the code that is installed here. Flower
-starts a new ``flwr-clientapp`` for every message and runs in it whatever app the server has sent. Here that command is
-a few lines that call this process, which has everything imported, forks, and answers by itself: no code of the server
+A site's node consists of Flower's SuperNode and a process that answers with the code that is installed here. Flower
+starts a new ``flwr-clientapp`` for every message and runs in it any app that the server has sent. Here that command is
+a few lines that call our process, which has imported everything, forks, and answers itself. So no code of the server
 ever runs at the site, and no message waits for imports.
 """
 
@@ -44,9 +44,9 @@ HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 def write_network(folder: Path, hosts: tuple[str, ...] = HOSTS) -> None:
-    """ca.crt, server.crt and server.key in the folder; the authority's own key is thrown away once it has signed.
+    """Write ca.crt, server.crt and server.key into the folder; the authority's own key is discarded.
 
-    Nobody can sign another certificate then: for a server of another name make the network again.
+    Nobody can sign another certificate afterwards: for a server with another name, create the network again.
     """
     ec = import_primitives("asymmetric.ec")
     authority, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -58,7 +58,7 @@ def write_network(folder: Path, hosts: tuple[str, ...] = HOSTS) -> None:
 
 
 def write_node_key(folder: Path) -> None:
-    """node.key and node.key.pub: how a SuperNode shows the SuperLink who it is (ECDSA on P-384, as Flower wants it)."""
+    """Write node.key and node.key.pub, which identify a SuperNode to the SuperLink (ECDSA on P-384 for Flower)."""
     ec, formats = import_primitives("asymmetric.ec"), import_primitives("serialization")
     key = ec.generate_private_key(ec.SECP384R1())
     _write(folder / "node.key", _private_pem(key, "OpenSSH"), private=True)
@@ -70,17 +70,17 @@ def _certificate(name: str, public: Any, kind: str, signer: Any, hosts: tuple[st
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    def called(text: str) -> Any:
+    def common_name(text: str) -> Any:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
-        .subject_name(called(name))
-        .issuer_name(called(f"{WARNING}: {kind}"))
+        .subject_name(common_name(name))
+        .issuer_name(common_name(f"{WARNING}: {kind}"))
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks differ
+        .not_valid_before(now - datetime.timedelta(hours=1))  # the clocks of machines differ
         .not_valid_after(now + datetime.timedelta(days=DAYS))
         .add_extension(x509.BasicConstraints(ca=not hosts, path_length=None if hosts else 0), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
@@ -126,7 +126,7 @@ def _write(path: Path, content: bytes, private: bool = False) -> None:
         file.write(content)
 
 
-# Nothing is reported to anybody, and a message is taken up within a fifth of a second, not one.
+# No telemetry, no check for updates, and a check for messages every fifth of a second instead of every second.
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -135,35 +135,36 @@ QUIET = {
 
 
 def find_command(name: str) -> str:
-    """One of Flower's commands, of the installation that runs this; a ConfigError where there is none."""
+    """Return the path of one of Flower's commands, from this Python's installation if it is there."""
     beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
+    path = str(beside) if beside.exists() else shutil.which(name)
+    if path is None:
         raise ConfigError(f"{name} is not installed: pip install 'unpooled[flower]'")
-    return found
+    return path
 
 
 def submit_run(app: Path, superlink: str, config: dict[str, str]) -> str:
-    """Start a run of an app at a SuperLink, with these settings; the run's number."""
+    """Start a run of an app at a SuperLink with these settings, and return the number of the run."""
     settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
-    asked = [find_command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
-    done = subprocess.run(asked, env=QUIET | os.environ, capture_output=True, text=True, check=False)
+    arguments = [find_command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
+    done = subprocess.run(arguments, env=QUIET | os.environ, capture_output=True, text=True, check=False)
     try:
         return str(json.loads(done.stdout)["run-id"])
     except (ValueError, KeyError, TypeError):
-        said = one_line(done.stderr or done.stdout)[-500:]
-        raise StudyError(f"no run of {app} could be started at the SuperLink {superlink!r}: {said}") from None
+        output = one_line(done.stderr or done.stdout)[-500:]
+        raise StudyError(f"the SuperLink {superlink!r} could not start a run of {app}: {output}") from None
 
 
 NETWORK_NAME = "network.toml"
-LONGEST = 1 << 16  # bytes of a call
-# After a power cut a SuperLink believes for a minute that the node is still there, and does not take it again.
+_KINDS = {str: "a text", int: "a whole number"}
+LONGEST = 1 << 16  # the most bytes of a call
+# After a power cut a SuperLink considers the node connected for another minute, and refuses it until then.
 SOON, PAUSE, PATIENCE = 30.0, 5.0, 120.0
 
 
 @dataclass(frozen=True)
 class Network:
-    """How a site gets to the SuperLink: its address, the certificate of its authority, the node's key, a free port."""
+    """A site's connection to the SuperLink: its address, the authority's certificate, the node's key, a free port."""
 
     superlink: str
     certificate: Path
@@ -172,7 +173,7 @@ class Network:
 
     @classmethod
     def read(cls, folder: Path) -> Network:
-        """From ``network.toml`` of a site's folder; paths in it are beside it."""
+        """Return the connection in ``network.toml`` of a site's folder, to which its paths are relative."""
         path = folder / NETWORK_NAME
         try:
             content = tomllib.loads(path.read_text("utf-8"))
@@ -181,23 +182,23 @@ class Network:
         wanted = {"superlink": str, "certificate": str, "key": str, "port": int}
         for name, kind in wanted.items():
             if type(content.get(name)) is not kind:
-                raise ConfigError(f"{path} must say {name}, and it says {shown(content.get(name))}")
+                raise ConfigError(f"{name} in {path} must be {_KINDS[kind]}, got {shown(content.get(name))}")
         places = {name: (folder / content[name]).absolute() for name in ("certificate", "key")}
         for place in places.values():
             if not place.is_file():
-                raise ConfigError(f"{path} speaks of {place}, which does not exist")
+                raise ConfigError(f"{path} names {place}, which does not exist")
         return cls(content["superlink"], port=content["port"], **places)
 
 
 def run_site(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
-    """Be a site until stopped, or until the SuperNode ends: its exit code."""
+    """Run a site until it is stopped or the SuperNode ends, and return the exit code of the SuperNode."""
     if not hasattr(os, "fork"):
-        raise ConfigError("a site's node needs a system that can fork: start flower-supernode as the how-to says")
-    os.environ.update(QUIET | os.environ)  # before Flower is imported: it looks then
+        raise ConfigError("a site's node needs a system that can fork: start flower-supernode as HOWTO.md describes")
+    os.environ.update(QUIET | os.environ)  # before Flower is imported, which reads them then
     from . import flower
 
     folder = folder.absolute()
-    SiteConfig.read(folder)  # what is wrong with it is said here and not at the first question
+    SiteConfig.read(folder)  # reports errors in the settings now and not at the first question
     network, client = Network.read(folder), flower.make_own_client()
     with tempfile.TemporaryDirectory(prefix="unpooled-") as private, socket.socket(socket.AF_UNIX) as calls:
         calls.bind(f"{private}/calls")
@@ -205,19 +206,19 @@ def run_site(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
         calls.settimeout(1.0)
         commands = Path(private) / "bin"
         _write_commands(commands, f"{private}/calls", flower.CLIENT_COMMAND, flower.EXEC_COMMAND)
-        asked = [
+        arguments = [
             *(sys.executable, "-P", "-c", flower.NODE),
             *("--superlink", network.superlink, "--port", str(network.port)),
             *("--root-certificates", str(network.certificate), "--auth-supernode-private-key", str(network.key)),
             *("--node-config", f"site={json.dumps(str(folder))}"),
         ]
-        # Nothing else is on its path: were the command called otherwise one day, nothing would run at all.
+        # Only our commands are on its path, so if Flower renames its command one day, nothing runs at all.
         environment = {**os.environ, "PATH": str(commands), "UNPOOLED_SITE": str(os.getpid())}
         ready()
         began = time.monotonic()
         while True:
             started = time.monotonic()
-            code = _serve(calls, subprocess.Popen(asked, env=environment), client)
+            code = _serve(calls, subprocess.Popen(arguments, env=environment), client)
             refused = code > 0 and time.monotonic() - started < SOON
             if not refused or time.monotonic() - began > PATIENCE:
                 return code
@@ -269,7 +270,7 @@ def _fork_answer(calls: socket.socket, work: Callable[[list[str]], None], argume
 
 
 def _write_commands(folder: Path, address: str, client: str, executor: str) -> None:
-    """The two commands that a SuperNode starts: the one that calls us, and Flower's own that starts it."""
+    """Write the two commands that a SuperNode starts: the one that calls our process, and Flower's own."""
     folder.mkdir()
     (folder / executor).symlink_to(find_command(executor))
     (folder / "call.py").write_text(_CALL.format(address=address))

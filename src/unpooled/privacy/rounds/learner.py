@@ -87,7 +87,7 @@ def calibrate(
     return corrected
 
 
-# The share of μ² to find out whether tails are long: E min(u², L²), L ten standard deviations, in units of the variance.
+# The share of μ² for the length of the tails, E min(u², L²) in units of the variance, with L ten standard deviations.
 TAILS_SHARE = 0.01
 TAILS_FROM = 600.0  # the n·μ below which noise would hide all but extreme tails, so nothing is asked
 TAILS_PURPOSE = "whether the labels have long tails"
