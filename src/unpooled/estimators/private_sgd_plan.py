@@ -98,8 +98,8 @@ def paper_plan(model: Any, basis: Basis, n: int) -> tuple[SGDPlan, noise.GridGau
     why = (
         f"Algorithm 1 of Wang and Guo (2024) with its errata mended: T = {T} steps of η = {step:.3g}, each on one "
         f"record, drawn from {n} with replacement",
-        f"no record is drawn more than {sgd.most_visits(n, T, model.delta / 2):.4g} times but with probability δ/2, and "
-        "the noise is private with the other δ/2",
+        f"no record is drawn more than {sgd.most_visits(n, T, model.delta / 2):.4g} times but with probability δ/2, "
+        "and the noise is private with the other δ/2",
     )
     found = SGDPlan("paper", n, M, kappa, step, T, None, 1, None, 0.0, False, None, 0.0, delta, added.sigma, None, why)
     return found, added

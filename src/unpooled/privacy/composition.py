@@ -25,7 +25,7 @@ from .gaussian import Approximate, Event, Gaussian, compose, delta_of, log_delta
 
 __all__ = ["delta", "epsilon", "mu_left", "split"]  # Guarantee and Expense are public in unpooled.privacy
 
-MOST_ATOMS = 2**14  # the most distinct sums of ±ε_i that are kept before neighbouring ones are merged
+_MOST_ATOMS = 2**14  # the most distinct sums of ±ε_i that are kept before neighbouring ones are merged
 
 
 def delta(events: Iterable[Event], epsilon: float) -> float:
@@ -127,8 +127,8 @@ def _sums_of_log_ratios(epsilons: Sequence[float]) -> tuple[np.ndarray, np.ndarr
         up = 1.0 / (1.0 + math.exp(-one))
         values, place = np.unique(np.concatenate([values + one, values - one]), return_inverse=True)
         weights = np.bincount(place, np.concatenate([weights * up, weights * (1.0 - up)]))
-        if len(values) > MOST_ATOMS:  # move each value up to a grid point, which can only raise the price
-            width = (values[-1] - values[0]) / (MOST_ATOMS // 2)
+        if len(values) > _MOST_ATOMS:  # move each value up to a grid point, which can only raise the price
+            width = (values[-1] - values[0]) / (_MOST_ATOMS // 2)
             steps = np.ceil((values - values[0]) / width)
             points, place = np.unique(steps, return_inverse=True)
             values, weights = values[0] + (points + 1e-9) * width, np.bincount(place, weights)

@@ -38,10 +38,10 @@ def load_opendp() -> Any:
     return dp
 
 
-SMOOTHING = 9.0  # r², where r = 3 is the width of the randomised rounding in theorem 5
-LEAST_SCALE = 2.0**10  # the smallest scale of one party's noise, in units of the grid
+_SMOOTHING = 9.0  # r², where r = 3 is the width of the randomised rounding in theorem 5
+_LEAST_SCALE = 2.0**10  # the smallest scale of one party's noise, in units of the grid
 LARGEST_WHOLE = 2.0**61  # larger whole numbers with their noise would not fit into 64 bits
-GRID_SHARE = 2.0**-17  # the share of the sensitivity that rounding to the grid may add to it
+_GRID_SHARE = 2.0**-17  # the share of the sensitivity that rounding to the grid may add to it
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class GridGaussian:
             raise ValueError(f"missing must be less than the {self.parties} parties, got {self.missing}")
         if math.frexp(self.grid)[0] != 0.5:
             raise ValueError(f"grid must be a power of two, got {self.grid!r}")
-        if self.own_scale < LEAST_SCALE:
+        if self.own_scale < _LEAST_SCALE:
             raise ValueError(
                 f"grid {self.grid:g} is too coarse for noise of {self.own_sigma:g} per party: "
-                f"choose a grid at least {LEAST_SCALE:.0f} times smaller than the noise"
+                f"choose a grid at least {_LEAST_SCALE:.0f} times smaller than the noise"
             )
         if not self.bound / self.grid + 64 * self.scale < LARGEST_WHOLE:
             raise ValueError(
@@ -109,7 +109,7 @@ class GridGaussian:
     def mu(self) -> float:
         """The cost of the release, as the μ of a Gaussian event."""
         units = (self.sensitivity + 2 * self.inexact) / self.grid + math.sqrt(self.size)
-        return units / math.sqrt(self.scale**2 - SMOOTHING)
+        return units / math.sqrt(self.scale**2 - _SMOOTHING)
 
     @property
     def event(self) -> Gaussian:
@@ -182,14 +182,14 @@ def calibrate_noise(
     inexact = positive("inexact", inexact, zero=True)
     reach = sensitivity + 2 * inexact
     coarsest = min(
-        GRID_SHARE * reach / math.sqrt(size),
-        reach / mu / LEAST_SCALE / math.sqrt(max(parties - missing, 1)) / 2,  # so that every party's noise is wide
+        _GRID_SHARE * reach / math.sqrt(size),
+        reach / mu / _LEAST_SCALE / math.sqrt(max(parties - missing, 1)) / 2,  # so that every party's noise is wide
     )
     exponent = math.frexp(coarsest)[1] - 1
     if not -900 < exponent < 900:
         raise ValueError(f"sensitivity {sensitivity:g} is out of range: change the unit of the numbers")
     grid = math.ldexp(1.0, exponent)
-    scale = math.hypot((reach / grid + math.sqrt(size)) / mu, math.sqrt(SMOOTHING)) * (1 + 1e-12)
+    scale = math.hypot((reach / grid + math.sqrt(size)) / mu, math.sqrt(_SMOOTHING)) * (1 + 1e-12)
     return GridGaussian(size, sensitivity, grid, scale, positive("bound", bound), inexact, parties, missing)
 
 

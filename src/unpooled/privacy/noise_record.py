@@ -56,7 +56,7 @@ class NoiseRecord:
         each = [one for _, one in self.guarantees]
         if len(each) == 1:
             return each[0]
-        worst = max(each, key=mu_of_guarantee)
+        worst = max(each, key=_mu_of_guarantee)
         epsilon, delta = max(one.epsilon for one in each), max(one.delta for one in each)
         return Guarantee(epsilon, delta, MECHANISM, worst.spent_on, NEIGHBOURS, worst.public, worst.conditions)
 
@@ -171,7 +171,7 @@ class NoiseRecord:
         noise = [value * weights[name] for name, value in self.sigma.items()]
         # The variance that these guarantees need: (Δ/μ)² at every site, divided by the number of shares needed.
         needed = (
-            sum(n * (released.sensitivity / mu_of_guarantee(one)) ** 2 for n, one in self.guarantees)
+            sum(n * (released.sensitivity / _mu_of_guarantee(one)) ** 2 for n, one in self.guarantees)
             / self.shares_needed
         )
         if max(noise) > min(noise) * (1 + 1e-6) or min(noise) ** 2 < needed * (1 - 1e-6):
@@ -200,7 +200,7 @@ def compose_guarantees(guarantees: tuple[Guarantee, ...]) -> Guarantee:
     return Guarantee.of(expenses, delta, MECHANISM, public=public, conditions=conditions)
 
 
-def mu_of_guarantee(guarantee: Guarantee) -> float:
+def _mu_of_guarantee(guarantee: Guarantee) -> float:
     """Return μ of all releases of a guarantee together."""
     return math.hypot(*(_mu_of_expense(item) for item in guarantee.spent_on))
 

@@ -35,8 +35,8 @@ from .noise import GridGaussian
 from .noise_record import MECHANISM, NoiseRecord, share_condition
 from .sensitivity import ROOM, WeightedSums, require_kernel_bound
 
-PLANNED_ROWS = 2**22  # the noise scale assumes at least this many rows, so it does not reveal n and sites agree on it
-UNIT = 2.0**-53  # half a unit in the last place
+_PLANNED_ROWS = 2**22  # the noise scale assumes at least this many rows, so it does not reveal n and sites agree on it
+_UNIT = 2.0**-53  # half a unit in the last place
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ class PrivacyRequest(NoiseRequest):
         times that of the largest record. No number here depends on n below 2²², so sites that make shares of one noise
         make them alike, on one grid.
         """
-        n = max(PLANNED_ROWS, 1 << (n - 1).bit_length())
+        n = max(_PLANNED_ROWS, 1 << (n - 1).bit_length())
         depth = rows_at_once + 2 * n / rows_at_once + 8
-        inexact = 1.01 * depth * UNIT * n * bounds.weighted_sums.largest
+        inexact = 1.01 * depth * _UNIT * n * bounds.weighted_sums.largest
         mu = mu_for(self.epsilon, self.delta)
         return bounds.weighted_sums.calibrate_noise(n, mu, inexact=inexact, parties=self.parties, missing=self.missing)
 
@@ -169,7 +169,7 @@ class Bounds:
 NAMES = {"phi_y": "Σyφ", "phi": "Σφ", "y": "Σy", "yy": "Σy²", "gram": "Σφφᵀ"}
 
 
-def check_one_label(n: int) -> None:
+def _check_one_label(n: int) -> None:
     """Raise a ValueError unless there is one label, as the noise scale assumes."""
     if n != 1:
         raise ValueError(
@@ -231,7 +231,7 @@ class CheckedRequest:
         """Return the rows unread, after refusing everything that can be refused without reading them."""
         rows = UnreadRows.of(self.basis, X, y)
         if rows.n_labels is not None:
-            check_one_label(rows.n_labels)
+            _check_one_label(rows.n_labels)
         return rows
 
     def read(self, spending: Spending, X: Any, y: Any) -> Source:
@@ -249,7 +249,7 @@ class CheckedRequest:
 
         Neither may leave this machine: only this file and tests call this method.
         """
-        check_one_label(source.n_outputs)
+        _check_one_label(source.n_outputs)
         with quietly():
             exact = summarize_target(self.basis, source, self.contents, self.target, engine, verbose)
             return exact, self.bounds.weighted_sums.pack({name: value.high for name, value in exact.sums.items()})

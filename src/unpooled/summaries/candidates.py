@@ -314,7 +314,9 @@ class Scores:
         return cls(digests[0], sizes[0], sums, digests[1])
 
 
-HUGE = 1e200  # stands for the square of an infinite error: files hold finite numbers only, and it is never the smallest
+_HUGE = (
+    1e200  # stands for the square of an infinite error: files hold finite numbers only, and it is never the smallest
+)
 
 
 def score_source(candidates: Candidates, basis: Any, source: Source, engine: Any = None, verbose: int = 0) -> Scores:
@@ -340,8 +342,8 @@ def _score_block(block: Block, basis: Any, candidates: Candidates, digest: str) 
         errors = candidates.errors(phi, np.asarray(to_numpy(rows.Y), dtype=np.float64), rows.weights)
         w = np.ones(len(phi)) if rows.weights is None else rows.weights
         with np.errstate(over="ignore"):
-            square = np.minimum(np.einsum("n,lnt->lt", w, errors * errors), HUGE)
-        square = np.where(np.isnan(square), HUGE, square)
+            square = np.minimum(np.einsum("n,lnt->lt", w, errors * errors), _HUGE)
+        square = np.where(np.isnan(square), _HUGE, square)
         sums = {"weight": sums["weight"] + Sum.of(w.sum()[None]), "square": sums["square"] + Sum.of(square)}
         n_rows += len(phi)
     return Scores(digest, n_rows, sums, candidates.question)

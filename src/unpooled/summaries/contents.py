@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from .summary import Summary
 
 
-def count_field(summary: Summary, field: str) -> int:
+def _count_field(summary: Summary, field: str) -> int:
     """Return the number of values in a field."""
     return int(summary.sums[field].high.size)
 
 
 def count_numbers(summary: Summary) -> int:
     """Return the number of values in a summary."""
-    return 1 + sum(count_field(summary, field) for field in summary.sums)
+    return 1 + sum(_count_field(summary, field) for field in summary.sums)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def describe(summary: Summary) -> str:
         f"{'rows':>12}  {1:>9}  the number of rows: {summary.n_rows}",
     ]
     lines += [
-        f"{field:>12}  {count_field(summary, field):>9}  {words}" for field, words in _describe_fields(summary).items()
+        f"{field:>12}  {_count_field(summary, field):>9}  {words}" for field, words in _describe_fields(summary).items()
     ]
     lines += ["", f"{count_numbers(summary)} numbers in all. {_describe_privacy(summary)}"]
     return "\n".join(lines)
@@ -194,7 +194,7 @@ def as_html(summary: Summary) -> str:
     """Describe a summary for notebooks."""
     first, second, *_ = describe(summary).splitlines()
     rows = [["rows", "1", f"the number of rows: {summary.n_rows}"]]
-    rows += [[field, f"{count_field(summary, field)}", words] for field, words in _describe_fields(summary).items()]
+    rows += [[field, f"{_count_field(summary, field)}", words] for field, words in _describe_fields(summary).items()]
     table = html.table(["field", "numbers", "what they are"], rows)
     return html.paragraph(f"{first} {second}") + table + html.paragraph(_describe_privacy(summary))
 

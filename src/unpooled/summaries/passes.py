@@ -51,7 +51,7 @@ class Target:
     def residual(self, X: Array, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """Return y - f(x); for several functions per label, one after the other."""
         if self.probes:
-            Y = np.column_stack([Y, draw_signs(phi, weights, self.probes)])
+            Y = np.column_stack([Y, _draw_signs(phi, weights, self.probes)])
         if self.coef is not None:
             Y = np.tile(Y, (1, self.coef.shape[1] // Y.shape[1]))
             return np.asarray(Y - phi @ self.coef - self.intercept)
@@ -63,7 +63,7 @@ class Target:
         return np.asarray(Y - predicted)
 
 
-def draw_signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
+def _draw_signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
     """Draw random signs for every row, divided by √w; fitting them as labels estimates the degrees of freedom.
 
     The signs follow from the content of a row, so they do not depend on the site, the order or the number of rows.
@@ -90,10 +90,10 @@ def map_block(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
             rows = rows.positive()
             for i in range(0, len(rows), step):
                 few = rows.part(slice(i, i + step))
-                yield few, compute_features(basis, few.X)
+                yield few, _compute_features(basis, few.X)
 
 
-def compute_features(basis: Any, X: Array) -> np.ndarray:
+def _compute_features(basis: Any, X: Array) -> np.ndarray:
     """Return φ in double precision as a NumPy array."""
     if not is_numpy(X) or isinstance(basis, FeatureRows):
         return to_numpy(basis.features(X)).astype(np.float64, copy=False)
@@ -212,7 +212,7 @@ def make_target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]
 
 BINS = 256
 CLOSE = 1e-8  # the relative width at which an interval is narrow enough
-PASSES = 20  # each pass narrows the interval by a factor BINS; if the median lies outside, the interval is widened
+_PASSES = 20  # each pass narrows the interval by a factor BINS; if the median lies outside, the interval is widened
 
 
 def median(source: Source, basis: Any, functions: Functions, absolute: bool, engine: Any = None) -> np.ndarray:
@@ -223,7 +223,7 @@ def median(source: Source, basis: Any, functions: Functions, absolute: bool, eng
     share = as_engine(engine)
     parts = split_source(source, basis)
     passes = 0
-    while passes < PASSES:
+    while passes < _PASSES:
         counts = share.map_reduce(_count, parts, _add, args=(basis, functions, absolute, low, high), label="counting")
         total = counts.sum(axis=1)
         before = np.cumsum(counts, axis=1)

@@ -351,7 +351,7 @@ def _read_summary(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summ
     )
 
 
-class Accumulator:
+class _Accumulator:
     """The sums of a summary while blocks of rows are added."""
 
     def __init__(self, contents: Contents, target: Target) -> None:
@@ -476,7 +476,7 @@ def _sum_block(
     block: Block, basis: Any, contents: Contents, target: Target, names: tuple[str, ...], one_target: bool
 ) -> Summary:
     """Return the summary of one block, which may have no rows."""
-    sums = Accumulator(contents, target)
+    sums = _Accumulator(contents, target)
     with target.reading_context():
         for rows, phi in map_block(block, basis):
             Y = np.asarray(to_numpy(rows.Y), dtype=np.float64)

@@ -37,7 +37,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 FEWEST_BITS = 40  #: the fewest fraction bits of a study
-MOST_BITS = 120
+_MOST_BITS = 120
 
 _AT_ONCE = 1 << 14  # numbers
 _HALF = np.uint64(32)
@@ -61,9 +61,9 @@ class FixedPoint:
     def __post_init__(self) -> None:
         if type(self.n_sites) is not int or not 1 <= self.n_sites <= 2**20:
             raise ValueError(f"n_sites must be a whole number from 1 to 2^20, got {shown(self.n_sites)}")
-        if type(self.fraction_bits) is not int or not FEWEST_BITS <= self.fraction_bits <= MOST_BITS:
+        if type(self.fraction_bits) is not int or not FEWEST_BITS <= self.fraction_bits <= _MOST_BITS:
             given = shown(self.fraction_bits)
-            raise ValueError(f"fraction_bits must be a whole number from {FEWEST_BITS} to {MOST_BITS}, got {given}")
+            raise ValueError(f"fraction_bits must be a whole number from {FEWEST_BITS} to {_MOST_BITS}, got {given}")
 
     @property
     def largest(self) -> float:

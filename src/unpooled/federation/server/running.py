@@ -39,7 +39,7 @@ from .server import Progress, Server
 Ask = Callable[[Statistic], Any]
 
 
-def fit_study(study: Study, ask: Ask) -> Any:
+def _fit_study(study: Study, ask: Ask) -> Any:
     """Return the model of a study."""
     return _fit_average(study, ask) if study.kind == "average" else _fit_from_sums(study, ask)
 
@@ -118,7 +118,7 @@ def run_study(study: Study, transport: Transport, folder: PathLike, progress: Pr
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            model = fit_study(study, run.server.ask)
+            model = _fit_study(study, run.server.ask)
     except StudyError as error:
         run.fail(str(error))
         raise

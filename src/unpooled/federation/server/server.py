@@ -31,7 +31,7 @@ Progress = Callable[[Status], None]
 
 
 @dataclass
-class Trouble:
+class _Trouble:
     """A problem with an answer: the site to be dropped for it, and whether joining again would help."""
 
     reason: str
@@ -83,23 +83,23 @@ class Session:
         self._check_quorum(exchange)
         self._joined = True
 
-    def _ask_to_join(self, sites: Mapping[str, bool], exchange: Exchange) -> dict[str, Trouble]:
+    def _ask_to_join(self, sites: Mapping[str, bool], exchange: Exchange) -> dict[str, _Trouble]:
         """Ask sites to join, with or without the basis, and return the problems of those that did not join."""
         study = self.study
         known = Message("join", {"digest": study.digest, "next": self.attempt_name(self.attempt)})
         content = {"basis": as_array(content_of(study.basis.save))}
         whole = Message("join", known.header | {"study": study.definition()}, content)
-        troubles: dict[str, Trouble] = {}
+        troubles: dict[str, _Trouble] = {}
         messages = {site: whole if with_basis else known for site, with_basis in sites.items()}
         for site, reply in self.exchange(messages, exchange).items():
             if isinstance(reply, Failure):
-                troubles[site] = Trouble(reply.reason, site, unknown=True)
+                troubles[site] = _Trouble(reply.reason, site, unknown=True)
             elif reply.kind == "waiting":
-                troubles[site] = Trouble("it waits for the approval of its people", site, unknown=True, waits=True)
+                troubles[site] = _Trouble("it waits for the approval of its people", site, unknown=True, waits=True)
             elif reply.kind != "joined" or reply.header.get("study") != study.digest:
-                troubles[site] = read_refusal(reply, site)
+                troubles[site] = _read_refusal(reply, site)
             elif study.secure and (wrong := self.keep_offer(site, reply, self.attempt)):
-                troubles[site] = Trouble(wrong, site)
+                troubles[site] = _Trouble(wrong, site)
             else:
                 self.status.sites[site] = "has joined"
         return troubles
@@ -111,12 +111,12 @@ class Session:
             if offer.site != site or offer.attempt != Attempt(self.study.digest, **self.attempt_name(attempt)):
                 raise TrustError("the key is for another site or attempt")
         except (TrustError, ValueError) as error:
-            return f"it offers no valid key for the next attempt: {error_sentence(error)}"
+            return f"it offers no valid key for the next attempt: {_error_sentence(error)}"
         self.offers[site] = offer
         return ""
 
     def drop_failed_sites(
-        self, troubles: Mapping[str, Trouble], exchange: Exchange, answered: list[str], again: bool
+        self, troubles: Mapping[str, _Trouble], exchange: Exchange, answered: list[str], again: bool
     ) -> None:
         """Drop the sites that failed in an attempt; those that did not know the study may join again, once."""
         exchange.attempts.append(answered)
@@ -128,7 +128,7 @@ class Session:
         self._check_quorum(exchange)
         self.report_state("asking", exchange=exchange)
 
-    def _leave_out(self, troubles: Mapping[str, Trouble], exchange: Exchange) -> None:
+    def _leave_out(self, troubles: Mapping[str, _Trouble], exchange: Exchange) -> None:
         for trouble in troubles.values():
             if trouble.blamed in self.alive:
                 self.alive.remove(trouble.blamed)
@@ -183,21 +183,21 @@ class Session:
             self.progress(self.status)
 
 
-def read_refusal(reply: Message, site: str) -> Trouble:
+def _read_refusal(reply: Message, site: str) -> _Trouble:
     """Return the problem in a refusal, which may blame another site whose key is not the pinned one."""
     reason, about = reply.header.get("reason"), reply.header.get("about")
     text = f"it refuses: {one_line(reason)[:500]}" if reply.kind == "refusal" else "its reply is not an answer"
     if isinstance(about, str) and about != site:
-        return Trouble(f"{site} does not trust its key: {one_line(reason)[:500]}", about)
-    return Trouble(text, site, unknown=reply.header.get("unknown") is True)
+        return _Trouble(f"{site} does not trust its key: {one_line(reason)[:500]}", about)
+    return _Trouble(text, site, unknown=reply.header.get("unknown") is True)
 
 
-def error_sentence(error: BaseException) -> str:
+def _error_sentence(error: BaseException) -> str:
     """Return the message of an error on one line."""
     return one_line(error)[:500]
 
 
-TRIES = 2  # attempts at a sum whose masks do not cancel although every member has answered
+_TRIES = 2  # attempts at a sum whose masks do not cancel although every member has answered
 
 
 @dataclass
@@ -244,7 +244,7 @@ class Server(Session):
             replies, troubles = self.exchange(dict.fromkeys(wanted, message), exchange), {}
             for site, reply in replies.items():
                 part = self._read_part(statistic, site, reply)
-                if isinstance(part, Trouble):
+                if isinstance(part, _Trouble):
                     troubles[site] = part
                 else:
                     parts[site] = part
@@ -262,7 +262,7 @@ class Server(Session):
         try:
             return as_file(reply.file("file"), statistic.load)
         except (ValueError, OSError) as error:
-            return Trouble(f"its answer cannot be used: {error_sentence(error)}", site)
+            return _Trouble(f"its answer cannot be used: {_error_sentence(error)}", site)
 
     def _sum_secure(self, statistic: Statistic, exchange: Exchange) -> Any:
         """Return the sum of masked vectors, repeating the attempt with new masks until all of its sites answer."""
@@ -286,7 +286,7 @@ class Server(Session):
                     words[site] = reply.arrays["words"]
                 stays = trouble is None or trouble.blamed != site
                 if stays and isinstance(reply, Message) and (wrong := self.keep_offer(site, reply, self.attempt)):
-                    troubles[site] = Trouble(wrong, site)
+                    troubles[site] = _Trouble(wrong, site)
             self.drop_failed_sites(troubles, exchange, sorted(words), again)
             again = False
             if troubles:
@@ -297,22 +297,22 @@ class Server(Session):
                 return statistic.from_sums(*statistic.from_vector(high, low), len(members))
             except (TrustError, ValueError) as error:
                 tries += 1
-                if tries >= TRIES:
+                if tries >= _TRIES:
                     raise StudyError(
-                        f"the sum over {', '.join(members)} cannot be used: {error_sentence(error)}"
+                        f"the sum over {', '.join(members)} cannot be used: {_error_sentence(error)}"
                     ) from None
 
-    def _check_words(self, statistic: Statistic, site: str, reply: Message | Failure) -> Trouble | None:
+    def _check_words(self, statistic: Statistic, site: str, reply: Message | Failure) -> _Trouble | None:
         words = reply.arrays.get("words") if isinstance(reply, Message) else None
         shape = (vector_length(statistic.shapes()) + 1, 2)
         if words is None or str(words.dtype) != "uint64" or words.shape != shape:
-            return Trouble("its answer is not the masked vector of the question", site)
+            return _Trouble("its answer is not the masked vector of the question", site)
         return None
 
     def _collect_locks(self, attempt: int, members: list[str], exchange: Exchange) -> dict[str, Any]:
         """Return the locks that members open; all except one are enough. Silent sites are asked once more."""
         opened: dict[str, Any] = {}
-        for _ in range(TRIES):
+        for _ in range(_TRIES):
             header = {"study": self.study.digest, "attempt": self.attempt_name(attempt)}
             wanted = [site for site in members if site not in opened]
             replies = self.exchange(dict.fromkeys(wanted, Message("open", header)), exchange)
@@ -324,16 +324,16 @@ class Server(Session):
                 break
         return opened
 
-    def _find_trouble(self, statistic: Statistic, attempt: int, site: str, reply: Message | Failure) -> Trouble | None:
+    def _find_trouble(self, statistic: Statistic, attempt: int, site: str, reply: Message | Failure) -> _Trouble | None:
         """Return the problem with an answer, as far as its header shows, or None."""
         if isinstance(reply, Failure):
-            return Trouble(reply.reason, site)
+            return _Trouble(reply.reason, site)
         if reply.kind != "answer":
-            return read_refusal(reply, site)
+            return _read_refusal(reply, site)
         wanted = {"study": self.study.digest, "statistic": statistic.digest}
         for name, value in wanted.items():
             if reply.header.get(name) != value:
-                return Trouble(f"it answers another question: the digest of the {name} does not match", site)
+                return _Trouble(f"it answers another question: the digest of the {name} does not match", site)
         if reply.header.get("attempt") != self.attempt_name(attempt):
-            return Trouble("it answers an attempt that is over", site)
+            return _Trouble("it answers an attempt that is over", site)
         return None

@@ -134,7 +134,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"the configuration {path} is not TOML: {shown(str(error))}") from None
 
 
-OpenedRows = tuple[Source, Any]
+_OpenedRows = tuple[Source, Any]
 
 
 @dataclass
@@ -146,7 +146,7 @@ class SiteData:
     ledger: Path | None = None
     weight: str | None = None
     cache: Path | None = None
-    _in_memory: dict[str, OpenedRows] = field(default_factory=dict, repr=False)
+    _in_memory: dict[str, _OpenedRows] = field(default_factory=dict, repr=False)
 
     def locate_rows(self, study: Study) -> tuple[Any, Any]:
         """Return the rows, unread, and the names of their labels; missing columns raise an error."""
@@ -154,11 +154,11 @@ class SiteData:
         rows = sources.rows_for(self.path, sources.columns_of(study.basis), asked)
         return rows, study.targets[0] if len(study.targets) == 1 else list(study.targets)
 
-    def open_rows(self, study: Study) -> OpenedRows:
+    def open_rows(self, study: Study) -> _OpenedRows:
         """Return the rows and the basis, or the features of the rows and a stand-in for the basis."""
         return self._open_once(study, "all", lambda: self._map_rows(study, None))
 
-    def open_half(self, study: Study, validation: bool) -> OpenedRows:
+    def open_half(self, study: Study, validation: bool) -> _OpenedRows:
         """Return every second row in the order of a hash of its content, for validation, or the other rows."""
         return self._open_once(study, "held" if validation else "trained", lambda: self._map_rows(study, validation))
 
@@ -171,7 +171,7 @@ class SiteData:
     def _on_disk(self) -> list[Path]:
         return [] if self.cache is None else list(self.cache.glob("*.npy"))
 
-    def _open_once(self, study: Study, what: str, make: Callable[[], OpenedRows]) -> OpenedRows:
+    def _open_once(self, study: Study, what: str, make: Callable[[], _OpenedRows]) -> _OpenedRows:
         key = f"{study.digest}-{what}-{self._stamp()}"
         if key not in self._in_memory:
             known = [*self._in_memory, *(path.name for path in self._on_disk())]
@@ -186,7 +186,7 @@ class SiteData:
         about = [(str(path), *((s := path.stat()).st_size, s.st_mtime_ns)) for path in paths if path.exists()]
         return hashlib.sha256(json.dumps([about, self.weight, _boot()]).encode()).hexdigest()[:16]
 
-    def _map_rows(self, study: Study, validation: bool | None) -> OpenedRows:
+    def _map_rows(self, study: Study, validation: bool | None) -> _OpenedRows:
         rows, y = self.locate_rows(study)
         source = open_labeled(study.basis, rows, y, self.weight)
         if validation is None and source.n_rows * study.basis.n_features_ > MOST_FEATURES_KEPT:
@@ -198,7 +198,7 @@ class SiteData:
             wanted = np.flatnonzero(mask == validation)
         return map_once(_as_source(gather.read(wanted), study), study.basis)
 
-    def _to_disk(self, study: Study, key: str, opened: OpenedRows) -> OpenedRows:
+    def _to_disk(self, study: Study, key: str, opened: _OpenedRows) -> _OpenedRows:
         source, features = opened
         if self.cache is not None and _boot() and study.exchanges > 1 and isinstance(features, FeatureRows):
             rows = source.rows  # type: ignore[attr-defined]
@@ -211,7 +211,7 @@ class SiteData:
             )  # no need to flush to disk: the stamp changes with a restart
         return opened
 
-    def _from_disk(self, study: Study, key: str) -> OpenedRows | None:
+    def _from_disk(self, study: Study, key: str) -> _OpenedRows | None:
         path = None if self.cache is None else self.cache / f"{key}.npy"
         if path is None or not path.exists():
             return None
@@ -235,7 +235,7 @@ def _as_source(rows: Rows, study: Study) -> ArraySource:
     return ArraySource(rows, target_names=study.targets, one_target=len(study.targets) == 1)
 
 
-STATES = ("pending", "approved", "denied")
+_STATES = ("pending", "approved", "denied")
 
 
 class RequestError(ValueError):
@@ -318,7 +318,7 @@ class Requests:
     def _read(self, path: Path) -> Request:
         try:
             request = Request(**json.loads(path.read_bytes()))
-            if request.state not in STATES or f"{request.study}.json" != path.name:
+            if request.state not in _STATES or f"{request.study}.json" != path.name:
                 raise ValueError
         except (ValueError, TypeError, RecursionError):
             raise RequestError(f"{path} does not hold a valid request: remove it") from None

@@ -175,14 +175,14 @@ def _add(a: _SquaredErrors, b: _SquaredErrors) -> _SquaredErrors:
     return _SquaredErrors(sums, a.share + b.share, a.n_rows + b.n_rows)
 
 
-def read_fits(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SiteFits:
+def _read_fits(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SiteFits:
     """Return the fits that a message asks for; raise a ValueError if they do not belong to the study."""
     if set(header) != {"halves"} or type(header["halves"]) is not bool or set(arrays) != {"lam"}:
         raise ValueError("the question about fits cannot be read")
     return SiteFits(study, finite("lam", arrays, ndim=1), header["halves"])
 
 
-def read_errors(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> ValidationErrors:
+def _read_errors(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> ValidationErrors:
     """Return the errors that a message asks for; raise a ValueError if they do not belong to the study."""
     if header or set(arrays) != {"coef", "intercept"}:
         raise ValueError("the question about errors cannot be read")
@@ -192,10 +192,10 @@ def read_errors(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarr
 _READERS: dict[str, Callable[..., Statistic]] = {
     Sums.name: read_sums,
     LeaveOneOut.name: lambda study, header, arrays: LeaveOneOut(study, Candidates.from_parts(header, arrays)),
-    SiteFits.name: read_fits,
-    ValidationErrors.name: read_errors,
+    SiteFits.name: _read_fits,
+    ValidationErrors.name: _read_errors,
 }
-PLENTY = 2**40  # a study that a policy refuses with this many rows is refused with any number
+_PLENTY = 2**40  # a study that a policy refuses with this many rows is refused with any number
 
 
 def ask_message(statistic: Statistic, **header: Any) -> Message:
@@ -229,5 +229,5 @@ def expected_release(study: Study) -> Release:
     kind = "functions" if study.kind == "average" else "summary"
     residual = study.rounds > 1
     return Release(
-        kind, basis.digest, targets, study.order, PLENTY, basis.n_features_, len(targets), 0.0, residual, private, 0, 0
+        kind, basis.digest, targets, study.order, _PLENTY, basis.n_features_, len(targets), 0.0, residual, private, 0, 0
     )  # fmt: skip

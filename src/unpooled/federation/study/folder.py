@@ -94,7 +94,7 @@ class StudyFolder:
         (self.path / "exchanges").mkdir(parents=True, exist_ok=True)
         known = self.definition()
         if known is None:
-            write_json(self.path / "study.json", study.definition())
+            _write_json(self.path / "study.json", study.definition())
             return study
         study = study.with_id(str(known.get("id")))
         if known != (own := study.definition()):
@@ -107,12 +107,12 @@ class StudyFolder:
 
     def definition(self) -> dict[str, Any] | None:
         """Return the definition of the study in the folder, or None if there is none."""
-        return read_json(self.path / "study.json")
+        return _read_json(self.path / "study.json")
 
     def exchange(self, number: int) -> Exchange | None:
         """Return an exchange, or None if it is not complete; a damaged file raises a StudyError."""
         entry, total = self._entry(number), self.total(number)
-        content = read_json(entry)
+        content = _read_json(entry)
         if content is None:
             return None
         try:
@@ -136,7 +136,7 @@ class StudyFolder:
         total = self.total(exchange.number)
         result.save(total)
         exchange.sha256 = hashlib.sha256(total.read_bytes()).hexdigest()
-        write_json(self._entry(exchange.number), asdict(exchange))
+        _write_json(self._entry(exchange.number), asdict(exchange))
 
     def total(self, number: int) -> Path:
         """Return the path of the sum of an exchange."""
@@ -146,14 +146,14 @@ class StudyFolder:
         return self.path / "exchanges" / f"{number:04d}.json"
 
 
-def write_json(path: Path, content: Any) -> None:
+def _write_json(path: Path, content: Any) -> None:
     """Write readable JSON, either the whole file or nothing."""
     with atomic(path) as file:
         file.write((readable(content) + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the content that :func:`write_json` wrote, or None if there is no file."""
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """Return the content that :func:`_write_json` wrote, or None if there is no file."""
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -166,7 +166,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 RECORD = "record.json"
-OUTCOMES = ("complete", "partial", "failed")
+_OUTCOMES = ("complete", "partial", "failed")
 
 
 @dataclass
@@ -222,13 +222,13 @@ class StudyRecord:
 
     def save(self, folder: Path) -> None:
         """Write ``record.json``."""
-        write_json(folder / RECORD, asdict(self.sign_off()))
+        _write_json(folder / RECORD, asdict(self.sign_off()))
 
     @classmethod
     def load(cls, folder: files.PathLike) -> StudyRecord:
         """Return the record in the folder of a study; a missing or changed record raises a StudyError."""
         path = Path(folder) / RECORD
-        content = read_json(path)
+        content = _read_json(path)
         if content is None:
             raise StudyError(f"there is no record {path}: the study has not finished")
         try:
@@ -238,7 +238,7 @@ class StudyRecord:
             found = cls(**content | {"exchanges": exchanges, "failures": _read_failures(content["failures"])})
         except (TypeError, KeyError) as error:
             raise StudyError(f"{path} is not the record of a study: {shown(error)}") from None
-        if found.digest != files.digest(found._content(), {}) or found.outcome not in OUTCOMES:
+        if found.digest != files.digest(found._content(), {}) or found.outcome not in _OUTCOMES:
             raise StudyError(f"{path} was changed after it was written, because it does not match its digest")
         return found
 
@@ -336,7 +336,7 @@ class Status:
 def save_status(folder: Path, status: Status) -> None:
     """Write the status to the file that :func:`read_status` reads."""
     status.updated = time.time()
-    write_json(folder / STATE, asdict(status))
+    _write_json(folder / STATE, asdict(status))
 
 
 def read_status(folder: PathLike) -> Status:
@@ -351,7 +351,7 @@ def read_status(folder: PathLike) -> Status:
     Status
     """
     path = Path(folder)
-    content: dict[str, Any] | None = read_json(path / STATE)
+    content: dict[str, Any] | None = _read_json(path / STATE)
     if content is None:
         known = StudyFolder(path).definition()
         raise StudyError(f"there is no study in {path}" if known is None else f"the study in {path} has never been run")

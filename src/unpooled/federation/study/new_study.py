@@ -21,7 +21,7 @@ from ..site.config import CONFIG_NAME
 from ..wire.network import DAYS, HOSTS, NETWORK_NAME, write_network, write_node_key
 from .study import KINDS, STUDY_NAME, ConfigError
 
-APP = """\
+_APP = """\
 [project]
 name = "{package}"
 version = "1.0.0"
@@ -41,7 +41,7 @@ study = {study}
 relay = ""
 """
 
-SERVER_APP = '''\
+_SERVER_APP = '''\
 """The server's side of the study: Flower runs it where the SuperLink is."""
 
 from unpooled.federation.wire.flower import server_app as app
@@ -49,7 +49,7 @@ from unpooled.federation.wire.flower import server_app as app
 __all__ = ["app"]
 '''
 
-CLIENT_APP = '''\
+_CLIENT_APP = '''\
 """A site's side: Flower runs it at every SuperNode that is not started by `unpooled federation site`."""
 
 from unpooled.federation.wire.flower import client_app as app
@@ -100,7 +100,7 @@ key = "site.key"         # its identity: keep it here, and give the others what 
 {peers}
 """
 
-NETWORK = """\
+_NETWORK = """\
 # How this site connects to the server.
 superlink = {superlink}
 certificate = "ca.crt"    # the certificate of the authority that signed the server's certificate
@@ -108,7 +108,7 @@ key = "node.key"          # identifies this node to the server, which has node.k
 port = {port}              # a free port of this machine, used by Flower's own processes on this machine only
 """
 
-FLOWER = """\
+_FLOWER = """\
 [superlink]
 default = "study"
 
@@ -117,7 +117,7 @@ address = {superlink}
 root-certificates = {certificate}
 """
 
-ENVIRONMENT = """\
+_ENVIRONMENT = """\
 # Run `. {folder}/env.sh` before Flower's own commands. It sets the folder of Flower's settings for this study, and
 # switches telemetry and the check for updates off.
 export FLWR_HOME={home}
@@ -183,7 +183,7 @@ interrupted continues after its last complete exchange when it is run again; rem
 """
 
 
-MODULE = "unpooled_study"
+_MODULE = "unpooled_study"
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class NewStudy:
     def write(self) -> dict[str, str]:
         """Write the folder, and return the public keys of the sites by name."""
         self.check()
-        package = self.folder / "app" / MODULE
+        package = self.folder / "app" / _MODULE
         for place in (package, self.folder / "flower", self.folder / "network", *map(self.site, self.sites)):
             place.mkdir(parents=True)
         write_network(self.folder / "network", tuple(dict.fromkeys((*HOSTS, self.host))))
@@ -243,11 +243,11 @@ class NewStudy:
 
     def _write_app(self, package: Path) -> None:
         study = _toml(str(self.folder.absolute()))
-        app = APP.format(package=MODULE.replace("_", "-"), module=MODULE, study=study)
+        app = _APP.format(package=_MODULE.replace("_", "-"), module=_MODULE, study=study)
         _write(package.parent / "pyproject.toml", app)
         _write(package / "__init__.py", '"""A study of unpooled, as Flower runs it."""\n')
-        _write(package / "server_app.py", SERVER_APP)
-        _write(package / "client_app.py", CLIENT_APP)
+        _write(package / "server_app.py", _SERVER_APP)
+        _write(package / "client_app.py", _CLIENT_APP)
 
     def _write_site(self, name: str, number: int, keys: dict[str, str]) -> None:
         folder = self.site(name)
@@ -256,7 +256,7 @@ class NewStudy:
         Policy.write_template(folder / POLICY_NAME)
         write_node_key(folder)
         (folder / "ca.crt").write_bytes((self.folder / "network" / "ca.crt").read_bytes())
-        network = NETWORK.format(superlink=_toml(self.superlink), port=self.port + 1 + number)
+        network = _NETWORK.format(superlink=_toml(self.superlink), port=self.port + 1 + number)
         _write(folder / NETWORK_NAME, network)
 
     def _write_texts(self) -> None:
@@ -273,10 +273,10 @@ class NewStudy:
         filled = {name: _toml(value) for name, value in study.items()}
         _write(self.folder / STUDY_NAME, STUDY.format(folder=said, **filled))
         certificate = _toml(str(absolute / "network" / "ca.crt"))
-        flower = FLOWER.format(superlink=_toml(self.superlink), certificate=certificate)
+        flower = _FLOWER.format(superlink=_toml(self.superlink), certificate=certificate)
         _write(self.folder / "flower" / "config.toml", flower)
         home = shlex.quote(str(absolute / "flower"))
-        _write(self.folder / "env.sh", ENVIRONMENT.format(folder=said, home=home))
+        _write(self.folder / "env.sh", _ENVIRONMENT.format(folder=said, home=home))
         keys = [f"{said}/sites/{name}/node.key.pub" for name in self.sites]
         register = [f"flwr supernode register {key} study --name {name}" for key, name in zip(keys, self.sites)]
         howto = {"folder": said, "host": self.host, "port": self.port, "superlink": self.superlink, "days": DAYS}

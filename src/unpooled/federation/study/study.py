@@ -36,7 +36,7 @@ class ConfigError(ValueError):
 
 STUDY_NAME = "study.toml"
 RESULTS = "results"  #: the folder beside it for the files of the study
-NEEDED = ("name", "basis", "targets", "members", "quorum", "timeout")
+_NEEDED = ("name", "basis", "targets", "members", "quorum", "timeout")
 
 
 def read_study(folder: Path) -> Study:
@@ -52,7 +52,7 @@ def read_study(folder: Path) -> Study:
         raise ConfigError(f"{path} is not TOML: {shown(str(error))}") from None
     known = [field.name for field in fields(Study) if field.name != "id"]
     _check_keys(path, content, known)
-    if missing := [name for name in NEEDED if name not in content]:
+    if missing := [name for name in _NEEDED if name not in content]:
         raise ConfigError(f"{path} has no {', '.join(missing)}")
     if not isinstance(content["basis"], str):
         raise ConfigError(f"basis in {path} must be the name of a file beside it, got {shown(content['basis'])}")
@@ -82,7 +82,7 @@ KINDS = {
     "estimator": "an estimator of the server's, with first-order sums for many λ at once",
 }
 _ORDERS = {"second-order": 2, "average": 2}  # the order of all other kinds is 1
-OUTSIDE = ("basis", "timeout", "patience", "poll")  # not in the digest, which has that of the basis instead
+_OUTSIDE = ("basis", "timeout", "patience", "poll")  # not in the digest, which has that of the basis instead
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ class Study:
 
     def definition(self) -> dict[str, Any]:
         """Return everything that a site is told, for JSON; the basis is identified by its digest."""
-        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in OUTSIDE}
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OUTSIDE}
         content |= {"basis": self.basis.digest, "filter": to_spec(as_filter(self.filter))}
         content |= {"privacy": None if self.privacy is None else asdict(self.privacy)}
         content |= {name: list(content[name]) for name in ("targets", "members")}

@@ -27,10 +27,10 @@ from .transport import Failure, Message, MessageError, make_refusal, receive, se
 
 CLIENT_COMMAND, EXEC_COMMAND = "flwr-clientapp", "flower-superexec"
 ACTION = "unpooled"
-QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
-ASK_NAME = 60.0  # seconds in which a node without a registered name must send its name
-RESTART = 30.0  # seconds in which a site that was connected before must reconnect
-FIRST_LOOK, LAST_LOOK = 0.1, 1.0  # seconds between two checks for answers, at first and later
+_QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
+_ASK_NAME = 60.0  # seconds in which a node without a registered name must send its name
+_RESTART = 30.0  # seconds in which a site that was connected before must reconnect
+_FIRST_LOOK, _LAST_LOOK = 0.1, 1.0  # seconds between two checks for answers, at first and later
 # Flower's SuperNode waits three seconds whenever it finds no message. Between two messages of a study there is a moment
 # without one, so every message would be that late. This code shortens the wait, and ends the node with the process of
 # its site, whose process id it is given.
@@ -69,9 +69,9 @@ class GridTransport:
 
     def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
         """Return the answers within ``timeout`` seconds; an error that Flower reports is a Failure of that site."""
-        nodes, until = self._nodes(), time.monotonic() + min(timeout, RESTART)
+        nodes, until = self._nodes(), time.monotonic() + min(timeout, _RESTART)
         while not self._past_sites & set(messages) <= set(nodes) and time.monotonic() < until:
-            time.sleep(LAST_LOOK)
+            time.sleep(_LAST_LOOK)
             nodes = self._nodes()
         self._past_sites |= set(nodes)
         answers: dict[str, Message | Failure] = {
@@ -79,7 +79,7 @@ class GridTransport:
         }
         names = {node: name for name, node in nodes.items() if name in messages}
         contents = {node: _pack(messages[name].to_bytes(), to=name) for node, name in names.items()}
-        for node, answer in self._ask(contents, QUERY, timeout):
+        for node, answer in self._ask(contents, _QUERY, timeout):
             answers[names[node]] = _read_message(answer)
         late = Failure(f"no answer within {timeout:g} s")
         return {name: answers.get(name, late) for name in messages}
@@ -88,7 +88,7 @@ class GridTransport:
         """Return the node of each name."""
         given = {node.node_id: node.name for node in self._grid.get_nodes()}
         unknown = [node for node, name in given.items() if not name and node not in self._names]
-        for node, answer in self._ask({node: _pack(b"") for node in unknown}, NAME, ASK_NAME):
+        for node, answer in self._ask({node: _pack(b"") for node in unknown}, NAME, _ASK_NAME):
             if isinstance(answer, bytes):
                 self._names[node] = answer.decode("utf-8", "replace")
         named: dict[str, list[int]] = {}
@@ -115,7 +115,7 @@ class GridTransport:
                 waiting[identifier] = node
             else:
                 yield node, Failure("the SuperLink did not accept the message to this site")
-        pause = FIRST_LOOK
+        pause = _FIRST_LOOK
         while waiting and time.monotonic() < until:
             for reply in self._grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
@@ -123,7 +123,7 @@ class GridTransport:
                     yield node, _unpack(reply)
             if waiting:
                 time.sleep(min(pause, max(0.0, until - time.monotonic())))
-                pause = min(LAST_LOOK, 1.2 * pause)
+                pause = min(_LAST_LOOK, 1.2 * pause)
 
 
 def _read_message(answer: bytes | Failure) -> Message | Failure:

@@ -39,7 +39,7 @@ from ..study.folder import StudyError
 from ..study.study import ConfigError
 
 DAYS = 90
-WARNING = "unpooled TEST network, not for real data"
+_WARNING = "unpooled TEST network, not for real data"
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
@@ -50,8 +50,8 @@ def write_network(folder: Path, hosts: tuple[str, ...] = HOSTS) -> None:
     """
     ec = import_primitives("asymmetric.ec")
     authority, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca = _certificate(f"{WARNING}: authority", authority.public_key(), "authority", authority, ())
-    own = _certificate(f"{WARNING}: server", server.public_key(), "authority", authority, hosts)
+    ca = _certificate(f"{_WARNING}: authority", authority.public_key(), "authority", authority, ())
+    own = _certificate(f"{_WARNING}: server", server.public_key(), "authority", authority, hosts)
     _write(folder / "ca.crt", _pem(ca))
     _write(folder / "server.crt", _pem(own))
     _write(folder / "server.key", _private_pem(server, "PKCS8"), private=True)
@@ -77,7 +77,7 @@ def _certificate(name: str, public: Any, kind: str, signer: Any, hosts: tuple[st
     builder = (
         x509.CertificateBuilder()
         .subject_name(common_name(name))
-        .issuer_name(common_name(f"{WARNING}: {kind}"))
+        .issuer_name(common_name(f"{_WARNING}: {kind}"))
         .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))  # the clocks of machines differ
@@ -134,7 +134,7 @@ QUIET = {
 }
 
 
-def find_command(name: str) -> str:
+def _find_command(name: str) -> str:
     """Return the path of one of Flower's commands, from this Python's installation if it is there."""
     beside = Path(sys.executable).with_name(name)
     path = str(beside) if beside.exists() else shutil.which(name)
@@ -146,7 +146,7 @@ def find_command(name: str) -> str:
 def submit_run(app: Path, superlink: str, config: dict[str, str]) -> str:
     """Start a run of an app at a SuperLink with these settings, and return the number of the run."""
     settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
-    arguments = [find_command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
+    arguments = [_find_command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
     done = subprocess.run(arguments, env=QUIET | os.environ, capture_output=True, text=True, check=False)
     try:
         return str(json.loads(done.stdout)["run-id"])
@@ -159,7 +159,7 @@ NETWORK_NAME = "network.toml"
 _KINDS = {str: "a text", int: "a whole number"}
 LONGEST = 1 << 16  # the most bytes of a call
 # After a power cut a SuperLink considers the node connected for another minute, and refuses it until then.
-SOON, PAUSE, PATIENCE = 30.0, 5.0, 120.0
+_SOON, _PAUSE, PATIENCE = 30.0, 5.0, 120.0
 
 
 @dataclass(frozen=True)
@@ -219,10 +219,10 @@ def run_site(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
         while True:
             started = time.monotonic()
             code = _serve(calls, subprocess.Popen(arguments, env=environment), client)
-            refused = code > 0 and time.monotonic() - started < SOON
+            refused = code > 0 and time.monotonic() - started < _SOON
             if not refused or time.monotonic() - began > PATIENCE:
                 return code
-            time.sleep(PAUSE)
+            time.sleep(_PAUSE)
 
 
 def _serve(calls: socket.socket, node: subprocess.Popen[bytes], work: Callable[[list[str]], None]) -> int:
@@ -272,7 +272,7 @@ def _fork_answer(calls: socket.socket, work: Callable[[list[str]], None], argume
 def _write_commands(folder: Path, address: str, client: str, executor: str) -> None:
     """Write the two commands that a SuperNode starts: the one that calls our process, and Flower's own."""
     folder.mkdir()
-    (folder / executor).symlink_to(find_command(executor))
+    (folder / executor).symlink_to(_find_command(executor))
     (folder / "call.py").write_text(_CALL.format(address=address))
     script = f'exec {shlex.quote(sys.executable)} -IS {shlex.quote(str(folder / "call.py"))} "$@"'
     (folder / client).write_text(f"#!/bin/sh\n{script}\n")

@@ -27,7 +27,7 @@ from .frame import Frame
 
 SMOOTHNESS = np.asarray([-1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])  # β
 SIZES = np.logspace(-3, 0.5, 15)  # candidate variances of the target, in units of the variance of the labels
-USUAL, SPREAD = (-0.25, 0.6), (0.6, 0.7)  # the prior of β and log v: centres and standard deviations
+_USUAL, _SPREAD = (-0.25, 0.6), (0.6, 0.7)  # the prior of β and log v: centres and standard deviations
 
 
 class Belief:
@@ -46,8 +46,8 @@ class Belief:
         shapes = (q / q[0]) ** SMOOTHNESS[:, None]
         shapes /= np.sum(q * shapes, axis=1, keepdims=True)
         self._priors = (variance * SIZES[None, :, None] * shapes[:, None, :]).reshape(-1, len(q))
-        usual = -0.5 * (((SMOOTHNESS - USUAL[0]) / SPREAD[0]) ** 2)[:, None]
-        self._before = (usual - 0.5 * ((np.log(SIZES / USUAL[1]) / SPREAD[1]) ** 2)[None, :]).ravel()
+        usual = -0.5 * (((SMOOTHNESS - _USUAL[0]) / _SPREAD[0]) ** 2)[:, None]
+        self._before = (usual - 0.5 * ((np.log(SIZES / _USUAL[1]) / _SPREAD[1]) ** 2)[None, :]).ravel()
         self.precision = np.zeros(len(moments))
         self.precision[0] = 1.0 / constant
         self._weighted = np.zeros(len(moments))
@@ -89,13 +89,13 @@ class Belief:
 
 
 EDGES = np.asarray([0.33, 0.67, 1.0, 1.5, 2.0, 3.0, 5.0])  # bins of |u|, in units of the current scale
-LAST_EDGE = 8.0  # the assumed end of the unbounded bin
-POINTS_IN_BIN = 8
+_LAST_EDGE = 8.0  # the assumed end of the unbounded bin
+_POINTS_IN_BIN = 8
 _NORMAL = norm.isf((np.arange(64) + 0.5) / 128)  # 64 quantiles of |u| for a standard normal u
-NORMAL_MISSED, TAIL_MISSED = 0.003, 0.05  # the shares of the clipped part of residuals that count as signal
+_NORMAL_MISSED, _TAIL_MISSED = 0.003, 0.05  # the shares of the clipped part of residuals that count as signal
 SURE = 4.0  # a bin is evidence of tails if it exceeds this many standard deviations of the noise
-DRIFT, DENSITY = 0.15, 0.3  # the change of log scale from round to round, and the share of residuals per unit of it
-LEAST_SLOPE = 0.02
+_DRIFT, _DENSITY = 0.15, 0.3  # the change of log scale from round to round, and the share of residuals per unit of it
+_LEAST_SLOPE = 0.02
 USABLE = 0.08  # noise on the share of a bin beyond which counts are of no use
 
 
@@ -130,23 +130,23 @@ class ResidualLaw:
         if shares.sum() < 0.5:
             return self
         shares = shares / shares.sum()
-        edges = np.concatenate([[0.0], EDGES, [LAST_EDGE]]) * self.scale
-        points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(POINTS_IN_BIN) + 0.5) / POINTS_IN_BIN
+        edges = np.concatenate([[0.0], EDGES, [_LAST_EDGE]]) * self.scale
+        points = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(_POINTS_IN_BIN) + 0.5) / _POINTS_IN_BIN
         cumulated = np.concatenate([[0.0], np.cumsum(shares)])
         scale = float(np.clip(np.interp(0.6827, cumulated, edges) / self.scale, 0.3, 1.5))
-        trusted = DRIFT**2 / (DRIFT**2 + (noise / DENSITY) ** 2)
+        trusted = _DRIFT**2 / (_DRIFT**2 + (noise / _DENSITY) ** 2)
         return replace(
             self,
             scale=self.scale * scale**trusted,
             sizes=np.minimum(points.ravel(), self.largest),
-            shares=np.repeat(shares / POINTS_IN_BIN, POINTS_IN_BIN),
+            shares=np.repeat(shares / _POINTS_IN_BIN, _POINTS_IN_BIN),
             noise=noise,
         )
 
     def slopes(self, loss: Loss, r: np.ndarray) -> np.ndarray:
         """Return E ψ'(ru) for every r: the share of a small change of the function that a message shows."""
         sizes, shares = self._points()
-        return np.asarray(np.clip(derivative_slopes(loss, np.multiply.outer(r, sizes)) @ shares, LEAST_SLOPE, 1.0))
+        return np.asarray(np.clip(derivative_slopes(loss, np.multiply.outer(r, sizes)) @ shares, _LEAST_SLOPE, 1.0))
 
     def cut(self, loss: Loss, r: np.ndarray, robust: bool) -> float:
         """Return the error that clipping may cause, from E (u - ψ(ru)/r)².
@@ -156,10 +156,10 @@ class ResidualLaw:
         """
         normal = float(np.mean(_missed_squares(loss, r, self.scale * _NORMAL)))
         if robust or not len(self.sizes):
-            return NORMAL_MISSED * normal
-        clear = np.where(self.shares > SURE * self.noise / POINTS_IN_BIN, self.shares, 0.0)
+            return _NORMAL_MISSED * normal
+        clear = np.where(self.shares > SURE * self.noise / _POINTS_IN_BIN, self.shares, 0.0)
         counted = float(clear @ _missed_squares(loss, r, self.sizes))
-        return NORMAL_MISSED * normal + TAIL_MISSED * max(counted - normal, 0.0)
+        return _NORMAL_MISSED * normal + _TAIL_MISSED * max(counted - normal, 0.0)
 
     def _points(self) -> tuple[np.ndarray, np.ndarray]:
         if len(self.sizes):
@@ -184,13 +184,13 @@ MULTIPLES = {
     "huber": (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0),
     "correntropy": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
 }
-FOR_TAILS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # multiples for labels with long tails, which a mean must keep
-LONGER, LONGER_FOR_TAILS = 0.3, 0.8  # the quantile of |Wz| that serves as B
+_FOR_TAILS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # multiples for labels with long tails, which a mean must keep
+_LONGER, _LONGER_FOR_TAILS = 0.3, 0.8  # the quantile of |Wz| that serves as B
 # The quantile of |Wz| that serves as L, by the least n·μ from which it applies. With little noise the main error is the
 # difference between records and public rows, which is largest in long rows.
-LONGEST = {0: 0.9, 15_000: 0.5}
-WEIGHT_STEPS = 5  # iterations towards the fixed point of the weights
-QUANTILES = (np.arange(20) + 0.5) / 20  # the probabilities of the quantiles of |Wz| that stand for all rows
+_LONGEST = {0: 0.9, 15_000: 0.5}
+_WEIGHT_STEPS = 5  # iterations towards the fixed point of the weights
+_QUANTILES = (np.arange(20) + 0.5) / 20  # the probabilities of the quantiles of |Wz| that stand for all rows
 PRIOR_SHARE = 1.0  # the weight of the mean over coordinates, since public rows are few
 
 
@@ -205,10 +205,10 @@ class Style:
     @classmethod
     def of(cls, loss: str, tails: bool, known: float) -> Style:
         """Return the style for labels with or without long tails, and for n·μ of all rounds together."""
-        longest = next(share for least, share in reversed(LONGEST.items()) if known >= least)
+        longest = next(share for least, share in reversed(_LONGEST.items()) if known >= least)
         if tails:
-            return cls(loss, FOR_TAILS, (LONGER_FOR_TAILS, max(LONGER_FOR_TAILS, longest)))
-        return cls(loss, MULTIPLES[loss], (LONGER, longest))
+            return cls(loss, _FOR_TAILS, (_LONGER_FOR_TAILS, max(_LONGER_FOR_TAILS, longest)))
+        return cls(loss, MULTIPLES[loss], (_LONGER, longest))
 
     @property
     def ignores_outliers(self) -> bool:
@@ -248,17 +248,19 @@ def choose_round(
     weights_sq = signal / (belief.variance + signal) / q  # a start that does not depend on units
     active = max(belief.degrees, 10.0)
     for loss in style.candidate_losses(law):
-        for step in range(WEIGHT_STEPS if best is None else 2):  # later losses start near the weights of the one before
+        for step in range(
+            _WEIGHT_STEPS if best is None else 2
+        ):  # later losses start near the weights of the one before
             lengths = np.sqrt(frame.squares @ weights_sq)
             length, longest = style.lengths(lengths)
             r = np.minimum(lengths, longest) / length
-            missed = law.cut(loss, np.quantile(r, QUANTILES), style.ignores_outliers)
+            missed = law.cut(loss, np.quantile(r, _QUANTILES), style.ignores_outliers)
             extra = q * (law.scale**2 / n + apart * frame.doubt + missed / active)
             sigma = math.hypot(2.0, math.sqrt(2.0) * counting) * loss.bound * length / (n * mu)
             slope = _visible_shares(frame, law, loss, lengths, length, longest)
             precision = belief.precision + (slope * q) ** 2 / (sigma**2 / weights_sq + extra)
             kept = belief.prior * precision / (1.0 + belief.prior * precision)
-            if step < WEIGHT_STEPS - 1:
+            if step < _WEIGHT_STEPS - 1:
                 weights_sq = np.sqrt(weights_sq) * np.sqrt(np.maximum(kept, 1e-6) / q)
         length, longest = style.lengths(np.sqrt(frame.squares @ weights_sq))
         score = float(np.sum(q * belief.prior / (1.0 + belief.prior * precision))) + missed
@@ -279,7 +281,7 @@ def _visible_shares(
 ) -> np.ndarray:
     omega = np.minimum(1.0, longest / lengths)
     r = omega * lengths / length
-    grid = np.quantile(r, QUANTILES)
+    grid = np.quantile(r, _QUANTILES)
     slopes = omega * np.interp(r, grid, law.slopes(loss, grid))
     usual = PRIOR_SHARE * len(r) * frame.moments
     return np.asarray((slopes @ frame.squares + usual * np.mean(slopes)) / (frame.squares.sum(axis=0) + usual))

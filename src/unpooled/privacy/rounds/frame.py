@@ -28,8 +28,8 @@ from ..._base.arrays import Array, is_numpy, like
 from ...bases.base import Basis
 
 ROWS = 500  # the number of public rows whose lengths represent all
-DOUBT, CAREFUL = 0.02, 3.0  # ``doubt`` and ``caution`` for synthetic rows
-FRESH = 50.0  # a public row represents new rows, on which a coordinate may be larger by at most √FRESH
+_DOUBT, _CAUTION = 0.02, 3.0  # ``doubt`` and ``caution`` for synthetic rows
+_FRESH = 50.0  # a public row represents new rows, on which a coordinate may be larger by at most √FRESH
 
 
 @dataclass
@@ -113,13 +113,13 @@ def build_public_frame(basis: Basis, phi: np.ndarray | None) -> Frame:
     if phi is None:
         rows = _make_up_rows(q)
     else:
-        rows = (phi[:ROWS] - basis.mean_) @ V * np.sqrt(np.minimum(q / np.maximum(lam, small), FRESH))
+        rows = (phi[:ROWS] - basis.mean_) @ V * np.sqrt(np.minimum(q / np.maximum(lam, small), _FRESH))
     return Frame(basis, V, V.T @ basis.mean_, *_prepend_constant(q, rows), mismatch=1.0 / basis.n_public_)
 
 
 def build_made_up_frame(basis: Basis, phi: np.ndarray) -> Frame:
     """Build the frame of synthetic rows, drawn column by column, which are less reliable."""
-    return replace(build_public_frame(basis, phi), mismatch=0.0, doubt=DOUBT, caution=CAREFUL)
+    return replace(build_public_frame(basis, phi), mismatch=0.0, doubt=_DOUBT, caution=_CAUTION)
 
 
 def _decompose(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +140,7 @@ def _prepend_constant(q: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 CLEARLY = 6.0  # a step is evidence of a larger τ² if it differs by this many standard deviations of the noise
-LEAST = 0.05  # the least ratio of the records' second moments to the public ones along the steps
+_LEAST_RATIO = 0.05  # the least ratio of the records' second moments to the public ones along the steps
 
 
 def solve_rounds(
@@ -200,6 +200,6 @@ def _believable_share(inner: np.ndarray, change: np.ndarray) -> float:
     change = np.linalg.solve(root, np.linalg.solve(root, change @ inner).T)
     lowest = float(np.linalg.eigvalsh(0.5 * (change + change.T))[0])
     share = 1.0
-    while 1.0 + share * lowest <= LEAST:
+    while 1.0 + share * lowest <= _LEAST_RATIO:
         share *= 0.5
     return share

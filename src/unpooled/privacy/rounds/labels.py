@@ -20,13 +20,13 @@ from scipy.special import ndtr
 from .questions import InputCounts, LabelCounts
 
 LOOKS = 3  # the number of times that labels or inputs are counted
-MOST_BINS, FEWEST_BINS = 64, 8
-GOOD_NOISE, USABLE_NOISE = 0.06, 0.2  # noise on the share of a bin: the level to aim for, and the largest of any use
-LEAST_SHARE, MOST_SHARE = 0.01, 0.06  # limits of the share of μ² for the labels
-DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # edges without a bound
-CLEAR = 0.02  # noise on the share of a bin up to which single bins are reliable
-NOISE = 2.0  # a bin counts if it exceeds this many standard deviations of the noise
-NEAR = 3.0  # a closer look covers this many standard deviations on either side
+_MOST_BINS, _FEWEST_BINS = 64, 8
+_GOOD_NOISE, _USABLE_NOISE = 0.06, 0.2  # noise on the share of a bin: the level to aim for, and the largest of any use
+_LEAST_SHARE, _MOST_SHARE = 0.01, 0.06  # limits of the share of μ² for the labels
+_DECADES = np.concatenate([-(8.0 ** np.arange(20, -21, -1.0)), 8.0 ** np.arange(-20.0, 21.0)])  # edges without a bound
+_CLEAR = 0.02  # noise on the share of a bin up to which single bins are reliable
+_CLEAR_SIGMAS = 2.0  # a bin counts if it exceeds this many standard deviations of the noise
+_NEAR = 3.0  # a closer look covers this many standard deviations on either side
 LABEL_PURPOSES = ("where the labels lie", "a closer look at the labels")
 
 
@@ -50,8 +50,8 @@ def labels_share(n: float, mu: float, label_bound: float) -> float:
 
     Without a label bound there is no default to fall back on, so labels are counted in any case.
     """
-    share = float(np.clip((look_noise(n, mu) / GOOD_NOISE) ** 2, LEAST_SHARE, MOST_SHARE))
-    return share if math.isinf(label_bound) or look_noise(n, mu * math.sqrt(share)) <= USABLE_NOISE else 0.0
+    share = float(np.clip((_look_noise(n, mu) / _GOOD_NOISE) ** 2, _LEAST_SHARE, _MOST_SHARE))
+    return share if math.isinf(label_bound) or _look_noise(n, mu * math.sqrt(share)) <= _USABLE_NOISE else 0.0
 
 
 def ask_about_labels(n: float, mu: float, label_bound: float) -> Generator[Any, tuple[np.ndarray, float], LabelLaw]:
@@ -61,27 +61,27 @@ def ask_about_labels(n: float, mu: float, label_bound: float) -> Generator[Any, 
     """
     if mu == 0:
         return LabelLaw(0.0, (label_bound / 2) ** 2, (label_bound / 2) ** 2)
-    bins = choose_bin_count(look_noise(n, mu))
+    bins = _choose_bin_count(_look_noise(n, mu))
     bounded = math.isfinite(label_bound)
-    edges = np.linspace(-label_bound, label_bound, bins + 1) if bounded else DECADES
+    edges = np.linspace(-label_bound, label_bound, bins + 1) if bounded else _DECADES
     law = None
     looks: list[tuple[np.ndarray, float, np.ndarray]] = []
     for look in range(LOOKS):
         values, sigma = yield LabelCounts(edges), mu / math.sqrt(LOOKS), LABEL_PURPOSES[look > 0]
         looks.append((values, sigma, edges))
-        if sigma > CLEAR and (bounded or look > 0):
-            new_law: LabelLaw | None = fit_label_law(looks if bounded else looks[1:])
+        if sigma > _CLEAR and (bounded or look > 0):
+            new_law: LabelLaw | None = _fit_label_law(looks if bounded else looks[1:])
         else:
-            new_law = read_label_law(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
+            new_law = _read_label_law(values, sigma, edges, sure=look > 0 or bounded, robust=not bounded)
         if new_law is None:
             break  # nothing stands out of the noise; this decision too uses only noisy counts
         law = new_law
-        edges = closer_edges(law, bins)
+        edges = _closer_edges(law, bins)
     spread = label_bound / 2 if bounded else 1.0
     return law or LabelLaw(0.0, spread**2, spread**2)
 
 
-def fit_label_law(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw:
+def _fit_label_law(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw:
     """Fit a normal law to the noisy shares of all looks by least squares, which is maximum likelihood here.
 
     The noise may hide every single bin and still leave all bins together informative.
@@ -101,23 +101,23 @@ def fit_label_law(looks: list[tuple[np.ndarray, float, np.ndarray]]) -> LabelLaw
     return LabelLaw(centre, spread**2, 0.25 * spread**2)
 
 
-def look_noise(n: float, mu: float, columns: int = 1) -> float:
+def _look_noise(n: float, mu: float, columns: int = 1) -> float:
     """Return the noise on the share of a bin in one look at which this many columns are counted together."""
     return math.sqrt(2.0 * columns * LOOKS) / (n * mu)
 
 
-def choose_bin_count(noise: float) -> int:
+def _choose_bin_count(noise: float) -> int:
     """Return the largest power of two of bins that still stand out of the noise."""
-    return int(np.clip(2 ** math.floor(math.log2(0.5 / noise)), FEWEST_BINS, MOST_BINS))
+    return int(np.clip(2 ** math.floor(math.log2(0.5 / noise)), _FEWEST_BINS, _MOST_BINS))
 
 
-def closer_edges(law: LabelLaw, bins: int) -> np.ndarray:
+def _closer_edges(law: LabelLaw, bins: int) -> np.ndarray:
     """Return the edges of the bins for a closer look."""
-    width = NEAR * math.sqrt(law.variance)
+    width = _NEAR * math.sqrt(law.variance)
     return np.linspace(law.centre - width, law.centre + width, bins + 1)
 
 
-def read_label_law(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:
+def _read_label_law(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bool, robust: bool) -> LabelLaw | None:
     """Return the centre and variance of the bins that stand out of the noise; labels beyond the edges are ignored.
 
     With many bins some stand out by noise alone, and a single one far away would spoil the result, so the threshold
@@ -126,7 +126,11 @@ def read_label_law(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bo
     the standard deviation half the distance from the 16th to the 84th percentile.
     """
     inner = shares[1:-1]
-    enough = max(NOISE, math.sqrt(2.0 * math.log(len(edges))) + 1.0) if len(edges) > MOST_BINS + 1 else NOISE
+    enough = (
+        max(_CLEAR_SIGMAS, math.sqrt(2.0 * math.log(len(edges))) + 1.0)
+        if len(edges) > _MOST_BINS + 1
+        else _CLEAR_SIGMAS
+    )
     clear = np.where(inner > enough * noise, inner, 0.0)
     if clear.sum() < 0.2:
         if sure:
@@ -143,16 +147,16 @@ def read_label_law(shares: np.ndarray, noise: float, edges: np.ndarray, sure: bo
     return LabelLaw(centre, variance, 0.25 * variance)
 
 
-INPUTS_LEAST_SHARE, INPUTS_MOST_SHARE = 0.02, 0.25  # limits of the share of μ² for the inputs
-INPUTS_USABLE = 0.1  # noise on the share of a bin beyond which the counts are not worth their budget
+_INPUTS_LEAST_SHARE, _INPUTS_MOST_SHARE = 0.02, 0.25  # limits of the share of μ² for the inputs
+_INPUTS_USABLE = 0.1  # noise on the share of a bin beyond which the counts are not worth their budget
 N_MADE_UP_ROWS = 1000
 INPUT_PURPOSE = "where the inputs lie"
 
 
 def inputs_share(n: float, mu: float, d: int) -> float:
     """Return the share of μ² for counting d inputs, or zero if the counts would be mostly noise."""
-    share = float(np.clip((look_noise(n, mu, d) / GOOD_NOISE) ** 2, INPUTS_LEAST_SHARE, INPUTS_MOST_SHARE))
-    return share if look_noise(n, mu * math.sqrt(share), d) <= INPUTS_USABLE else 0.0
+    share = float(np.clip((_look_noise(n, mu, d) / _GOOD_NOISE) ** 2, _INPUTS_LEAST_SHARE, _INPUTS_MOST_SHARE))
+    return share if _look_noise(n, mu * math.sqrt(share), d) <= _INPUTS_USABLE else 0.0
 
 
 def ask_about_inputs(n: float, mu: float, d: int) -> Generator[Any, tuple[np.ndarray, float], np.ndarray]:
@@ -163,10 +167,10 @@ def ask_about_inputs(n: float, mu: float, d: int) -> Generator[Any, tuple[np.nda
     rng = np.random.default_rng(0)  # a fixed seed is fine: these draws protect nothing
     if mu == 0:
         return rng.standard_normal((N_MADE_UP_ROWS, d))
-    bins, edges = choose_bin_count(look_noise(n, mu, d)), np.tile(DECADES, (d, 1))
+    bins, edges = _choose_bin_count(_look_noise(n, mu, d)), np.tile(_DECADES, (d, 1))
     shares, sigma = yield InputCounts(edges), mu / math.sqrt(LOOKS), INPUT_PURPOSE
     for _ in range(LOOKS - 1):
-        edges = np.stack([_closer_edges(*column, sigma, bins) for column in zip(shares.reshape(d, -1), edges)])
+        edges = np.stack([_closer_column_edges(*column, sigma, bins) for column in zip(shares.reshape(d, -1), edges)])
         shares, sigma = yield InputCounts(edges), mu / math.sqrt(LOOKS), INPUT_PURPOSE
     shares = shares.reshape(d, -1)
     return np.column_stack([_draw_column(rng, shares[j], sigma, edges[j]) for j in range(d)])
@@ -180,7 +184,7 @@ def _draw_column(rng: np.random.Generator, shares: np.ndarray, noise: float, edg
     return edges[bins] + np.diff(edges)[bins] * rng.uniform(size=N_MADE_UP_ROWS)
 
 
-def _closer_edges(shares: np.ndarray, edges: np.ndarray, noise: float, bins: int) -> np.ndarray:
-    law = read_label_law(shares, noise, edges, sure=False, robust=True)
+def _closer_column_edges(shares: np.ndarray, edges: np.ndarray, noise: float, bins: int) -> np.ndarray:
+    law = _read_label_law(shares, noise, edges, sure=False, robust=True)
     assert law is not None  # without ``sure`` there always is one
-    return closer_edges(law, bins)
+    return _closer_edges(law, bins)

@@ -43,20 +43,20 @@ from .frame import Frame, solve_rounds
 from .labels import LabelLaw, ask_about_labels
 from .questions import SLACK, Calibration, ClippedErrors, Question, Residuals
 
-CALIBRATION_SHARE, CALIBRATION_FROM = 0.03, 200.0  # the share of μ², and the n·μ from which it is spent
+CALIBRATION_SHARE, _CALIBRATION_FROM = 0.03, 200.0  # the share of μ², and the n·μ from which it is spent
 MULTIPLES = {
     "huber": (2.0, 4.0, 8.0, 16.0, 32.0),
     "correntropy": (2.0, 4.0),
 }  # of the scale; Correntropy keeps outliers
-LATER = 0.5  # the largest product of noise and multiple, in units of s
-STRETCH = (1 / 3, 3.0)  # limits of the factor of the function; anything beyond them would be noise
-PRIOR = 0.5  # the prior standard deviation of the correction, in units of s
+_LATER = 0.5  # the largest product of noise and multiple, in units of s
+_STRETCH = (1 / 3, 3.0)  # limits of the factor of the function; anything beyond them would be noise
+_PRIOR = 0.5  # the prior standard deviation of the correction, in units of s
 CALIBRATION_PURPOSE = "how high the function lies and how far it reaches"
 
 
 def calibration_share(known: float) -> float:
     """Return the share of μ² for calibration, from n·μ."""
-    return CALIBRATION_SHARE if known >= CALIBRATION_FROM else 0.0
+    return CALIBRATION_SHARE if known >= _CALIBRATION_FROM else 0.0
 
 
 def calibrate(
@@ -75,14 +75,14 @@ def calibrate(
         mean = float(np.mean(slopes))
         kappas = np.asarray([mean, (np.mean(slopes * g**2) + PRIOR_SHARE * mean) / (np.mean(g**2) + PRIOR_SHARE)])
         noise = 2.0 * tried.bound * length * SLACK / (n * mu) / kappas
-        if multiple == MULTIPLES[name][0] or multiple * float(np.max(noise)) <= LATER * spread:
+        if multiple == MULTIPLES[name][0] or multiple * float(np.max(noise)) <= _LATER * spread:
             loss, seen = tried, kappas
     message, sigma = yield Calibration(coef, float(coef[0]), spread, loss, length), mu, CALIBRATION_PURPOSE
     delta, noise = message / seen, sigma / seen
     # Shrink by the non-negative garrote, which drops a correction no larger than its noise and keeps a clear one, and
     # by the prior, which keeps little when the noise exceeds any likely correction.
-    delta *= np.maximum(1.0 - noise**2 / np.maximum(delta**2, 1e-300), 0.0) / (1.0 + (noise / (PRIOR * spread)) ** 2)
-    corrected = coef * np.clip(1.0 + delta[1] / spread, *STRETCH)
+    delta *= np.maximum(1.0 - noise**2 / np.maximum(delta**2, 1e-300), 0.0) / (1.0 + (noise / (_PRIOR * spread)) ** 2)
+    corrected = coef * np.clip(1.0 + delta[1] / spread, *_STRETCH)
     corrected[0] = coef[0] + delta[0]
     return corrected
 
@@ -92,16 +92,16 @@ TAILS_SHARE = 0.01
 TAILS_FROM = 600.0  # the n·μ below which noise would hide all but extreme tails, so nothing is asked
 TAILS_PURPOSE = "whether the labels have long tails"
 LIMIT, LONG = 10.0, 1.5  # L in standard deviations, and the value from which tails are long; the normal law has 1
-GOOD_COUNT_NOISE = 0.02  # the noise on the share of a bin to aim for, where it is cheap
-COUNTS_WEIGHTS = (0.05, 0.5)  # limits of the weight of counts, in units of the bound on a residual's contribution
-LEAST_LEFT = 0.4  # the least share of the labels' variance assumed to be unexplained when residuals cannot be counted
-GROWTH = 1.2  # the growth of μ² from round to round: later rounds ask better questions
-WORSE = 1.0  # a step was too far if residuals grew by more than this share (and by 25 times the noise)
+_GOOD_COUNT_NOISE = 0.02  # the noise on the share of a bin to aim for, where it is cheap
+_COUNTS_WEIGHTS = (0.05, 0.5)  # limits of the weight of counts, in units of the bound on a residual's contribution
+_LEAST_LEFT = 0.4  # the least share of the labels' variance assumed to be unexplained when residuals cannot be counted
+_GROWTH = 1.2  # the growth of μ² from round to round: later rounds ask better questions
+_WORSE = 1.0  # a step was too far if residuals grew by more than this share (and by 25 times the noise)
 CHECK_SHARE = 0.01  # the share of μ² for comparing the last function with the best so far and with a constant
 CHECK_FROM = 200.0  # the n·μ below which no difference would be clear
 CHECK_PURPOSE = "which function is best"
 SURE = 6.0  # another function is taken only if it is better by this many standard deviations of the noise
-STEEPER = 3.0  # second moments are assumed larger if they exceed the current assumption by this factor
+_STEEPER = 3.0  # second moments are assumed larger if they exceed the current assumption by this factor
 
 PricedQuestion = tuple[Question, float, str]  # a question, its μ, and its purpose in words
 NoisyAnswer = tuple[np.ndarray, float]  # noisy means over the records, and the standard deviation of the noise
@@ -119,19 +119,19 @@ class Budget:
     calibration: float = 0.0  #: the share of μ² for the level and the scale of the function
 
     @property
-    def _rounds(self) -> float:
+    def _share_of_rounds(self) -> float:
         return 1.0 - self.labels - self.check - self.tails - self.calibration
 
     def round(self, t: int) -> float:
         """Return μ of round t."""
-        return self.mu * math.sqrt(self._rounds * GROWTH**t / self._all(0))
+        return self.mu * math.sqrt(self._share_of_rounds * _GROWTH**t / self._sum_growth(0))
 
     def mu_from(self, t: int) -> float:
         """Return μ of round t and all later rounds together."""
-        return self.mu * math.sqrt(self._rounds * self._all(t) / self._all(0))
+        return self.mu * math.sqrt(self._share_of_rounds * self._sum_growth(t) / self._sum_growth(0))
 
-    def _all(self, t: int) -> float:
-        return math.fsum(GROWTH**s for s in range(t, self.rounds))
+    def _sum_growth(self, t: int) -> float:
+        return math.fsum(_GROWTH**s for s in range(t, self.rounds))
 
 
 @dataclass
@@ -195,7 +195,7 @@ def learn(
         message, shares = values[: len(at)], values[len(at) :] / (counting * bound)
         noise = sigma / (counting * bound)
         before, law = law, law.update_from_counts(shares, noise)
-        if law.scale > best[0] * (1.0 + max(WORSE, 25.0 * noise)) and noise <= USABLE:
+        if law.scale > best[0] * (1.0 + max(_WORSE, 25.0 * noise)) and noise <= USABLE:
             # The last step went too far, because records spread more than public rows. Go back and take smaller steps.
             _, belief, law, apart, n_kept = best
             caution, gradients = 2.0 * caution, gradients[:n_kept]
@@ -213,14 +213,14 @@ def learn(
         if made_up and gradients:
             # Records may spread more than synthetic rows. All gradients are then reinterpreted with larger moments.
             steeper = gradient.steepness(gradients[-1], frame.moments)
-            caution = steeper if steeper > STEEPER * caution else caution
+            caution = steeper if steeper > _STEEPER * caution else caution
         gradients.append(gradient)
         old, belief = belief.mean, _update_belief(start, gradients, caution * frame.moments, frame.mismatch)
         moved = float(frame.moments @ (belief.mean - old) ** 2)
         apart = min(max(belief.error, 0.25 * moved), law.scale**2)
         if noise > USABLE:  # counts are of no use; the scale follows from the variance that the belief does not explain
             left = labels.variance - float(frame.moments[1:] @ belief.mean[1:] ** 2)
-            law = ResidualLaw.normal(math.sqrt(max(left, LEAST_LEFT * labels.variance)), law.largest)
+            law = ResidualLaw.normal(math.sqrt(max(left, _LEAST_LEFT * labels.variance)), law.largest)
         history.append(
             {
                 "round": t + 1,
@@ -251,8 +251,8 @@ def learn(
 
 def _counts_weight(known: float) -> float:
     """Return v in units of B sup|ψ|, from n·μ of the round: as large as the counts need, or the least if in vain."""
-    v = float(np.clip(2.0 / (known * GOOD_COUNT_NOISE), *COUNTS_WEIGHTS))
-    return v if 2.0 / (known * v) <= USABLE else COUNTS_WEIGHTS[0]
+    v = float(np.clip(2.0 / (known * _GOOD_COUNT_NOISE), *_COUNTS_WEIGHTS))
+    return v if 2.0 / (known * v) <= USABLE else _COUNTS_WEIGHTS[0]
 
 
 def _update_belief(start: Belief, gradients: list[Gradient], moments: np.ndarray, mismatch: float) -> Belief:

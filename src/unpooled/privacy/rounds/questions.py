@@ -100,7 +100,7 @@ class RowQuestion(Question):
 
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         for stretch in block.labeled:
-            for rows in stretch.chunks(32 * UnmappedRows.rows_at_once):
+            for rows in stretch.chunks(32 * _UnmappedRows.rows_at_once):
                 yield self.sum_rows(rows, label_bound)
 
 
@@ -124,10 +124,10 @@ class LabelCounts(RowQuestion):
         return 1.0
 
     def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
-        return count_in_bins(_clipped_labels(rows, label_bound), self.edges)
+        return _count_in_bins(_clipped_labels(rows, label_bound), self.edges)
 
     def simulate_mean(self, records: Records) -> np.ndarray:
-        return count_in_bins(records.labels, self.edges) / len(records.labels)
+        return _count_in_bins(records.labels, self.edges) / len(records.labels)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Residuals(FunctionQuestion):
         # A larger r only makes ψ(ru)/r smaller, whereas a smaller r would break the bound.
         r = np.maximum(omega * lengths / self.length, SHORTEST)
         push = omega * np.asarray(self.loss.derivative(np.nan_to_num(u * r))) / r
-        bins = count_in_bins(np.abs(u), self.edges)
+        bins = _count_in_bins(np.abs(u), self.edges)
         return np.concatenate([(push @ z) * self.weights, self.counts_weight * bins])
 
     def simulate_mean(self, records: Records) -> np.ndarray:
@@ -185,7 +185,7 @@ class Residuals(FunctionQuestion):
         # Public second moments differ from those of the records, and a mean over records differs from its expectation.
         spread = float(q @ missing**2) / frame.basis.n_public_ + float(np.mean(u**2)) / records.n
         gradient = q * missing + np.sqrt(q * spread) * records.rng.standard_normal(len(q))
-        bins = count_in_bins(np.abs(u), self.edges) / len(u)
+        bins = _count_in_bins(np.abs(u), self.edges) / len(u)
         return np.concatenate([self.weights * seen * gradient, self.counts_weight * bins])
 
 
@@ -279,7 +279,7 @@ class InputCounts(RowQuestion):
 
     def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
         X = np.asarray(to_numpy(rows.X), dtype=np.float64)
-        return np.concatenate([count_in_bins(X[:, j], edges) for j, edges in enumerate(self.edges)])
+        return np.concatenate([_count_in_bins(X[:, j], edges) for j, edges in enumerate(self.edges)])
 
 
 def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
@@ -308,7 +308,7 @@ def sum_answer(
     """
     total: Sum = engine.map_reduce(
         _sum_block,
-        split_source(source, features or UnmappedRows),
+        split_source(source, features or _UnmappedRows),
         _add,
         args=(question, frame, features, label_bound),
         label="asking",
@@ -316,7 +316,7 @@ def sum_answer(
     return total.high
 
 
-class UnmappedRows:
+class _UnmappedRows:
     """A stand-in for a basis, for questions that need no features."""
 
     rows_at_once = 1024
@@ -345,7 +345,7 @@ def _zero_endless_rows(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(endless[:, None], 0.0, z) if endless.any() else z
 
 
-def count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the number of values in each of (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.float64)
 
