@@ -21,7 +21,7 @@ def basis_of(kernel=None, n_features=6, width=2):
 
 
 def frame_of(basis):
-    """Its frame, as a fit would make it."""
+    """Return the frame of a basis, as a fit would make it."""
     return build_public_frame(basis, None)
 
 
@@ -31,7 +31,7 @@ def source_of(X, y):
 
 
 def answered(question, X, y, features, frame=None, label_bound=np.inf):
-    """What a site computes, by the code that a fit runs."""
+    """Return the sums that a site computes, by the code that a fit runs."""
     return sum_answer(question, source_of(X, y), frame, features, label_bound, ENGINE)
 
 

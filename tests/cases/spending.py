@@ -35,7 +35,7 @@ NAMED = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 6).fit(pa.table({"a
 
 @dataclass
 class Diary:
-    """What happened to ledger, rows and noise, in order; ``fails`` raises at the first event of a kind."""
+    """A record of the events at ledger, rows and noise, in order; ``fails`` raises at the first event of a kind."""
 
     events: list[str] = field(default_factory=list)
     fails: dict[str, BaseException] = field(default_factory=dict)
@@ -185,7 +185,7 @@ CASES = [(place, kind) for place, kinds in PLACES.items() for kind in kinds]
 
 
 def rows_of(kind: str, diary: Diary, folder: Path, place: Callable[..., Any], table: pa.Table = TABLE) -> tuple:
-    """The same rows as arrays that write into the diary, as files, or as lists."""
+    """Return rows as arrays that write into the diary, as files, or as lists."""
     if kind == "parquet":
         pq.write_table(table, folder / "rows.parquet")
         return folder / "rows.parquet", "y"

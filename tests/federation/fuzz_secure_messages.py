@@ -101,7 +101,7 @@ class Truth:
 
 
 def outcome(sites: Consortium, truth: Truth, line: Line, folder: Path) -> str:
-    """How a study ends; an AssertionError where it should not end so."""
+    """Return the outcome of a study; raise an AssertionError if the study must not end in this way."""
     study = sites.study(secure=True, timeout=5.0, poll=0.01)
     try:
         record = run_study(study, sites.transport(line), folder)
@@ -122,7 +122,7 @@ def outcome(sites: Consortium, truth: Truth, line: Line, folder: Path) -> str:
 
 
 def run(n_cases: int, seed: int, folder: Path, tell=lambda _: None) -> Counter[str]:
-    """So many studies, half of them with damage; the outcomes, counted."""
+    """Run several studies, half of them with damage, and count the outcomes."""
     rng = np.random.default_rng(seed)
     found: Counter[str] = Counter()
     for case in range(n_cases):

@@ -48,7 +48,7 @@ def offers_of(members, this):
 
 
 def sent(members, this, words, asked="a question"):
-    """What every member sends in an attempt of these members."""
+    """Return the message of every member in an attempt of these members."""
     offers = offers_of(members, this)
     return {name: member.mask(this, offers, words[name], asked) for name, member in members.items()}
 

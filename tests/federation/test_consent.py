@@ -55,7 +55,7 @@ def test_what_the_policy_forbids_is_refused_with_the_reason_before_a_row_is_read
     "rules", [{"minimum_rows": 1000}, {"max_label_share": 0.001}, {"max_numbers_per_row": 0.01}], ids=str
 )
 def test_a_rule_about_records_is_kept_and_its_reason_stays_at_the_site(sites, tmp_path, secure, rules):
-    """How many rows a site has, or that one record stands out, is nothing that a refusal may tell."""
+    """A refusal must not reveal the number of rows of a site, or that one record stands out."""
     sites.policy("north", **rules)
     wire = Wire()
     record = run_study(sites.study(lam=1e-2, secure=secure), sites.transport(wire), tmp_path / "study")
@@ -87,7 +87,7 @@ def test_a_policy_that_cannot_be_read_lets_nothing_leave(sites, tmp_path):
 
 
 def test_a_policy_counts_from_the_moment_it_is_changed(sites, tmp_path):
-    """In the middle of a study the site says no to more: the next round is refused."""
+    """A site that changes its policy in the middle of a study refuses the next round."""
     sites.policy("north")
 
     def stricter(site, way, content):
@@ -162,7 +162,7 @@ def test_with_ask_a_study_waits_until_somebody_says_yes(sites, tmp_path, secure)
 
 @both
 def test_patience_waits_for_a_yes(sites, tmp_path, secure):
-    """It is asked again until it is there; the basis is sent once."""
+    """The site is asked again until it approves the study; the basis is sent only once."""
     sites.policy("north", approve="ask")
     study = sites.study(kind="less", lam=1e-2, quorum=4, patience=30.0, poll=0.05, secure=secure)
     seen, wire = [], Wire()
@@ -184,7 +184,7 @@ def test_patience_waits_for_a_yes(sites, tmp_path, secure):
 
 @both
 def test_patience_waits_for_a_site_that_is_not_connected_yet(sites, tmp_path, secure):
-    """Also for one whose first answer was lost: it has offered a key already, and offers another."""
+    """A site whose first answer was lost has already offered a key, and offers another one."""
     wire = Wire({("north", "request", "join"): nth(0, lost), ("west", "reply", "joined"): nth(0, lost)})
     study = sites.study(kind="less", lam=1e-2, quorum=4, patience=30.0, poll=0.01, secure=secure)
     assert run_study(study, sites.transport(wire), tmp_path / "study").outcome == "complete"
@@ -215,7 +215,7 @@ def test_a_no_is_a_refusal_and_also_after_a_yes(sites, tmp_path):
 
 
 def test_who_says_no_before_the_sum_is_opened_keeps_it_locked(sites, tmp_path):
-    """All have sent their masked numbers; two sites change their policy: nobody gets the sum."""
+    """If two sites change their policy after all have sent their masked numbers, nobody gets the sum."""
     for name in ("north", "west"):
         sites.policy(name)
 

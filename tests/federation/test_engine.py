@@ -1,4 +1,4 @@
-"""The same estimator on the rows of sites: LESSRegressor(engine=...), whose sums are made where the rows are."""
+"""LESSRegressor(engine=...) fits the rows of sites, which make the sums themselves."""
 
 import pickle
 from dataclasses import replace
@@ -68,7 +68,7 @@ def test_a_fit_that_was_cut_off_goes_on_with_the_sums_it_has(sites, tmp_path):
 
 
 def test_functions_do_not_travel(sites, tmp_path):
-    """What a site has no name for is refused here, before anything is sent."""
+    """A function that is not among the named statistics is refused here, before anything is sent."""
     wire = Wire()
     engine = engine_of(sites, tmp_path / "study", wire)
     with pytest.raises(ValueError, match="is not among the statistics that sites answer"):

@@ -142,7 +142,7 @@ def test_a_secure_sum_is_the_exact_sum_of_the_numbers_on_the_grid(sites, tmp_pat
 
 
 def test_masks_change_no_bit_of_the_model(sites, tmp_path):
-    """The same numbers, encoded and added without any mask, give the same bits."""
+    """Numbers that are encoded and added without masks give the same bits."""
     study = sites.study(kind="second-order", lam=1e-3, secure=True)
     run_study(study, sites.transport(), tmp_path / "study")
     model = up.load(tmp_path / "study" / "study.model")

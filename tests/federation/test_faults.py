@@ -1,4 +1,4 @@
-"""Whatever happens to a site or a message: it is named, the rest goes on if they are enough, and nothing is wrong.
+"""After any fault of a site or a message the site is named, the others go on if they can, and no result is wrong.
 
 Tests `federation/server/server.py`.
 """
@@ -114,7 +114,7 @@ def test_a_late_site_is_left_out_after_the_timeout_and_not_much_later(sites, tmp
 
 
 def test_a_site_that_dies_after_its_masked_reply_is_in_the_sum(sites, tmp_path):
-    """Its numbers are in; the others can open without it."""
+    """The sum includes its numbers, and the other sites can open the locks without it."""
     wire = Wire({("north", "request", "open"): lost})
     study = sites.study(kind="second-order", lam=1e-3, secure=True)
     record = run_study(study, sites.transport(wire), tmp_path / "study")
@@ -197,7 +197,7 @@ def test_a_site_with_another_key_than_the_pinned_one_is_left_out(sites, tmp_path
 
 
 def test_a_server_that_puts_its_own_key_in_place_of_a_sites_gets_nothing(sites, tmp_path):
-    """It signs with an identity of its own: the others refuse before they have used their keys or read their rows."""
+    """The server signs with its own identity, and the sites refuse before they use their keys or read their rows."""
     own = Identity.create(tmp_path / "server.key")
 
     def replaced(message):

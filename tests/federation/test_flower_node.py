@@ -129,7 +129,7 @@ def test_a_flower_that_would_load_code_otherwise_is_refused(monkeypatch):
 
 
 def test_flower_still_calls_what_stands_in_for_it():
-    """By these names, in the module that is patched: else the server's code would run after all."""
+    """Flower uses these names in the module that is patched; otherwise the server's code would run after all."""
     from flwr.supernode.runtime import run_clientapp as runtime
 
     text = Path(runtime.__file__).read_text()

@@ -29,7 +29,7 @@ def grid_of(folder, hook=None):
 
 
 def run(folder, grid=None):
-    """What Flower does with the ServerApp."""
+    """Run the ServerApp as Flower does."""
     context = Context(1, 0, {}, RecordDict(), {"study": str(folder), "relay": ""})
     server_app(grid or grid_of(folder), context)
     return StudyRecord.load(folder / "results"), up.load(folder / "results" / "study.model")
@@ -64,7 +64,7 @@ def test_residual_rounds_are_those_of_the_pooled_rows(tmp_path):
 
 
 def test_nothing_but_masked_words_and_keys_reaches_the_server(tmp_path):
-    """What is in the replies beside 128 random bits a number says nothing of rows: no count, no sum."""
+    """Apart from 128 random bits per number, the replies reveal nothing about rows: no count and no sum."""
     replies = []
 
     def hook(name, way, content):

@@ -68,7 +68,7 @@ def test_rounds_split_the_budget_so_that_together_they_cost_it():
 
 
 def noise_in(sites, folder, secure):
-    """What was added to each number of the sum, in standard deviations that the summary says."""
+    """Return the noise in each number of the sum, in units of the standard deviation that the summary states."""
     study = sites.study(kind="second-order", privacy=BUDGET, secure=secure)
     run_study(study, sites.transport(), folder)
     found = up.Summary.load(folder / "exchanges" / "0000.total")
@@ -94,7 +94,7 @@ def test_the_noise_of_the_sum_has_the_size_that_is_said(tmp_path, secure):
 
 
 def test_shares_make_one_noise_and_sites_that_stand_alone_make_four(tmp_path):
-    """Of four sites one may be missing and one may take its own share off: 4/2 of the variance needed, and 4 alone."""
+    """One of four sites may be missing and one may subtract its share: the variance is 4/2 of that needed."""
     sites = Consortium(tmp_path / "sites")
     sites.ledgers(50.0, 1e-4)
     _, shared, said = noise_in(sites, tmp_path / "shared", True)
@@ -105,7 +105,7 @@ def test_shares_make_one_noise_and_sites_that_stand_alone_make_four(tmp_path):
 
 
 def test_a_repeated_attempt_has_fresh_noise_and_is_paid_for_again(tmp_path):
-    """Whoever answered both attempts has spent twice; the record says so, and that the sum is partial."""
+    """A site that answered both attempts has spent twice; the record says so, and that the sum is partial."""
     sites = Consortium(tmp_path / "sites")
     sites.ledgers(2.0, 1e-6)
     wire = Wire({("north", "reply", "answer"): nth(0, lost)})

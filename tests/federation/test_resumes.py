@@ -16,7 +16,7 @@ both = pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
 
 
 class PowerCut(BaseException):
-    """Not an error: nobody catches it."""
+    """An interruption that no code catches."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_killed_server_resumes_at_the_last_complete_round(sites, tmp_path, sec
 
 @both
 def test_a_server_killed_in_the_middle_of_an_exchange_asks_that_one_again(sites, tmp_path, secure):
-    """All sites have answered, and the server dies before it has kept the sum."""
+    """The server dies after all sites have answered and before it has stored the sum."""
     study = sites.study(kind="rounds", rounds=3, lam=1e-3, secure=secure)
 
     def cut(status):

@@ -26,7 +26,7 @@ def open_all(members, this, got):
 
 
 def forget(members):
-    """What a site that works with the server does about its notes."""
+    """Remove the notes of a site, as one that colludes with the server would."""
     for member in members.values():
         store = member._locks._store
         for note in store.names("", ".opened"):
@@ -58,7 +58,7 @@ def sums_that_come_out(eight, n, kept, first_openers, insiders=()):
 @settings(max_examples=40)
 @given(st.data())
 def test_of_one_question_the_sum_over_one_set_of_members_comes_out(eight, data):
-    """Whoever is said to be silent, whenever each is asked to open, whoever helps the server, if three do not."""
+    """This holds for any silent sites, any time of opening, and any helpers of the server but the last three."""
     n = data.draw(st.integers(4, 8))
     kept = data.draw(st.lists(st.sampled_from(names_of(n)), min_size=3, max_size=n - 1, unique=True))
     insiders = data.draw(st.lists(st.sampled_from(names_of(n)), max_size=n, unique=True))

@@ -1,4 +1,4 @@
-"""What a site sends looks like random words, whatever it sends, and no two attempts have anything in common.
+"""The message of a site looks like random words for any numbers, and no two attempts have anything in common.
 
 The tests look at every byte, every bit, and neighbouring words, and raise an alarm where masks are random once in 10⁹
 runs. Planted faults show that they do raise it: a mask left out, a mask used twice, half a mask.
@@ -20,7 +20,7 @@ FALSE_ALARMS = 1e-9
 
 
 def alarm(words):
-    """Whether the words are not uniform: the smallest of all p-values, times how many there are, is tiny."""
+    """Return whether words are clearly not uniform: the smallest p-value times their number is tiny."""
     content = np.ascontiguousarray(words).view(np.uint8).reshape(len(words), 16)
     p_values = []
     for position in content.T:  # the 256 values of each of the 16 bytes
@@ -35,7 +35,7 @@ def alarm(words):
 
 
 def related(a, b):
-    """Whether two messages have words in common, or a difference that is not uniform, or bits that go together."""
+    """Return whether two messages share words, have a difference that is not uniform, or have correlated bits."""
     shared = np.intersect1d(a.ravel(), b.ravel()).size
     bits = [np.unpackbits(np.ascontiguousarray(x).view(np.uint8)) * 2.0 - 1.0 for x in (a, b)]
     z = abs(np.sum(bits[0] * bits[1])) / np.sqrt(len(bits[0]))
@@ -87,7 +87,7 @@ def test_two_attempts_share_no_mask(members):
 
 
 def without_locks(message, name, locks):
-    """What the server makes of a message once everything is open."""
+    """Return a message without its locks, as the server sees it once everything is open."""
     for peer, secret in locks.items():
         if name < peer:
             message = masks._apply_stream(message, bytes.fromhex(secret), subtract)

@@ -1,4 +1,4 @@
-"""Whatever can be read off a private object is public, or noised, or made from nothing but these.
+"""Everything that can be read off a private object is public, or has noise, or follows from such facts.
 
 ``KIND`` declares what every attribute is; one that is not declared fails. Two proofs stand behind it:
 
@@ -136,7 +136,7 @@ def tempting():
 
 
 def attributes(one):
-    """All that has a name without an underscore before it, and is no method; arguments are known to who gave them."""
+    """Return all public attributes that are not methods; arguments are known to the caller."""
     names = {name for name in dir(one) if not name.startswith("_") and hasattr(one, name)}
     names |= {name for name in vars(one) if not name.startswith("_")}
     given = set(one.get_params()) if hasattr(one, "get_params") else set()

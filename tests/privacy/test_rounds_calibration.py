@@ -20,7 +20,7 @@ Z = FRAME.coordinates(FRAME.features(X))
 
 
 def calibrated(coef, labels, mu=1e6, *, scale=1.0, loss="huber"):
-    """What the question makes of a function, with answers as they are."""
+    """Return the function that the calibration question gives, with exact answers."""
     told = exact(source_of(X, labels), len(X), FRAME, FRAME, np.inf)
     law = ResidualLaw.normal(scale, np.inf)
     found, spent = run_learner(calibrating.calibrate(FRAME, coef, law, len(X), mu, loss), told)

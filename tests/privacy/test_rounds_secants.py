@@ -1,4 +1,4 @@
-"""What past rounds tell of second moments: all without noise, the posterior mean with it, nothing with a lot."""
+"""Past rounds show second moments: exactly without noise, by their posterior mean with noise, not at all with a lot."""
 
 from unittest import mock
 
@@ -106,7 +106,7 @@ def test_rounds_asked_at_one_point_are_no_trouble():
     odd=st.sampled_from(["a point twice", "a coordinate that stays", "no gradient", "nothing"]),
 )
 def test_no_answers_whatever_make_it_fail(seed, T, M, scale, level, odd):
-    """What was asked and told comes from records: an error here would tell of them."""
+    """Questions and answers come from records, so an error here would reveal something about them."""
     rng = np.random.default_rng(seed)
     points, gradients = scale * rng.normal(size=(2, T, M))
     gradients *= 10.0 ** rng.integers(-4, 5)

@@ -1,4 +1,4 @@
-"""No neighbours that a search finds move an answer of private rounds further than is proved, and some nearly as far.
+"""A search finds no neighbours that move an answer of private rounds beyond its bound, and some that nearly reach it.
 
 Proofs: docs/privacy/rounds.md. Every distance here is between answers of the code that a fit runs.
 """
@@ -59,7 +59,7 @@ QUESTIONS = {
 
 
 def apart(question, features, frame, X, y, record, label_bound=np.inf):
-    """How far an answer moves when the last record becomes another."""
+    """Return the distance by which an answer moves when the last record is replaced."""
     other_X, other_y = np.concatenate([X[:-1], [record[:-1]]]), np.append(y[:-1], record[-1])
     one = answered(question, X, y, features, frame, label_bound)
     other = answered(question, other_X, other_y, features, frame, label_bound)
@@ -101,7 +101,7 @@ def test_the_search_comes_close_to_what_is_proved_and_no_further(kind):
 
 
 def test_a_round_of_hubers_loss_reaches_what_is_proved():
-    """The same row with labels far above and below, at distances that are counted apart."""
+    """One row with labels far above and below, at distances that lie in different bins."""
     question = QUESTIONS["huber"]
     X = np.full((4, M), 2.0)
     at = float(FRAME.coordinates(X[:1])[0] @ question.coef)
@@ -159,7 +159,7 @@ def test_no_rows_or_labels_move_counts_further(data, record):
 
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_copies_of_a_record_are_records_and_no_row_feels_its_neighbours(kind):
-    """What a row adds is the same bits whatever rows are beside it: all that is inexact is the sum."""
+    """The contribution of a row does not depend on the other rows to the last bit: only the sum is inexact."""
     question, rng = QUESTIONS[kind], np.random.default_rng(3)
     X, y = rng.normal(size=(3000, M)), rng.normal(size=3000)
     one = answered(question, X[:1], y[:1], FEATURES, FRAME)

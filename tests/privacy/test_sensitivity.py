@@ -1,4 +1,4 @@
-"""No pair of neighbouring data sets that a search finds is further apart than is proved, and some are nearly as far.
+"""A search finds no neighbouring data sets further apart than the proved bound, and some that nearly reach it.
 
 Proofs: docs/privacy/summaries.md and docs/privacy/sgd.md. The learners here share no code with the library.
 """
@@ -39,7 +39,7 @@ def in_ball(v, radius):
 
 
 def moved_by_a_record(released):
-    """How far the weighted sums are apart that two records add, for candidates of two rows (φ, y)."""
+    """Return the distance between the weighted sums of two records, for candidates of two rows (φ, y)."""
     M, kappa, c = released.n_features, released.kappa, released.label_bound
     rows, columns = np.tril_indices(M)
 
@@ -150,7 +150,7 @@ def descend(phi, y, batches, eta, *, psi, batch_size=1, lam=0.0, averaged=False)
 
 
 def apart(batches, eta, record, label_bound, **how):
-    """How far apart SGD on neighbours ends; a candidate is n+1 rows (x, y), the last in the place of the record."""
+    """Return the distance between results of SGD on neighbours; the last of n+1 rows (x, y) replaces a record."""
 
     def distance(candidates):
         X, y = candidates[..., :2] * 2, np.clip(candidates[..., 2] * 2, -1, 1) * label_bound
@@ -207,7 +207,7 @@ def test_clipped_descent_moves_by_what_is_proved_and_nearly_as_far(how):
 
 @pytest.mark.parametrize("how", VARIANTS)
 def test_the_bound_for_any_order_is_that_of_the_worst_order(how):
-    """With one order for all passes some record is always last, and another always first."""
+    """If all passes have the same order, some record is always last and another is always first."""
     eta, G, k, batch_size = 0.3, 0.7, 4, how["batch_size"]
     batches = [np.arange(N)[i : i + batch_size] for _ in range(k) for i in range(0, N, batch_size)]
     realised = sgd.fixed_order(batches, N, eta, G, kappa=KAPPA, **how)

@@ -42,7 +42,7 @@ def test_with_next_to_no_noise_it_is_the_model_without(order, center):
 @pytest.mark.parametrize("center", [False, True, "public"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_more_noise_means_more_regularisation_and_no_nonsense(order, center):
-    """At any ε the prediction is hardly worse than none at all: 50 noise draws, each at most a few spreads of y off."""
+    """At any ε the prediction is hardly worse than a constant, in 50 draws of noise."""
     lams = []
     for epsilon in (1e-3, 0.1, 1.0, 10.0, 1e6):
         found = [up.SummaryRegressor(center=center).fit_summary(summary(order, epsilon)) for _ in range(5)]

@@ -1,4 +1,4 @@
-"""What cannot be right is refused in one clear sentence, and never becomes a wrong model."""
+"""Impossible input is refused with one clear sentence, and never becomes a wrong model."""
 
 from __future__ import annotations
 

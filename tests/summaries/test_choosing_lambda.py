@@ -66,7 +66,7 @@ def test_scores_at_first_order_are_the_errors_of_models_that_have_not_seen_the_r
 @few
 @given(seed=seeds, weighted=st.booleans())
 def test_scores_at_second_order_are_the_errors_of_ridge_without_the_row(center, seed, weighted):
-    """With Wλ, the penalty beside the sum of squares, held as it is."""
+    """The penalty Wλ beside the sum of squares stays fixed."""
     X, y, U, w = data(seed)
     w = w if weighted else np.ones(len(y))
     basis = EmpiricalFeatures(Matern(0.7), n_features=9).fit(U)
@@ -219,7 +219,7 @@ def drawn(seed, n_public, n=500):
 
 @pytest.mark.parametrize("n_public", [50, 400, 2000])
 def test_the_summarys_own_estimate_of_the_risk_is_not_too_hopeful(n_public):
-    """Over some draws of everything: near the error on new rows where λ is large, and never far below it."""
+    """In several draws of the data it is near the error on new rows if λ is large, and never far below it."""
     estimated, true = [], []
     for seed in range(12):
         summary, Z, z = drawn(seed, n_public)
