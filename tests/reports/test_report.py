@@ -172,7 +172,7 @@ def test_sums_without_noise_may_not_stand_beside_a_private_model(kind):
 
 
 def test_a_share_of_noise_is_not_looked_at_by_itself():
-    asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
+    asked = up.privacy.PrivacyRequest(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
     parts = {name: up.Summary.of(basis(), *named_rows(seed, 100), privacy=asked) for seed, name in enumerate(COLUMNS)}
     model = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(parts.values()))
     found = up.report(model, summaries=parts)
@@ -241,7 +241,7 @@ def test_summaries_that_do_not_go_with_the_model_or_each_other_are_named(tmp_pat
     same = summaries()["north"]
     with pytest.raises(ValueError, match="summaries has a and b, which are the same: rows would count twice"):
         up.report(models()["second order"], summaries={"a": same, "b": same})
-    with pytest.raises(ValueError, match="a and b do not add up: one is of order 2 and the other of order 1"):
+    with pytest.raises(ValueError, match="a and b do not add up: one has order 2 and the other order 1"):
         up.report(models()["second order"], summaries={"a": same, "b": summaries(1)["west"]})
     two = {name: summaries()[name] for name in ("north", "south")}
     found = up.report(models()["second order"], summaries=two)

@@ -175,7 +175,7 @@ def with_a_wrong_lam(kernel, lam, fit_intercept):
     [
         ("002-constant", centring, "SpectralRegressor", without_centring, "The centred kernel makes"),
         ("000-ridge", less, "LESSRegressor", with_a_wrong_lam, "With u = x"),
-        ("004-noise", private.sgd, "paper", private.sgd.paper_as_printed, "Theorem 2 as its proof"),
+        ("004-noise", private.sgd, "paper", private.sgd.wang_guo_as_printed, "Theorem 2 as its proof"),
     ],
 )
 def test_a_fault_in_the_library_makes_an_identity_fail(monkeypatch, name, module, broken, fault, claim):

@@ -21,23 +21,23 @@ from ..bases import Basis, RandomFeatures
 from ..data.sources import open_labeled
 from ..kernels import Gaussian
 from ..losses import Huber
-from ..privacy import Ledger, Overspend, Private, epsilon_of, mu_for, plan
+from ..privacy import Ledger, Overspend, PrivacyRequest, calibrate_noise, epsilon_of, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.noise import GridGaussian
-from ..privacy.release import Asked, asked
+from ..privacy.release import CheckedRequest, check_request
 from ..summaries import Summary
 from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Neighbours, Rows, with_noise, worst_neighbours
 
 
 def grid_noise(epsilon: float = EPSILON, delta: float = DELTA, size: int = 3) -> Mechanism:
     """Discrete Gaussian noise on M numbers that one record moves by Δ, all of it."""
-    planned = plan(size, 1.0, mu_for(epsilon, delta), bound=10.0)
+    planned = calibrate_noise(size, 1.0, mu_for(epsilon, delta), bound=10.0)
     return of_noise(f"discrete Gaussian noise, M = {size}", planned, epsilon, delta)
 
 
 def half_the_noise() -> Mechanism:
     """The same with half the scale that the plan asks for: a fault. It takes the fewest runs to see at a small ε."""
-    planned = plan(2, 1.0, mu_for(1.0, DELTA), bound=10.0)
+    planned = calibrate_noise(2, 1.0, mu_for(1.0, DELTA), bound=10.0)
     halved = of_noise("half the noise", replace(planned, scale=planned.scale / 2), 1.0, DELTA)
     return replace(halved, fault=True, quick_runs=4 * QUICK_RUNS)
 
@@ -74,12 +74,12 @@ NOTE = "the rows are added up once, the noise of all runs is drawn together"
 
 def first_order(epsilon: float = EPSILON) -> Mechanism:
     """Σyφ, Σφ, Σy and Σy²."""
-    return _summary("summary of order 1", 1, Private(epsilon, DELTA, LABEL_BOUND))
+    return _summary("summary of order 1", 1, PrivacyRequest(epsilon, DELTA, LABEL_BOUND))
 
 
 def second_order() -> Mechanism:
     """The same, and Σφφᵀ."""
-    return _summary("summary of order 2", 2, Private(EPSILON, DELTA, LABEL_BOUND))
+    return _summary("summary of order 2", 2, PrivacyRequest(EPSILON, DELTA, LABEL_BOUND))
 
 
 def residual_round() -> Mechanism:
@@ -89,14 +89,16 @@ def residual_round() -> Mechanism:
     from ..estimators import SummaryRegressor
 
     model = SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(Summary.of(basis, X, y, loss=Huber(0.5)))
-    return _summary("round of residuals, Huber's loss", 1, Private(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5))
+    return _summary(
+        "round of residuals, Huber's loss", 1, PrivacyRequest(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5)
+    )
 
 
 def in_shares() -> Mechanism:
     """The sum over sites that make the noise together, one of which sends nothing."""
     basis = public_basis()
-    privacy = Private(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
-    question = asked(basis, 1, None, "squared", None, privacy)
+    privacy = PrivacyRequest(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
+    question = check_request(basis, 1, None, "squared", None, privacy)
     others = [(np.full((2, 1), 0.5 * site), np.full(2, 0.3)) for site in range(1, PARTIES - MISSING)]
     found = furthest(question)
 
@@ -124,7 +126,7 @@ def through_a_ledger() -> Mechanism:
     """
     basis = public_basis()
     each = epsilon_of(mu_for(EPSILON, DELTA) / math.sqrt(ROUNDS), DELTA)
-    question = asked(basis, 1, None, "squared", None, Private(each, DELTA, LABEL_BOUND, means=0.0))
+    question = check_request(basis, 1, None, "squared", None, PrivacyRequest(each, DELTA, LABEL_BOUND, means=0.0))
     found = furthest(question)
 
     def release(data: Rows) -> np.ndarray:
@@ -132,7 +134,7 @@ def through_a_ledger() -> Mechanism:
         for ledger in _ledgers():
             try:
                 while True:
-                    privacy = Private(each, DELTA, LABEL_BOUND, means=0.0, ledger=ledger)
+                    privacy = PrivacyRequest(each, DELTA, LABEL_BOUND, means=0.0, ledger=ledger)
                     messages.append(weighted(question, Summary.of(basis, *data, privacy=privacy)))
             except Overspend:
                 pass
@@ -160,24 +162,24 @@ def public_basis() -> Basis:
     return RandomFeatures(Gaussian(1.0), 2).fit(np.linspace(-2.0, 2.0, 50)[:, None])
 
 
-def sums(question: Asked, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def sums(question: CheckedRequest, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What would be released, before there is noise on it."""
-    return question.before_noise(open_labeled(question.basis, X, y, None))[1]
+    return question.sum_before_noise(open_labeled(question.basis, X, y, None))[1]
 
 
-def weighted(question: Asked, summary: Summary) -> np.ndarray:
+def weighted(question: CheckedRequest, summary: Summary) -> np.ndarray:
     """What was released, in units in which the noise is alike on all numbers."""
-    return question.bounds.released.pack({name: value.high for name, value in summary.sums.items()})
+    return question.bounds.weighted_sums.pack({name: value.high for name, value in summary.sums.items()})
 
 
-def furthest(question: Asked, label_bound: float = LABEL_BOUND) -> Neighbours:
+def furthest(question: CheckedRequest, label_bound: float = LABEL_BOUND) -> Neighbours:
     """Rows whose sums are as far apart as a search finds them."""
     return worst_neighbours(lambda X, y: sums(question, X, y), ROWS, 1, label_bound, spread=2.0)
 
 
-def _summary(name: str, order: int, privacy: Private, **how: Any) -> Mechanism:
+def _summary(name: str, order: int, privacy: PrivacyRequest, **how: Any) -> Mechanism:
     basis = public_basis()
-    question = asked(basis, order, how.get("residuals_of"), how.get("loss", "squared"), None, privacy)
+    question = check_request(basis, order, how.get("residuals_of"), how.get("loss", "squared"), None, privacy)
     found = furthest(question, 5.0 * LABEL_BOUND)  # labels beyond the bound, which has to hold by force
     return _mechanism(
         name,

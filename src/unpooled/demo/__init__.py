@@ -21,7 +21,7 @@ from ..datasets import SiteDataset, load_heart
 from ..estimators import AveragedRegressor, SpectralRegressor, SummaryRegressor
 from ..kernels import Gaussian
 from ..summaries import Summary
-from ..summaries.contents import numbers
+from ..summaries.contents import count_numbers
 from .page import table, write
 from .study import (
     FEATURES,
@@ -182,7 +182,7 @@ def _consortium(study: Study, consortium: Consortium, methods: dict[str, Method]
         for hospital in consortium.hospitals:
             sent = [path for path in hospital.sent if path.stem in exchanges[key]]
             if sent:
-                count = sum(numbers(Summary.load(path)) for path in sent)
+                count = sum(count_numbers(Summary.load(path)) for path in sent)
                 methods[key].sends([count], [sum(path.stat().st_size for path in sent)])
     return float(models.load(less).floor_.error)
 

@@ -23,7 +23,7 @@ from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, op
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.parts import find_free_parts
 from ..kernels.stationary import is_median
-from ..privacy.sensitivity import bound_of
+from ..privacy.sensitivity import require_kernel_bound
 from .private_plan import MOST_IF_RICH, telling_features
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
@@ -159,7 +159,7 @@ def check_bounded(kernel: Any) -> None:
         "use Gaussian, Laplacian or Matern, or give as basis one that was fitted to public rows, for which no "
         "more than a bounded part of a record counts"
     )
-    bound_of(kernel, "the weights", advice)
+    require_kernel_bound(kernel, "the weights", advice)
 
 
 class BoundedKernel(KernelWithoutBasis):

@@ -17,7 +17,7 @@ from .._base.html import Section, folded, literal, pair, table
 from .._base.text import number, shown, size, with_noun
 from ..bases import Basis
 from ..estimators.from_sums import means_of
-from ..summaries.contents import numbers, to_arrays
+from ..summaries.contents import count_numbers, to_arrays
 from ..summaries.summary import Summary
 from .svg import Axis, figure, row_chart
 
@@ -36,7 +36,7 @@ class Sent:
     @property
     def numbers(self) -> int:
         """How many numbers are in it."""
-        return numbers(self.summary)
+        return count_numbers(self.summary)
 
     @property
     def by_itself(self) -> bool:
@@ -46,7 +46,7 @@ class Sent:
     @property
     def residual(self) -> bool:
         """Whether it is of the residuals of a model, and not of labels."""
-        return self.summary.contents.residual
+        return self.summary.contents.is_residual
 
 
 def opened(given: Any) -> list[Sent]:
@@ -130,7 +130,7 @@ def labels_of(sent: list[Sent], basis: Basis | None = None, target: int = 0) -> 
 
 def spread_of(summary: Summary, target: int = 0) -> float | None:
     """The standard deviation of the label over all rows; None where noise hides it."""
-    if summary.privacy is not None or summary.contents.residual:
+    if summary.privacy is not None or summary.contents.is_residual:
         return None
     mean, square = summary.label_sum[target] / summary.weight, summary.label_square_sum[target] / summary.weight
     return math.sqrt(max(float(square - mean**2), 0.0))

@@ -64,7 +64,7 @@ class Gathered:
             return self.given_basis or self.facts.basis
         summaries = [one.summary for one in self.sent]
         summaries += [] if self.facts.summary is None else [self.facts.summary]
-        attached = next((one.attached for one in summaries if one.attached is not None), None)
+        attached = next((one.known_basis for one in summaries if one.known_basis is not None), None)
         if attached is not None and attached.digest == digest:
             return attached
         folders = [*self.folders, *(one.folder for one in summaries if one.folder is not None)]

@@ -12,7 +12,7 @@ from ..._solvers.descent.sgd import one_by_one
 from ...bases import CosineFeatures, EmpiricalFeatures
 from ...estimators import PrivateRegressor, PrivateSGDRegressor, SummaryRegressor
 from ...kernels import Gaussian
-from ...privacy import Private, delta_of, sgd, sigma_for
+from ...privacy import PrivacyRequest, delta_of, sgd, sigma_for
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
 from ..inference import Estimate, above, below, curve_of, exponent, is_so, mean, no_slower, together, typical_ratio
@@ -35,16 +35,16 @@ def schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, 
 
 def noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delta: float) -> float:
     """√(2 log(2.5/δ)) Δ_SGD(δ/2)/ε with (17) to the letter."""
-    return math.sqrt(2 * math.log(2.5 / delta)) * sgd.paper_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
+    return math.sqrt(2 * math.log(2.5 / delta)) * sgd.wang_guo_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
 
 
 def noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
     """Standard deviations on a weight: mended has Δ of the proof's last line, exactly calibrated at δ/2."""
     (eta, T), c, delta = schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
-    moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient(c, KAPPA), kappa=KAPPA)
+    moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient_bound(c, KAPPA), kappa=KAPPA)
     return {
         PRINTED: noise_as_printed(n, T, eta, c, epsilon, delta),
-        MENDED: sgd.paper(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
+        MENDED: sgd.wang_guo(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
         SHUFFLED: moved * sigma_for(epsilon, delta),
     }
 
@@ -102,7 +102,7 @@ def judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     """Two neighbouring data sets refute (17) as printed, not as it is proved; an ε above one refutes Lemma 1.1."""
     n, T, eta, c = (p["refuting"][key] for key in ("n", "T", "eta", "c"))
     apart = neighbours_apart(n, T, eta, c, p["seed"])
-    printed, mended = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.paper_as_printed, sgd.paper))
+    printed, mended = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.wang_guo_as_printed, sgd.wang_guo))
     where = f"n = {n}, T = {T}, η = {eta:g}, c = {c:g}: two neighbours end {apart:.2e} apart"
     as_printed = "Theorem 2, (17) as printed, bounds how far one record moves the weights"
     epsilon, delta = p["large_epsilon"], p["delta"]
@@ -294,7 +294,7 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
         algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper", fit_intercept=False).fit(
             X, y, public=public
         )
-        less = fit_less(Summary.of(basis, X, y, privacy=Private(*budget)), "auto", fit_intercept="public")
+        less = fit_less(Summary.of(basis, X, y, privacy=PrivacyRequest(*budget)), "auto", fit_intercept="public")
         descent = PrivateSGDRegressor(*budget, None, p["features"]).fit(X, y, public=public)
         rounds = PrivateRegressor(*budget).fit(X, y, public=public)
         for name, model in zip(FRONTIER_METHODS, (algorithm, less, descent, rounds)):
