@@ -218,8 +218,8 @@ def _read_guarantee(item: Any) -> tuple[int, Guarantee]:
     return count("sites", item.get("sites")), Guarantee.from_dict({k: v for k, v in item.items() if k != "sites"})
 
 
-def _promises(noised: NoiseRecord) -> set[tuple[float, float]]:
-    return {(one.epsilon, one.delta) for _, one in noised.guarantees}
+def _promises(record: NoiseRecord) -> set[tuple[float, float]]:
+    return {(one.epsilon, one.delta) for _, one in record.guarantees}
 
 
 def _as_text(value: Any) -> str:

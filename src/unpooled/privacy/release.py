@@ -149,9 +149,9 @@ class PrivacyRequest(NoiseRequest):
         """Return the record of the noise in the summary."""
         r = bounds.weighted_sums
         public = ("the number of records", "the basis", f"κ = {bounds.kappa:.6g}", f"c = {bounds.label_bound:.6g}")
-        spent = (Expense(purpose, Gaussian(noise.mu)),)
+        expenses = (Expense(purpose, Gaussian(noise.mu)),)
         conditions = (share_condition(self.parties, self.missing),) if self.parties > 1 else ()
-        promise = Guarantee(self.epsilon, self.delta, MECHANISM, spent, public=public, conditions=conditions)
+        promise = Guarantee(self.epsilon, self.delta, MECHANISM, expenses, public=public, conditions=conditions)
         sigma = {name: noise.own_sigma / float(weights[0]) for name, weights in r.weights.items()}
         facts = (bounds.kappa, bounds.label_bound, r.order, r.means, r.labels)
         return NoiseRecord(((1, promise),), sigma, *facts, self.parties, self.missing, 1, noise.grid)

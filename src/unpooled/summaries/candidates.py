@@ -75,16 +75,18 @@ class Candidates:
         return f"Candidates({len(self.lam)} λ from {ends}, basis={self.basis[:12]!r}{of})"
 
     @classmethod
-    def of(cls, digest: str, system: System, found: Solutions, targets: tuple[str, ...], how: str = "") -> Candidates:
+    def of(
+        cls, digest: str, system: System, solutions: Solutions, targets: tuple[str, ...], how: str = ""
+    ) -> Candidates:
         """Return the candidates of a path; ``how`` names the filter and anything else that the models depend on."""
         about = {"basis": digest, "centering": system.centering, "own": system.own, "how": how}
-        about["lam"] = [f"{lam:.12e}" for lam in found.lam]
+        about["lam"] = [f"{lam:.12e}" for lam in solutions.lam]
         sums = {name: getattr(system, name) for name in ("d", "shift", "y_mean", "y_square")}
         return cls(
             digest,
-            found.lam,
-            found.g,
-            found.coef,
+            solutions.lam,
+            solutions.g,
+            solutions.coef,
             system.shift,
             system.y_mean,
             system.vectors,

@@ -64,7 +64,7 @@ class NoiseRequest(ABC):
         """Return the summary of ``X`` and ``y`` with noise: check first, then charge, and only then read."""
 
 
-def field_shapes(contents: Contents, noised: NoiseRecord | None = None) -> dict[str, tuple[int, ...]]:
+def field_shapes(contents: Contents, record: NoiseRecord | None = None) -> dict[str, tuple[int, ...]]:
     """Return the fields of a summary and their shapes; with noise, only those with noise and the number of rows."""
     M, T = contents.n_features, contents.n_outputs
     fields: dict[str, tuple[int, ...]] = {"weight": (1,), "y": (T,), "yy": (T,), "phi": (M,), "phi_y": (M, T)}
@@ -72,11 +72,11 @@ def field_shapes(contents: Contents, noised: NoiseRecord | None = None) -> dict[
         fields["loss"] = (T,)
     if contents.order == 2:
         fields["gram"] = (M * (M + 1) // 2,)
-    if noised is None:
+    if record is None:
         return fields
-    if not set(noised.sigma) <= set(fields) or ("gram" in noised.sigma) != (contents.order == 2):
+    if not set(record.sigma) <= set(fields) or ("gram" in record.sigma) != (contents.order == 2):
         raise ValueError("the fields with noise are not those of a summary of its order")
-    return {name: shape for name, shape in fields.items() if name == "weight" or name in noised.sigma}
+    return {name: shape for name, shape in fields.items() if name == "weight" or name in record.sigma}
 
 
 def pack_triangle(matrix: np.ndarray) -> np.ndarray:

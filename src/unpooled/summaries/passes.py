@@ -201,8 +201,8 @@ def make_target(basis: Any, model: Any, loss: Loss) -> tuple[str | None, Target]
     names, own = (list(getattr(owner, "feature_names_in_", [])) for owner in (basis, model))
     if model.n_features_in_ != basis.n_features_in_ or (names and own and names != own):
         columns = [
-            ", ".join(map(str, found)) or f"{owner.n_features_in_} columns"
-            for found, owner in ((own, model), (names, basis))
+            ", ".join(map(str, listed)) or f"{owner.n_features_in_} columns"
+            for listed, owner in ((own, model), (names, basis))
         ]
         raise ValueError(f"residuals_of is a model of {columns[0]}, but the basis maps {columns[1]}")
     return digest, Target(loss, predictor=model.predictor_)

@@ -169,9 +169,9 @@ class Summary:
         -------
         Summary
         """
-        kept = {name: value for name, value in self.sums.items() if name != "gram"}
+        sums = {name: value for name, value in self.sums.items() if name != "gram"}
         privacy = None if self.privacy is None else self.privacy.without_field("gram")
-        return replace(self, contents=replace(self.contents, order=1), sums=kept, privacy=privacy)
+        return replace(self, contents=replace(self.contents, order=1), sums=sums, privacy=privacy)
 
     @property
     def order(self) -> int:
@@ -358,8 +358,8 @@ class _Accumulator:
         self.contents = contents
         self.target = target
         self.n_rows = 0
-        kept = {name: shape for name, shape in field_shapes(contents).items() if target.with_loss or name != "loss"}
-        self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in kept.items() if name != "gram"}
+        fields = {name: shape for name, shape in field_shapes(contents).items() if target.with_loss or name != "loss"}
+        self.sums = {name: Sum.of(np.zeros(shape)) for name, shape in fields.items() if name != "gram"}
         M = contents.n_features
         self.gram = np.zeros((M, M), order="F") if contents.order == 2 else None
         self.shares = LabelShare() if target.tells_share else None

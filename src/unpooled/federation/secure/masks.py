@@ -71,13 +71,13 @@ class Locks:
     def open(self, site: str, attempt: Attempt) -> dict[str, str]:
         """Return the secrets of the locks of an attempt by the member they are shared with, or raise a TrustError."""
         content = self._store.read(file_name(site, attempt.study, "lock"))
-        kept = None if content is None else json.loads(content)
-        if kept is None or Attempt(**kept["attempt"]) != attempt:
+        stored = None if content is None else json.loads(content)
+        if stored is None or Attempt(**stored["attempt"]) != attempt:
             raise TrustError(
                 f"{site} cannot open attempt {attempt}: it sent no message in it, or a later message since"
             )
-        note = file_name(site, attempt.study, kept["asked"], "opened")
-        members = ", ".join(kept["members"])
+        note = file_name(site, attempt.study, stored["asked"], "opened")
+        members = ", ".join(stored["members"])
         if not self._store.claim(note, members.encode()):
             before = (self._store.read(note) or b"others").decode()
             if before != members:
@@ -85,7 +85,7 @@ class Locks:
                     f"{site} has opened the sum over {before} for this question; the sum over {members} would reveal "
                     "the difference: ask the same members again, or start a new study"
                 )
-        return dict(kept["locks"])
+        return dict(stored["locks"])
 
 
 FEWEST_MEMBERS = 3  #: with two members, each could compute the other's numbers from the sum

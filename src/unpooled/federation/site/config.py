@@ -150,8 +150,8 @@ class SiteData:
 
     def locate_rows(self, study: Study) -> tuple[Any, Any]:
         """Return the rows, unread, and the names of their labels; missing columns raise an error."""
-        asked = {"the study": list(study.targets)} | ({"the site": [self.weight]} if self.weight else {})
-        rows = sources.rows_for(self.path, sources.columns_of(study.basis), asked)
+        wanted = {"the study": list(study.targets)} | ({"the site": [self.weight]} if self.weight else {})
+        rows = sources.rows_for(self.path, sources.columns_of(study.basis), wanted)
         return rows, study.targets[0] if len(study.targets) == 1 else list(study.targets)
 
     def open_rows(self, study: Study) -> _OpenedRows:

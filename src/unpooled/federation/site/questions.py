@@ -74,9 +74,9 @@ class SiteFits(AverageStatistic):
     name: ClassVar[str] = "fits"
 
     def __post_init__(self) -> None:
-        lam, chosen = np.atleast_1d(self.lam), isinstance(self.study.lam, str)
+        lam, by_validation = np.atleast_1d(self.lam), isinstance(self.study.lam, str)
         good = lam.ndim == 1 and 0 < len(lam) <= 200 and np.all(np.isfinite(lam)) and np.all(lam > 0)
-        wanted = chosen if self.halves else len(lam) == 1
+        wanted = by_validation if self.halves else len(lam) == 1
         if self.study.kind != "average" or not good or not wanted:
             raise ValueError("these fits do not belong to the study")
 
@@ -95,10 +95,10 @@ class SiteFits(AverageStatistic):
         source, features = data.open_half(study, False) if self.halves else data.open_rows(study)
         summary = summarize_source(features, source, 2, None, "squared", None)
         rules = FromSums(as_filter(study.filter), self.lam, study.fit_intercept, "all", ridge=False, grid=None)
-        _, found = rules.solutions(summary, study.basis, own=False)
+        _, solutions = rules.solutions(summary, study.basis, own=False)
         W = summary.weight
         sums = {"weight": np.asarray([W]), "sites": np.ones(1)}
-        sums |= {"coef": W * found.coef, "intercept": W * found.intercept}
+        sums |= {"coef": W * solutions.coef, "intercept": W * solutions.intercept}
         part = Totals(self.digest, summary.n_rows, {name: Sum.of(value) for name, value in sums.items()})
         return SiteAnswer(part, self._release("functions", summary.n_rows, summary.label_share))
 

@@ -184,23 +184,22 @@ class Site:
         if len(asked_for) > study.exchanges:
             raise DeclinedError(f"the study may ask for at most {study.exchanges} statistics, and this is one more")
         offers = self._read_offers(study, message) if study.secure else []
-        attempt = (
-            _read_attempt(study, message.header.get("attempt")) if study.secure else None
-        )  # checked before the ledger is charged
-        made = statistic.compute(self._site_rows(gate))
+        # The attempt is checked before the ledger is charged.
+        attempt = _read_attempt(study, message.header.get("attempt")) if study.secure else None
+        result = statistic.compute(self._site_rows(gate))
         header: dict[str, Any] = {"study": study.digest, "statistic": statistic.digest, "site": self.name}
         header["attempt"] = message.header.get("attempt")
         if attempt is not None:
-            words = self._mask_words(study, statistic, made, attempt, offers)
+            words = self._mask_words(study, statistic, result, attempt, offers)
             answer = Message("answer", header | self._offer(study, message), {"words": words})
         else:
-            answer = Message("answer", header, {"file": as_array(content_of(made.part.save))})
+            answer = Message("answer", header, {"file": as_array(content_of(result.part.save))})
         name = f"{study.name} {study.digest}/{statistic.digest}"
         try:
-            with made.spending or nullcontext() as spending:
-                entry = gate.let_leave(answer.to_bytes(), made.release, name)
+            with result.spending or nullcontext() as spending:
+                entry = gate.let_leave(answer.to_bytes(), result.release, name)
                 if spending is not None:
-                    spending.note(n_rows=made.part.n_rows, sha256=entry.event["sha256"])
+                    spending.note(n_rows=result.part.n_rows, sha256=entry.event["sha256"])
         except Refused:
             public = gate.policy.refusals(expected_release(study))
             raise DeclinedError("; ".join(public) or _RECORDS) from None
@@ -245,9 +244,9 @@ class Site:
         return offers
 
     def _mask_words(
-        self, study: Study, statistic: Statistic, made: SiteAnswer, attempt: Attempt, offers: list[Offer]
+        self, study: Study, statistic: Statistic, result: SiteAnswer, attempt: Attempt, offers: list[Offer]
     ) -> np.ndarray:
-        words = FixedPoint(len(offers), study.fraction_bits).encode(*statistic.to_vector(made.part))
+        words = FixedPoint(len(offers), study.fraction_bits).encode(*statistic.to_vector(result.part))
         return self._as_member().mask(attempt, offers, words, statistic.digest)
 
     def _open(self, message: Message) -> Message:

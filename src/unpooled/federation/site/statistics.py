@@ -171,12 +171,12 @@ class Sums(Statistic):
             if study.secure and summary.privacy is not None and summary.privacy.grid != question.noise.grid:
                 raise ValueError("this site has more rows than the shares of the noise allow")
         else:
-            source, mapped = data.open_rows(study)
+            source, features = data.open_rows(study)
             if source.n_outputs != len(study.targets):
                 raise ValueError(f"there are {source.n_outputs} labels, but the study has {len(study.targets)}")
-            _, target = make_target(mapped, self.functions, loss_of(self.loss))
+            _, target = make_target(features, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
-            summary = summarize_target(mapped, source, self.contents, target, None)
+            summary = summarize_target(features, source, self.contents, target, None)
             share = summary.label_share
         release = facts.of_summary(summary, share)
         release = replace(release, targets=study.targets, n_targets=len(study.targets))
@@ -209,21 +209,21 @@ class Sums(Statistic):
     def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Summary:
         """Return the summary of all rows."""
         one = self.noise_record
-        noised = None if one is None else sum((one for _ in range(n_sites - 1)), start=one)
-        check_sums(sums, n_rows, noised)
-        return self._with_targets(Summary(self.contents, n_rows, sums, privacy=noised))
+        record = None if one is None else sum((one for _ in range(n_sites - 1)), start=one)
+        check_sums(sums, n_rows, record)
+        return self._with_targets(Summary(self.contents, n_rows, sums, privacy=record))
 
     def load(self, path: Path, n_sites: int = 1) -> Summary:
         """See :class:`Statistic`."""
-        summary, wanted, noised = Summary.load(path), self.contents, self.noise_record
+        summary, wanted, record = Summary.load(path), self.contents, self.noise_record
         if summary.contents != wanted:
             raise ValueError(
                 f"the summary is of something else than was asked for: {_describe_difference(summary, wanted)}"
             )
-        if (summary.privacy is None) != (noised is None):
+        if (summary.privacy is None) != (record is None):
             raise ValueError("the summary has noise that was not requested, or lacks noise that was")
-        if noised is not None and summary.privacy is not None:
-            wrong = noised.difference(summary.privacy) if n_sites == 1 else ""
+        if record is not None and summary.privacy is not None:
+            wrong = record.difference(summary.privacy) if n_sites == 1 else ""
             if wrong or summary.privacy.shares != n_sites:
                 raise ValueError(f"the noise of the summary is not the requested noise{': ' if wrong else ''}{wrong}")
         if summary.targets not in ((), self.study.targets):
@@ -266,9 +266,9 @@ class LeaveOneOut(Statistic):
 
     def compute(self, data: SiteData) -> SiteAnswer:
         """See :class:`Statistic`."""
-        source, mapped = data.open_rows(self.study)
-        scores = score_source(self.candidates, mapped, source)
-        share = facts.error_share_of(self.candidates, mapped, source)
+        source, features = data.open_rows(self.study)
+        scores = score_source(self.candidates, features, source)
+        share = facts.error_share_of(self.candidates, features, source)
         return SiteAnswer(scores, facts.of_scores(scores, self.candidates, self.study.targets, share))
 
     def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Scores:

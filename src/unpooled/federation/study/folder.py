@@ -236,12 +236,12 @@ class StudyRecord:
             exchanges = [
                 Exchange(**one | {"failures": _read_failures(one["failures"])}) for one in content["exchanges"]
             ]
-            found = cls(**content | {"exchanges": exchanges, "failures": _read_failures(content["failures"])})
+            record = cls(**content | {"exchanges": exchanges, "failures": _read_failures(content["failures"])})
         except (TypeError, KeyError) as error:
             raise StudyError(f"{path} is not the record of a study: {shown(error)}") from None
-        if found.digest != files.digest(found._content(), {}) or found.outcome not in _OUTCOMES:
+        if record.digest != files.digest(record._content(), {}) or record.outcome not in _OUTCOMES:
             raise StudyError(f"{path} was changed after it was written, because it does not match its digest")
-        return found
+        return record
 
     def _content(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "digest"}

@@ -260,7 +260,7 @@ class NewStudy:
         _write(folder / NETWORK_NAME, network)
 
     def _write_texts(self) -> None:
-        absolute, said = self.folder.absolute(), shlex.quote(str(self.folder))
+        absolute, folder = self.folder.absolute(), shlex.quote(str(self.folder))
         study: dict[str, Any] = {
             "name": self.folder.absolute().name,
             "targets": list(self.targets),
@@ -271,15 +271,15 @@ class NewStudy:
             "lam": "rule13" if self.kind == "average" else "auto",
         }
         filled = {name: _toml(value) for name, value in study.items()}
-        _write(self.folder / STUDY_NAME, STUDY.format(folder=said, **filled))
+        _write(self.folder / STUDY_NAME, STUDY.format(folder=folder, **filled))
         certificate = _toml(str(absolute / "network" / "ca.crt"))
         flower = _FLOWER.format(superlink=_toml(self.superlink), certificate=certificate)
         _write(self.folder / "flower" / "config.toml", flower)
         home = shlex.quote(str(absolute / "flower"))
-        _write(self.folder / "env.sh", _ENVIRONMENT.format(folder=said, home=home))
-        keys = [f"{said}/sites/{name}/node.key.pub" for name in self.sites]
+        _write(self.folder / "env.sh", _ENVIRONMENT.format(folder=folder, home=home))
+        keys = [f"{folder}/sites/{name}/node.key.pub" for name in self.sites]
         register = [f"flwr supernode register {key} study --name {name}" for key, name in zip(keys, self.sites)]
-        howto = {"folder": said, "host": self.host, "port": self.port, "superlink": self.superlink, "days": DAYS}
+        howto = {"folder": folder, "host": self.host, "port": self.port, "superlink": self.superlink, "days": DAYS}
         howto |= {"register": "\n".join(register), "first": self.sites[0], "node_port": self.port + 1}
         _write(self.folder / "HOWTO.md", HOWTO.format(**howto))
 

@@ -175,8 +175,8 @@ def derivative_slopes(loss: Loss, u: np.ndarray) -> np.ndarray:
 
 def _missed_squares(loss: Loss, r: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return the mean of (u - ψ(ru)/r)² over all r, for every u."""
-    kept = np.asarray(loss.derivative(np.multiply.outer(r, u))) / r[:, None]
-    return np.asarray(np.mean((u - kept) ** 2, axis=0))
+    clipped = np.asarray(loss.derivative(np.multiply.outer(r, u))) / r[:, None]
+    return np.asarray(np.mean((u - clipped) ** 2, axis=0))
 
 
 LOSSES: dict[str, type[Huber] | type[Correntropy]] = {"huber": Huber, "correntropy": Correntropy}

@@ -254,8 +254,8 @@ class ClippedErrors(FunctionQuestion):
         return np.asarray(np.sum(np.minimum(np.abs(u) / self.limit, 1.0) ** 2, axis=0))
 
     def simulate_mean(self, records: Records) -> np.ndarray:
-        found = [np.mean(np.minimum(np.abs(records.residuals(coef)) / self.limit, 1.0) ** 2) for coef in self.coefs.T]
-        return np.asarray(found)
+        means = [np.mean(np.minimum(np.abs(records.residuals(coef)) / self.limit, 1.0) ** 2) for coef in self.coefs.T]
+        return np.asarray(means)
 
 
 @dataclass(frozen=True)
