@@ -1,4 +1,4 @@
-"""A filter is the sum or recursion of its definition, obeys (4) and (5) of paper 001, and keeps every digit."""
+"""A filter is its definition's sum or recursion, keeps every digit, obeys (4) and (5) of Guo, Lin and Zhou (2017)."""
 
 import json
 import math
@@ -147,7 +147,7 @@ def test_one_landweber_step_after_another_is_the_gradient_recursion(t):
     np.testing.assert_allclose(Landweber().g(sigma, 1 / t), g, rtol=1e-12)
 
 
-# Definition 1 of paper 001
+# Guo, Lin and Zhou (2017), Definition 1
 
 
 @every_filter

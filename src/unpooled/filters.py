@@ -201,7 +201,7 @@ class NuMethod(Filter):
     nu : float, default 1
     """
 
-    bound = 8.0  # 2 where 1/√(ηλ) is whole (paper 001); rounding it up multiplies t² by at most 4
+    bound = 8.0  # 2 where 1/√(ηλ) is whole (Guo, Lin and Zhou (2017)); rounding it up multiplies t² by at most 4
     has_steps = True
 
     def __init__(self, nu: float = 1.0) -> None:

@@ -89,7 +89,9 @@ class _Scaled(Loss):
 
 
 class Correntropy(_Scaled):
-    """φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ(u) = u·exp(-u²/(2σ²)): a gross outlier pushes not at all (paper 003, (2)).
+    """φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ(u) = u·exp(-u²/(2σ²)): Xie, Hu, Wang and Wang (2022), (2).
+
+    A gross outlier has almost no influence.
 
     sup|ψ| = σ/√e, at |u| = σ, whatever the labels are. σ → ∞ is least squares. Also called the Welsch loss.
 

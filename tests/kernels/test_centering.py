@@ -1,4 +1,4 @@
-"""Centring a kernel on a sample takes its mean out of the space, and nothing else (paper 002, chapter 2).
+"""Centring a kernel on a sample takes its mean out of the space, and nothing else (Wang (2018), chapter 2).
 
 Tests `kernels/centered.py`.
 """
@@ -102,7 +102,7 @@ def test_centring_twice_on_the_same_sample_is_centring_once(kernel, formula, dra
 @few
 @given(drawn=samples())
 def test_eigenvalues_interlace_those_of_the_kernel(kernel, formula, drawn):
-    # (2.1) of paper 002 for the operators on L²(w), that is the matrices √w_i K(u_i, u_j) √w_j.
+    # Wang (2018), (2.1), for the operators on L²(w), that is the matrices √w_i K(u_i, u_j) √w_j.
     sample, weights = drawn
     root = np.sqrt(shares(sample, weights))
     plain, centred = (

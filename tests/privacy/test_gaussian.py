@@ -76,7 +76,7 @@ def test_no_noise_and_no_release():
 
 
 def test_the_classical_calibration_is_no_theorem_above_one():
-    """√(2 ln(1.25/δ))Δ/ε, printed in paper 004, breaks its promise for large ε."""
+    """√(2 ln(1.25/δ))Δ/ε, printed in Wang and Guo (2024), breaks its promise for large ε."""
     epsilon, delta = 20.0, 1e-6
     classical = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     assert classical < gaussian.sigma_for(epsilon, delta)

@@ -43,7 +43,7 @@ EXCEPTIONS = "seed need feed speed exceed proceed embed shed red bed squared cen
 #: Decorators after which a name is as before; any other one registers what it decorates.
 PLAIN = "dataclass final total_ordering runtime_checkable contextmanager cache lru_cache overload override wraps"
 #: Papers by our own numbers: "paper 004", "(13) of 001", "000-floor"; no part of 2,000, 0.001 or a digest.
-NUMBERED = re.compile(r"(?<![\w.,\-])00[0-4](?![\w.,]*\d)(?!\w)")
+NUMBERED = re.compile(r"(?<![\w.,\-])00[0-4](?![\w.,]*\d)(?![\w{])")
 
 Places = dict[str, list[str]]
 

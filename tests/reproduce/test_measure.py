@@ -79,6 +79,6 @@ def test_a_pair_in_a_protocol_is_its_quick_and_its_full_value():
     experiment = toy(quick={"seed": 1, "sizes": ([2, 3], [2, 3, 4]), "repetitions": 5})
     assert experiment.quick == {"seed": 1, "sizes": [2, 3], "repetitions": 5}
     assert experiment.full == {"seed": 1, "sizes": [2, 3, 4], "repetitions": 5}
-    rates = EXPERIMENTS["001-rates"]
+    rates = EXPERIMENTS["spectral-rates"]
     assert rates.steps(rates.quick) == 4 * 4 * 12
     assert rates.steps(rates.full) == 11 * 6 * 24

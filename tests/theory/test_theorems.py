@@ -120,7 +120,7 @@ def test_bias_and_variance_balance_at_the_schedules_lam(n, r, s, kappa):
 @few
 @given(n=st.integers(2, 10**6), r=regularities, s=capacities, decay=st.floats(0.0, 0.7))
 def test_the_iterations_amount_to_lam(n, r, s, decay):
-    # λ = T^{-(1-θ)} in the proof of Theorem 1 of paper 003
+    # λ = T^{-(1-θ)} in the proof of Xie, Hu, Wang and Wang (2022), Theorem 1
     steps = theory.n_iter(n, r, s, decay)
     lam = theory.lam(n, r, s)
     assert steps ** -(1 - decay) >= lam * (1 - 1e-8)

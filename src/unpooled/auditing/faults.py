@@ -43,7 +43,7 @@ def theorem_2_as_printed() -> Mechanism:
         return with_noise(planned, w[:, None])
 
     return Mechanism(
-        "Theorem 2 of paper 004 as printed",
+        "Theorem 2 of Wang and Guo (2024) as printed",
         release,
         (label, -label),
         epsilon,

@@ -110,7 +110,8 @@ class WaveMap(RowMap):
     """r(x) = κ/√h · (cos w_1ᵀx, …, cos w_hᵀx, sin w_1ᵀx, …): |r(x)|² = κ² for every x.
 
     Cosine and sine in pairs need no random phase, approximate the kernel with less variance than one cosine with a
-    phase, and have the norm of the kernel's own features (the single cosine of paper 004 can reach √2 times that).
+    phase, and have the norm of the kernel's own features (one cosine, as in
+    Wang and Guo (2024), can reach √2 times that).
     An odd number of functions leaves the last sine out.
     """
 
@@ -150,7 +151,7 @@ class WaveMap(RowMap):
 
 @dataclass(frozen=True)
 class CosineMap(RowMap):
-    """r(x) = κ √(2/m) (cos(w_jᵀx + b_j))_j, with a phase for each wave in the place of its sine (paper 004)."""
+    """r(x) = κ √(2/m) (cos(w_jᵀx + b_j))_j, with a phase for each wave in place of its sine: Wang and Guo (2024)."""
 
     kernel: Kernel
     frequencies: np.ndarray = field(repr=False)  #: (m, d)

@@ -73,9 +73,9 @@ class CosineFeatures(RandomFeatures):
     """The random features of Wang and Guo (2024, example 2.1): κ√(2/M) cos(w_jᵀx + b_j), b_j uniform on [0, 2π].
 
     E φ(x)ᵀφ(z) = K(x, z) as for :class:`RandomFeatures`, but |φ(x)|² may reach 2κ²: the norm is not the same for all x,
-    and whatever is proved with its bound is proved with one that is larger by √2. They are here to reproduce paper 004.
-    The rotation to the public sample's covariance changes neither norms nor angles, so descent from zero and noise
-    that is alike in all directions do not feel it.
+    and whatever is proved with its bound is proved with one that is larger by √2. They are here to reproduce
+    Wang and Guo (2024). The rotation to the public sample's covariance changes neither norms nor
+    angles, so neither descent from zero nor noise that is alike in all directions depends on it.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ class Centered(Kernel):
     K̂(x, z) = K(x, z) - Σ_i w_i K(u_i, z) - Σ_i w_i K(x, u_i) + Σ_ij w_i w_j K(u_i, u_j), Σ w_i = 1.
 
     Then Σ_i w_i K̂(u_i, ·) = 0, the space of K̂ holds no constant but zero, and centring again on the same
-    sample changes nothing (paper 002, Lemma 2.2).
+    sample changes nothing (Wang (2018), Lemma 2.2).
 
     Parameters
     ----------

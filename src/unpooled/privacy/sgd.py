@@ -76,7 +76,7 @@ def visits(n: int, steps: int, gamma: float) -> float:
 
 
 def paper(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
-    """Δ of Algorithm 1 of paper 004, mended: 2η(cκ + cκ²√(ηT))√(e q(1+q)), but with probability γ (theorem 1).
+    """Δ of Wang and Guo (2024), Algorithm 1, corrected: 2η(cκ + cκ²√(ηT))√(e q(1+q)), except with probability γ.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def paper(n: int, steps: int, step: float, label_bound: float, kappa: float, gam
 
 
 def paper_as_printed(n: int, steps: int, step: float, label_bound: float, kappa: float, gamma: float) -> float:
-    """(17) of paper 004 to the letter, without its square root and one c: NOT a bound, kept for audits to catch.
+    """Wang and Guo (2024), (17), as printed: without its square root and one c. NOT a bound; audits must catch it.
 
     Parameters
     ----------

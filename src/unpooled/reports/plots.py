@@ -137,8 +137,8 @@ def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> 
     """The error of an average against the number of blocks m, and how many blocks theory supports.
 
     The error is the best on rows held out, over what was tried with m blocks. The limit is N^{2/(3+s)}, the most that
-    (9) of paper 001 allows for any target (:func:`unpooled.theory.largest_supported_blocks`); constants are unknown, so
-    it is an order of magnitude.
+    Guo, Lin and Zhou (2017), (9), allow for any target (:func:`unpooled.theory.largest_supported_blocks`);
+    constants are unknown, so it is an order of magnitude.
 
     Parameters
     ----------

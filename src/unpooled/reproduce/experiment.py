@@ -41,11 +41,11 @@ Numbers = Mapping[str, Any]  # numbers or arrays of one repetition, by name
 Advance = Callable[[], None]  # called after each step
 
 PAPERS = {
-    "000": "LESS: semi-supervised learning with summary statistics (Qin and Guo 2019)",
-    "001": "Distributed spectral algorithms (Guo, Lin and Zhou 2017)",
-    "002": "Centred reproducing kernels, and distributed kernel ridge regression (Wang 2018)",
-    "003": "Maximum correntropy with a distributed method (Xie, Hu, Wang and Wang 2022)",
-    "004": "Differentially private SGD with random features (Wang and Guo 2024)",
+    "less": "Qin and Guo (2019): LESS, semi-supervised learning with summary statistics",
+    "spectral": "Guo, Lin and Zhou (2017): distributed spectral algorithms",
+    "centring": "Wang (2018): centred reproducing kernels, and distributed kernel ridge regression",
+    "correntropy": "Xie, Hu, Wang and Wang (2022): maximum correntropy with a distributed method",
+    "private": "Wang and Guo (2024): differentially private SGD with random features",
 }
 
 
@@ -121,9 +121,9 @@ class Experiment:
     an entry; any other entry is the same in both protocols.
     """
 
-    name: str  #: the paper's number, a dash, a word
+    name: str  #: the word of the paper, a dash, and words of its own
     title: str
-    question: str  #: with the theorem's number
+    question: str  #: in a sentence, with the number of the theorem
     protocol: Protocol
     judge: Callable[[Protocol, Measurements], Outcome]  #: tables, panels, and a verdict on every claim
     measure: Callable[[Protocol, Setting], Numbers] = lambda *_: {}
@@ -136,8 +136,8 @@ class Experiment:
 
     @property
     def paper(self) -> str:
-        """The paper's number."""
-        return self.name[:3]
+        """The word that names the paper in :data:`PAPERS`."""
+        return self.name.partition("-")[0]
 
     @property
     def quick(self) -> Protocol:

@@ -124,7 +124,7 @@ def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, s
     for paper, title in PAPERS.items():
         own = [result for result in results if result.experiment.paper == paper]
         if own:
-            parts.append(f"<h2>{paper}: {title}</h2>")
+            parts.append(f"<h2>{title}</h2>")
         for result in own:
             found, why = _section(result, folder)
             parts += found

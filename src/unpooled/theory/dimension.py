@@ -49,8 +49,9 @@ def effective_dimension(
     max_rows: int = 2000,
     random_state: Any = 0,
 ) -> Any:
-    """𝒩_D(λ) = Tr((L_D + λ)⁻¹ L_D) = trace(𝕂/N (𝕂/N + λI)⁻¹): the definition before (7) of paper 001, on the sample.
+    """𝒩_D(λ) = Tr((L_D + λ)⁻¹ L_D) = trace(𝕂/N (𝕂/N + λI)⁻¹): the effective dimension of the sample.
 
+    Guo, Lin and Zhou (2017) define it before (7).
     It is the number of eigenvalues above λ, softly counted, and the degrees of freedom of ridge regression at λ. All λ
     come from one eigendecomposition. Up to ``max_rows`` rows the number is exact. Beyond, it is that of a random
     sample of n = ``max_rows`` rows, and no N×N matrix is ever formed. Such a sample shows the eigenvalues above about
@@ -141,7 +142,7 @@ def dimension_exponent(
     max_rows: int = 2000,
     random_state: Any = 0,
 ) -> DimensionExponent:
-    """An estimate of s in 𝒩(λ) ≤ C λ^{-s}: (8) of paper 001 (where s is β), (7) of 003.
+    """An estimate of s in 𝒩(λ) ≤ C λ^{-s}: Guo, Lin and Zhou (2017), (8), with β for s.
 
     Two things bend the curve of log 𝒩_D(λ) against log λ, and both are undone first.
 

@@ -92,15 +92,15 @@ def partition_limit(
 ) -> float:
     """The largest number of equal blocks for which the average is as good, in rate, as one machine with all N rows.
 
-    ======================  =============================================================================  ===========
-    method                  m ≤                                                                            paper
-    ======================  =============================================================================  ===========
-    ``"spectral"``          N^{min{2, 2r-1}/(2r+s)}, 1/2 ≤ r ≤ ν                                            001, (9)
-    ``"krr"``               N^{(r-1/2)/(2r+s)} / (log³N + 1), 1/2 < r ≤ 1                                   002, (3.2)
-    ``"semi-supervised"``   min{ N*^{1/2} N^{-(s+1)/(4r+2s)} / (log³N + 1),                                 002, (3.25)
+    ======================  =========================================================================  ===============
+    method                  m ≤                                                                        paper
+    ======================  =========================================================================  ===============
+    ``"spectral"``          N^{min{2, 2r-1}/(2r+s)}, 1/2 ≤ r ≤ ν                                       Guo 2017, (9)
+    ``"krr"``               N^{(r-1/2)/(2r+s)} / (log³N + 1), 1/2 < r ≤ 1                              Wang 2018, (3.2)
+    ``"semi-supervised"``   min{ N*^{1/2} N^{-(s+1)/(4r+2s)} / (log³N + 1),                            Wang 2018, (3.25)
                             N*^{1/3} N^{(2r+s-2)/(6r+3s)} / (log³N + 1), N }, 1/2 < r ≤ 1
-    ``"correntropy"``       N^{(r-1/2)/(2r+s)} / log⁵N, r > 1/2                                             003, (8)
-    ======================  =============================================================================  ===========
+    ``"correntropy"``       N^{(r-1/2)/(2r+s)} / log⁵N, r > 1/2                                        Xie 2022, (8)
+    ======================  =========================================================================  ===============
 
     In (3.25) N* = |D*| counts labeled and unlabeled rows; the sign of its second exponent is the one its proof gives
     (the printed one is reversed), and with N* = N it is (3.2). Logarithms are natural, constants are dropped: read the
@@ -111,7 +111,7 @@ def partition_limit(
     ----------
     n : N, the number of labeled rows of all blocks together, at least 2
     r : regularity of the target, f_ρ = L_K^r h_ρ; what exceeds the qualification does not count
-    s : 0 ≤ s ≤ 1 with 𝒩(λ) ≤ C λ^{-s}; β in paper 001
+    s : 0 ≤ s ≤ 1 with 𝒩(λ) ≤ C λ^{-s}; β in Guo, Lin and Zhou (2017)
     method : one of the four above
     n_total : N*, for "semi-supervised" only
     filter, qualification : of a spectral algorithm, a filter (or its name) or its ν; no saturation if left out
@@ -147,7 +147,9 @@ def partition_limit(
 def largest_supported_blocks(
     n: float, s: float = 0.0, *, filter: Any = None, qualification: float | None = None
 ) -> float:
-    """The most blocks that (9) of paper 001 allows for ANY regularity: sup over r ≥ 1/2, N^{2/(3+s)}.
+    """The most blocks that theory supports for ANY regularity: sup over r ≥ 1/2, N^{2/(3+s)}.
+
+    It is the supremum of the limit (9) of Guo, Lin and Zhou (2017).
 
     (2r-1)/(2r+s) grows in r and 2/(2r+s) falls; they meet at r = 3/2. A filter of qualification ν < 3/2 never gets
     there: its supremum is at r = ν, N^{(2ν-1)/(2ν+s)}, which is N^{1/(2+s)} for Tikhonov. Beyond this many blocks no

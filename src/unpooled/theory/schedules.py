@@ -21,10 +21,11 @@ def _power(n: float, exponent: float, cause: str) -> float:
 
 
 def rate(n: float, r: float, s: float, *, filter: Any = None, qualification: float | None = None) -> float:
-    """N^{-r/(2r+s)}, the order of ‖f - f_ρ‖ in L²(ρ_X): (11) of paper 001, Corollaries 3.1 of 002 and 1 of 003.
+    """N^{-r/(2r+s)}, the order of ‖f - f_ρ‖ in L²(ρ_X): Guo, Lin and Zhou (2017), (11).
 
-    The mean squared error is its square, (10) and (12) of 001. It is the best any method can do, up to a constant;
-    a filter of qualification ν < r stays at ν in place of r.
+    Corollary 3.1 of Wang (2018) and Corollary 1 of Xie, Hu, Wang and Wang (2022) have it too.
+    The mean squared error is its square, (10) and (12) of Guo, Lin and Zhou. It is the best any method can do, up to a
+    constant; a filter of qualification ν < r stays at ν in place of r.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def rate(n: float, r: float, s: float, *, filter: Any = None, qualification: flo
 def lam(
     n: float, r: float, s: float, kappa: float = 1.0, *, filter: Any = None, qualification: float | None = None
 ) -> float:
-    """κ² N^{-1/(2r+s)}: the λ of Corollary 1 of paper 001 and of Corollaries 3.1 and 3.2 of 002.
+    """κ² N^{-1/(2r+s)}: the λ of Guo, Lin and Zhou (2017), Corollary 1, and Wang (2018), Corollaries 3.1 and 3.2.
 
     N is the size of the WHOLE sample, also for a fit on one block: the bias of a block must be that of the whole, and
     the average takes care of the variance. The papers leave κ to the constant; with κ² = sup K(x, x) as a factor, a
@@ -55,7 +56,9 @@ def lam(
 
 
 def n_iter(n: float, r: float, s: float, decay: float = 0.0) -> int:
-    """T = ⌊N^{1/((2r+s)(1-θ))}⌋ steps of size η_t = η t^{-θ}, with θ = ``decay`` in [0, 1): Theorem 1 of paper 003.
+    """T = ⌊N^{1/((2r+s)(1-θ))}⌋ steps of size η_t = η t^{-θ}, with θ = ``decay`` in [0, 1).
+
+    This is the schedule of Xie, Hu, Wang and Wang (2022), Theorem 1.
 
     Then T^{-(1-θ)} is the λ of :func:`lam` for κ = 1. A kernel with another κ needs the step η/κ² and the same T.
     (The paper calls ⌊a⌋ the smallest integer not less than a; it is the integer part.)
@@ -76,7 +79,9 @@ def n_iter(n: float, r: float, s: float, decay: float = 0.0) -> int:
 
 
 def scale(n: float, r: float, s: float, label_scale: float = 1.0) -> float:
-    """N^{(r/2+5/4)/(2r+s)}, the smallest σ of the correntropy loss that keeps the rate: Corollary 1 of paper 003.
+    """N^{(r/2+5/4)/(2r+s)}, the smallest σ of the correntropy loss that keeps the rate.
+
+    This is the condition of Xie, Hu, Wang and Wang (2022), Corollary 1.
 
     There the bias N^{5/(2(2r+s))} σ^{-2} is down to N^{-r/(2r+s)}. (Theorem 1 prints N^{5/(2r+s)}; Proposition 1 and
     Corollary 1 have the 2.) σ has the unit of the labels: ``label_scale`` is the paper's bound on |y|, or their

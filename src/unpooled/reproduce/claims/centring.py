@@ -85,7 +85,7 @@ def printed_slopes(sizes: list[int]) -> str:
 
 
 CONSTANT = Experiment(
-    name="002-constant",
+    name="centring-constant",
     title="The table of §2.4, and its cure by centring",
     question="What does a constant in the labels do to kernel ridge regression, and to the centred kernel? §2.4.",
     protocol={"seed": 18001, "sizes": [100, 300, 500, 1000], "noise": 0.1, "power": 0.8, "shift": 10.0, "width": 1.0}
@@ -126,7 +126,7 @@ def judge_centred_rate(p: Protocol, data: Measurements) -> Outcome:
 
 
 RATE = Experiment(
-    name="002-rate",
+    name="centring-rate",
     title="The rate of regression with a centred kernel",
     question="Do errors fall as fast as N^{-r/(2r+1)}? Theorem 2.1.",
     protocol={"kernel": "Sobolev 1", "regularities": [0.5, 0.75, 1.0], "seed": 18002, "noise": 0.3, "shift": 10.0}
@@ -205,7 +205,7 @@ def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
 
 
 DISTRIBUTED = Experiment(
-    name="002-distributed",
+    name="centring-distributed",
     title="Distributed kernel ridge regression and its semi-supervised form: rates",
     question="Do averages keep N^{-r/(2r+s)} with the machines of (3.2), and with those of (3.25)?",
     protocol={"noise": 0.6, "seed": 18003, "times": 4, "draws": 6}
@@ -290,7 +290,7 @@ def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
 
 
 UNLABELED = Experiment(
-    name="002-unlabeled",
+    name="centring-unlabeled",
     title="The larger number of machines that rows without labels buy",
     question="How many machines does (3.25) allow with rows without labels, and what do they cost?",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 1.0, "seed": 18004, "draws": 4, "size": (256, 512)}

@@ -128,7 +128,7 @@ def judge_robust(p: Protocol, data: Measurements) -> Outcome:
 
 
 ROBUST = Experiment(
-    name="003-robust",
+    name="correntropy-robust",
     title="Robustness under outliers and heavy tails",
     question="Does correntropy hold where least squares does not? And beside Huber's loss and MEE? §3.",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 0.3, "seed": 22001, "stops": [8, 16, 32, 64, 128]}
@@ -224,7 +224,7 @@ def judge_scale(p: Protocol, data: Measurements) -> Outcome:
 
 
 SCALE = Experiment(
-    name="003-scale",
+    name="correntropy-scale",
     title="The error against σ",
     question="What does the scale of the loss cost, and what does it buy? Proposition 1 and Corollary 1.",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 0.3, "seed": 22002, "share": 0.2, "large_from": 4.0}
@@ -304,7 +304,7 @@ def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
 
 
 DISTRIBUTED = Experiment(
-    name="003-distributed",
+    name="correntropy-distributed",
     title="Distributed correntropy: the rate, and outliers against m",
     question="Do averages of correntropy fits keep the rate, and their robustness? Theorem 1, Corollary 1, (8).",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 0.3, "seed": 22003, "share": 0.2, "scale": 2.0, "slack": 1.15}

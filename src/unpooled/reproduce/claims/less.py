@@ -101,7 +101,7 @@ def gap_to_ridge(p: Protocol, target: Target) -> float:
 
 
 RIDGE = Experiment(
-    name="000-ridge",
+    name="less-ridge",
     title="LESS beside kernel ridge regression, in m, n and N",
     question="Does LESS keep the rate of ridge regression, and with how many features? Corollary 2.3 and (A4).",
     protocol={"kernel": "Brownian", "r": 1.0, "cases": [[1.0, 0.002], [0.3, 0.002], [0.3, 0.028]], "seed": 19001}
@@ -162,7 +162,7 @@ def judge_split(p: Protocol, data: Measurements) -> Outcome:
 
 
 SPLIT = Experiment(
-    name="000-split",
+    name="less-split",
     title="The split over sources has no effect on LESS",
     question="Does it matter how labels are spread over sources? (7).",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.3, "seed": 19002, "size": (128, 256), "public": (128, 256)}
@@ -229,7 +229,7 @@ def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
 
 
 UNLABELED = Experiment(
-    name="000-unlabeled",
+    name="less-unlabeled",
     title="The appetite for public rows: LESS beside inflated labels",
     question="With one label a source, how many public rows do LESS and the inflation method need? (12) to (14).",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.5, "seed": 19003, "tolerance": 0.1, "features": 400}
@@ -311,7 +311,7 @@ def judge_floor(p: Protocol, data: Measurements) -> Outcome:
 
 
 FLOOR = Experiment(
-    name="000-floor",
+    name="less-floor",
     title="The floor at few public rows, and what removes it",
     question="What does a small public sample cost LESS, and do residual rounds and second order mend it?",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.1, "seed": 19004, "slack": 1.1, "draws": 2}

@@ -130,7 +130,7 @@ def judge_noise_term(p: Protocol) -> Verdict:
 
 
 NOISE = Experiment(
-    name="004-noise",
+    name="private-noise",
     title="The noise of Algorithm 1: as printed, as mended, and tight",
     question="How much noise do (17) as printed and as proved add, and is it enough? Theorems 1 and 2, Lemma 1.1.",
     protocol={"seed": 24001, "r": 0.75, "alpha": 0.8, "epsilon": 1.0, "delta": 1e-5, "label_bound": 1.0}
@@ -248,7 +248,7 @@ def judge_excess(p: Protocol, data: Measurements) -> Outcome:
 
 
 EXCESS = Experiment(
-    name="004-excess",
+    name="private-excess",
     title="The excess error of Algorithm 1 against n and ε",
     question="What is left of the target once the noise is added? Theorem 1.",
     protocol={"seed": 24002, "r": 0.75, "alpha": 0.8, "epsilon": 1.0, "delta": 1e-5, "label_bound": 1.0, "noise": 0.15}
@@ -330,7 +330,7 @@ def judge_frontier(p: Protocol, data: Measurements) -> Outcome:
 
 
 FRONTIER = Experiment(
-    name="004-frontier",
+    name="private-frontier",
     title="The private frontier, with residual rounds",
     question="How much of a target can be learned for an ε, by Algorithm 1 and by what this library adds?",
     protocol={"seed": 24003, "delta": 1e-6, "noise": 0.2, "fresh": 2000, "public": 400, "features": 150}

@@ -73,7 +73,7 @@ ALL_RATES = with_filters(
 )
 
 RATES = Experiment(
-    name="001-rates",
+    name="spectral-rates",
     title="Rates of spectral algorithms, on one machine and on many",
     question="Do errors fall as fast as N^{-r/(2r+β)}, on one machine and on as many as (9) allows?",
     protocol={"noise": 0.3, "seed": 17001, "draws": 8, "cases": (QUICK_RATES, ALL_RATES)}
@@ -146,7 +146,7 @@ def judge_saturation(p: Protocol, data: Measurements) -> Outcome:
 
 
 SATURATION = Experiment(
-    name="001-saturation",
+    name="spectral-saturation",
     title="Saturation of Tikhonov beyond r = 1, and its absence for cut-off and Landweber",
     question="Does regularity beyond a filter's qualification help it? Definition 1, Examples 1 to 3 and Theorem 2.",
     protocol={"kernel": "Sobolev 1", "r": 2.0, "filters": ["tikhonov", "iterated-tikhonov", "cutoff", "landweber"]}
@@ -209,7 +209,7 @@ QUICK_BLOCKS = with_filters(("Sobolev 1", [1.0]), ("Brownian", [1.5]))
 ALL_BLOCKS = with_filters(("Brownian", [0.75]), ("Sobolev 1", [1.0]), ("Brownian", [1.5]), ("Sobolev 1", [2.0]))
 
 BLOCKS = Experiment(
-    name="001-blocks",
+    name="spectral-blocks",
     title="Error against the number of machines, with the limit (9)",
     question="Up to which number of machines does the average keep the order of one machine? Corollary 1.",
     protocol={"noise": 0.3, "seed": 17003, "fewest": 8, "draws": 4, "resolution": 0.15}
@@ -268,7 +268,7 @@ def judge_whose_lambda(p: Protocol, data: Measurements) -> Outcome:
 
 
 WHOSE_LAMBDA = Experiment(
-    name="001-whose-lambda",
+    name="spectral-whose-lambda",
     title="Over-regularised local fits lose to under-regularised ones once averaged",
     question="Should a block take the λ of its own size, or that of the whole sample? §3, after (21).",
     protocol={"kernel": "Brownian", "r": 0.75, "noise": 0.3, "seed": 17004, "size": (1024, 4096)}
@@ -329,7 +329,7 @@ def judge_rules(p: Protocol, data: Measurements) -> Outcome:
 
 
 RULES = Experiment(
-    name="001-rules",
+    name="spectral-rules",
     title="Rules (13) and (14) against the oracle",
     question="How far from the best λ, and number of blocks, do the rules that see only data end up?",
     protocol={"kernel": "Brownian", "r": 0.75, "noise": 0.3, "seed": 17005}
