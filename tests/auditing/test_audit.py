@@ -19,7 +19,7 @@ from tests.cases.cli import answer_of, call, said
 from unpooled.auditing import FAULTS, SHIPPED, Mechanism, audit, lower_bound, worst_neighbours
 from unpooled.auditing.audit import _makers
 from unpooled.auditing.estimate import attainable
-from unpooled.auditing.of_summaries import furthest, public_basis
+from unpooled.auditing.of_summaries import _find_furthest, _fit_public_basis
 from unpooled.privacy import Private, epsilon_of, mu_for
 from unpooled.privacy.release import asked
 
@@ -107,8 +107,8 @@ def test_what_is_drawn_together_has_the_law_of_what_is_called(name):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_search_finds_neighbours_as_far_apart_as_is_proved(order):
-    question = asked(public_basis(), order, None, "squared", None, Private(1.0, 1e-3, 1.0))
-    found = furthest(question)
+    question = asked(_fit_public_basis(), order, None, "squared", None, Private(1.0, 1e-3, 1.0))
+    found = _find_furthest(question)
     assert 0.99 < found.distance / question.noise.sensitivity <= 1 + 1e-9
     (X, y), (other_X, other_y) = found.first, found.second
     assert np.sum(np.any(other_X != X, axis=1) | (y != other_y)) == 1

@@ -124,5 +124,5 @@ def test_a_list_says_what_there_is_and_runs_nothing(toys):
 
 def test_the_summary_counts_misprints_apart():
     known, unknown = Verdict("a", FAILS, "b", True), Verdict("c", FAILS, "d")
-    assert page.counts([known, unknown, Verdict("e", HOLDS, "f")]) == ["1", "2 (1 known)", "0"]
-    assert page.counts([]) == ["0", "0", "0"]
+    assert page._count_verdicts([known, unknown, Verdict("e", HOLDS, "f")]) == ["1", "2 (1 known)", "0"]
+    assert page._count_verdicts([]) == ["0", "0", "0"]

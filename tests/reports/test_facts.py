@@ -15,11 +15,19 @@ import unpooled as up
 from tests.cases.reports import basis, models, summaries
 from tests.made_up import named_rows
 from unpooled._base.text import number
-from unpooled.reports.errors import LEVELS, Labelled, binned, by_site, coverage, errors_of, slope_of
+from unpooled.reports.errors import (
+    LEVELS,
+    LabeledRows,
+    _bin_rows,
+    _coverage_by_level,
+    _errors_by_site,
+    _slope_of,
+    errors_of,
+)
 from unpooled.reports.fit import family_of, spectrum_of
-from unpooled.reports.inputs import background_of, curves_of, grid_of
-from unpooled.reports.sensitivity import error_at, leave_one_out
-from unpooled.reports.sites import labels_of, opened
+from unpooled.reports.inputs import _grid_of, background_of, curves_of
+from unpooled.reports.sensitivity import _error_at, leave_one_out
+from unpooled.reports.sites import _labels_of, open_summaries
 from unpooled.reports.svg import Axis
 
 ORDERS = pytest.mark.parametrize(("kind", "order"), [("second order", 2), ("first order", 1)])
@@ -35,23 +43,23 @@ def pooled():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_leaving_a_site_out_is_the_refit_without_it_to_the_last_bit(kind, order):
     parts, model = summaries(order), models()[kind]
-    found = leave_one_out(model, opened(parts))
+    found = leave_one_out(model, open_summaries(parts))
     assert [one.name for one in found.sites] == list(parts)
     for one in found.sites:
         others = [part for name, part in parts.items() if name != one.name]
         refit = up.SummaryRegressor(center=True).fit_summary(others[0] + others[1])
         assert refit.lam_ == one.lam
-        again = leave_one_out(model, opened(dict(reversed(list(parts.items())))))
+        again = leave_one_out(model, open_summaries(dict(reversed(list(parts.items())))))
         assert {w.name: (w.lam, w.change) for w in again.sites}[one.name] == (one.lam, one.change)
         if order == 2:
-            assert one.error_without == error_at(refit, parts[one.name])
-            assert one.error_with == error_at(model, parts[one.name])
+            assert one.error_without == _error_at(refit, parts[one.name])
+            assert one.error_with == _error_at(model, parts[one.name])
 
 
 def test_what_sums_of_second_order_say_of_errors_and_changes_is_true_of_the_rows():
     X, y, at = pooled()
     model = models()["second order"]
-    found = leave_one_out(model, opened(summaries()))
+    found = leave_one_out(model, open_summaries(summaries()))
     for site, one in enumerate(found.sites):
         others = [part for name, part in summaries().items() if name != one.name]
         refit = up.SummaryRegressor(center=True).fit_summary(sum(others))
@@ -67,7 +75,7 @@ def test_weights_count_as_repeated_rows_there_too():
     twice = up.Summary.of(basis(), X, y, order=2, sample_weight=np.full(40, 2.0))
     once = up.Summary.of(basis(), X, y, order=2)
     model = models()["second order"]
-    assert error_at(model, twice) == pytest.approx(error_at(model, once), rel=1e-12)
+    assert _error_at(model, twice) == pytest.approx(_error_at(model, once), rel=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -79,12 +87,12 @@ def test_a_model_that_sites_scored_keeps_its_lam_when_sites_are_left_out():
         up.Scores.of(candidates, basis(), *named_rows(seed, n)) for n, seed in ((120, 10), (150, 11), (90, 12))
     )
     chosen = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()), scores=scores)
-    assert {one.lam for one in leave_one_out(chosen, opened(parts)).sites} == {chosen.lam_}
+    assert {one.lam for one in leave_one_out(chosen, open_summaries(parts)).sites} == {chosen.lam_}
 
 
 def test_what_is_said_of_labels_is_true_of_the_rows():
     _, y, at = pooled()
-    for site, found in enumerate(labels_of(opened(summaries()), basis())):
+    for site, found in enumerate(_labels_of(open_summaries(summaries()), basis())):
         assert found.mean == pytest.approx(y[at == site].mean())
         assert found.spread == pytest.approx(y[at == site].std())
         assert 0 < found.unlike < 3 * found.chance  # all were drawn alike
@@ -94,22 +102,22 @@ def test_what_is_said_of_labels_is_true_of_the_rows():
 def test_nothing_is_left_without_the_only_site(parts):
     given = parts if isinstance(parts, dict) else [summaries()["north"]]
     with pytest.raises(ValueError, match="there is only one summary: leaving it out leaves nothing"):
-        leave_one_out(models()["second order"], opened(given))
+        leave_one_out(models()["second order"], open_summaries(given))
 
 
 def labelled(seed=0, n=400):
     rng = np.random.default_rng(seed)
     predicted = rng.normal(size=n)
-    return Labelled(predicted + rng.normal(size=n), predicted, np.resize(["a", "b", "c"], n))
+    return LabeledRows(predicted + rng.normal(size=n), predicted, np.resize(["a", "b", "c"], n))
 
 
 def test_bins_and_sites_hold_every_row_once():
     rows_ = labelled()
-    bins = binned(rows_)
+    bins = _bin_rows(rows_)
     assert sum(b.n for b in bins) == 400
     assert sum(b.n * b.observed for b in bins) / 400 == pytest.approx(rows_.y.mean())
     assert [b.predicted for b in bins] == sorted(b.predicted for b in bins)
-    found = by_site(rows_)
+    found = _errors_by_site(rows_)
     assert sum(e.n for e in found.values()) == 400
     square = sum(e.n * e.rmse**2 for e in found.values()) / 400
     assert square == pytest.approx(errors_of(rows_.y, rows_.predicted).rmse ** 2)
@@ -119,7 +127,7 @@ def test_bins_and_sites_hold_every_row_once():
 def test_intervals_of_normal_residuals_cover_what_they_claim():
     n = 20_000
     residuals = 3.0 * ndtri((np.arange(n) + 0.5) / n)
-    found = coverage(Labelled(residuals, np.zeros(n)), 3.0)
+    found = _coverage_by_level(LabeledRows(residuals, np.zeros(n)), 3.0)
     assert [level for level, _ in found] == list(LEVELS)
     for nominal, actual in found:
         assert actual == pytest.approx(nominal, abs=2 / n)
@@ -128,9 +136,9 @@ def test_intervals_of_normal_residuals_cover_what_they_claim():
 def test_the_slope_tells_predictions_that_are_spread_too_far():
     rng = np.random.default_rng(0)
     y = rng.normal(size=200)
-    assert slope_of(Labelled(y, y)) == pytest.approx(1.0)
-    assert slope_of(Labelled(y, 2 * y)) == pytest.approx(0.5)
-    assert slope_of(Labelled(y, np.zeros(200))) is None
+    assert _slope_of(LabeledRows(y, y)) == pytest.approx(1.0)
+    assert _slope_of(LabeledRows(y, 2 * y)) == pytest.approx(0.5)
+    assert _slope_of(LabeledRows(y, np.zeros(200))) is None
 
 
 def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
@@ -146,8 +154,8 @@ def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
 
 
 def test_inputs_of_few_values_are_looked_at_there_and_constants_not_at_all():
-    assert grid_of(np.asarray([1.0, 0.0, 1.0])).tolist() == [0.0, 1.0]
-    many = grid_of(np.arange(1000.0))
+    assert _grid_of(np.asarray([1.0, 0.0, 1.0])).tolist() == [0.0, 1.0]
+    many = _grid_of(np.arange(1000.0))
     assert many[0] == pytest.approx(0.02 * 999)
     assert many[-1] == pytest.approx(0.98 * 999)
     X, y = named_rows(1, 60)

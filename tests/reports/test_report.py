@@ -35,7 +35,7 @@ def test_a_page_is_whole_and_says_what_the_model_is(kind, data):
     assert len(found.ids) == len(set(found.ids))
     for section in ("sites", "errors", "sensitivity", "choice", "inputs", "left", "predict"):
         assert section in found.ids
-    lead = about.sentences(models()[kind].facts())
+    lead = about._introduce(models()[kind].facts())
     assert " ".join(lead) in found.words
     assert "unpooled predict my.model" in found.words
 
@@ -266,5 +266,5 @@ def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_p
 def test_a_model_from_a_file_has_a_page_with_the_same_choice(kind, tmp_path):
     up.save(models()[kind], tmp_path / "some.model")
     found, fresh = Page(up.report(tmp_path / "some.model").html), Page(page(kind).html)
-    assert about.sentences(models()[kind].facts())[1] in found.words
+    assert about._introduce(models()[kind].facts())[1] in found.words
     assert {"moves", "eigenvalues", "dimension"} <= set(found.ids) & set(fresh.ids)

@@ -10,7 +10,7 @@ from unpooled.reproduce import EXPERIMENTS, PAPERS
 from unpooled.reproduce import experiment as running
 from unpooled.reproduce.claims import centring, less, private, spectral
 from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED
-from unpooled.reproduce.page import drawn, labels_of, words_for
+from unpooled.reproduce.page import _describe_figure, _labels_of, draw_panels
 
 STATUSES = {HOLDS, FAILS, UNDECIDED}
 TINY = {  # what is smaller than in the quick protocols
@@ -102,13 +102,13 @@ def test_it_runs_and_tells_of_it_in_tables_panels_and_verdicts(tiny_outcomes, na
         assert verdict.claim
         assert verdict.evidence
         assert "\n" not in verdict.claim + verdict.evidence
-    assert any(panel.title in words_for(outcome) for panel in outcome.panels)
+    assert any(panel.title in _describe_figure(outcome) for panel in outcome.panels)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_was_found_is_the_same_from_its_file(tiny_outcomes, name, tmp_path):
     protocol, outcome, _ = of(tiny_outcomes, name)
-    path = running.path_of(tmp_path, EXPERIMENTS[name], protocol)
+    path = running._path_of(tmp_path, EXPERIMENTS[name], protocol)
     running.write(path, EXPERIMENTS[name], protocol, outcome, 1.5)
     assert running.read(path, EXPERIMENTS[name], protocol) == (outcome, 1.5)
 
@@ -123,12 +123,12 @@ def test_a_protocol_gives_the_same_figures_again(tiny_outcomes, name):
 def test_every_experiment_can_be_drawn(tiny_outcomes):
     pytest.importorskip("matplotlib")
     for _, outcome, _ in tiny_outcomes.values():
-        figure = drawn(outcome.panels)
+        figure = draw_panels(outcome.panels)
         titles = [ax.get_title() for ax in figure.axes if ax.axison]
         assert titles == [panel.title for panel in outcome.panels]
         for ax, panel in zip(figure.axes, outcome.panels):
             labels = [text.get_text() for text in ax.get_legend().get_texts()]
-            assert labels == labels_of(panel)
+            assert labels == _labels_of(panel)
             assert len(set(labels)) == len(labels)
             assert {curve.label for curve in panel.curves} | {label for label, _ in panel.marks} == set(labels)
 

@@ -22,7 +22,7 @@ from .faults import FAULTS
 from .mechanism import FEW_RUNS_EPSILON, Mechanism
 
 
-def every_run_a_call(mechanism: Mechanism, runs: int = 5_000, quick_runs: int = 200) -> Mechanism:
+def _call_in_every_run(mechanism: Mechanism, runs: int = 5_000, quick_runs: int = 200) -> Mechanism:
     """The same without anything taken together: what a user calls is called in every run.
 
     That is slow, and few runs can refute a small ε only: claim one.
@@ -36,12 +36,12 @@ SHIPPED: dict[str, Callable[[], Mechanism]] = {
     "noise-small-epsilon": lambda: of_summaries.grid_noise(1.0, 0.01, size=1),
     "shares": of_summaries.in_shares,
     "summary-1": of_summaries.first_order,
-    "summary-1-calls": lambda: every_run_a_call(of_summaries.first_order(FEW_RUNS_EPSILON)),
+    "summary-1-calls": lambda: _call_in_every_run(of_summaries.first_order(FEW_RUNS_EPSILON)),
     "summary-2": of_summaries.second_order,
     "residuals": of_summaries.residual_round,
     "ledger": of_summaries.through_a_ledger,
     "sgd-tight": of_models.tight_descent,
-    "sgd-tight-calls": lambda: every_run_a_call(of_models.tight_descent(FEW_RUNS_EPSILON)),
+    "sgd-tight-calls": lambda: _call_in_every_run(of_models.tight_descent(FEW_RUNS_EPSILON)),
     "sgd-paper": of_models.paper_descent,
     "regressor": of_models.rounds,
     "regressor-no-public": of_models.rounds_without_public_rows,
@@ -105,16 +105,16 @@ def audit(
             each = mechanism.runs_of(runs, quick)
             first, second = (_outputs(mechanism, data, each, bar) for data in mechanism.neighbours)
             bound = lower_bound(first, second, mechanism.delta, confidence, mechanism.direction)
-            rows.append(Audited.of(mechanism, bound))
+            rows.append(AuditRow.of(mechanism, bound))
     return Audit(tuple(sorted(rows, key=lambda row: row.fault)), confidence)
 
 
 def _outputs(mechanism: Mechanism, data: Any, runs: int, bar: Progress) -> np.ndarray:
-    found = []
+    outputs = []
     for part in np.array_split(np.arange(runs), PARTS):
-        found.append(mechanism.outputs(data, len(part)))
+        outputs.append(mechanism.outputs(data, len(part)))
         bar.advance()
-    return np.concatenate(found)
+    return np.concatenate(outputs)
 
 
 def _makers(
@@ -156,7 +156,7 @@ HEADS = ("mechanism", "claimed ε", "at δ", "found ε ≥", "if Gaussian", "run
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditRow:
     """One line: ``found`` is the lower bound that decides, ``found_if_gaussian`` the one that assumes more.
 
     ``attainable`` is the largest bound that so many runs can show: that of outputs without any noise.
@@ -184,7 +184,7 @@ class Audited:
     note: str = ""
 
     @classmethod
-    def of(cls, mechanism: Mechanism, bound: LowerBound) -> Audited:
+    def of(cls, mechanism: Mechanism, bound: LowerBound) -> AuditRow:
         """The line of a mechanism."""
         m, b = mechanism, bound
         most = attainable(b.runs, m.delta, b.confidence)
@@ -231,7 +231,7 @@ class Audit:
     confidence : with which each lower bound holds
     """
 
-    rows: tuple[Audited, ...]
+    rows: tuple[AuditRow, ...]
     confidence: float
 
     @property
@@ -250,7 +250,7 @@ class Audit:
     def __str__(self) -> str:
         lines = [HEADS, *(row.cells for row in self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(HEADS))]
-        table = ["  ".join(_aligned(line, widths)).rstrip() for line in lines]
+        table = ["  ".join(_align(line, widths)).rstrip() for line in lines]
         first_fault = next((i for i, row in enumerate(self.rows) if row.fault), None)
         if first_fault is not None:
             table.insert(1 + first_fault, "planted faults")
@@ -266,7 +266,7 @@ class Audit:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
-def _aligned(cells: tuple[str, ...], widths: list[int]) -> list[str]:
+def _align(cells: tuple[str, ...], widths: list[int]) -> list[str]:
     """Names and verdicts to the left, numbers to the right."""
     last = len(cells) - 1
     return [c.ljust(w) if i in (0, last) else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))]

@@ -73,7 +73,7 @@ def lower_bound(
     runs = len(P)
     if runs < LEAST_RUNS:
         raise ValueError(f"runs must be at least {LEAST_RUNS}, or nothing can be said; got {runs}")
-    counted, alpha = _counted(runs), _alpha(confidence)
+    counted, alpha = _count_remaining(runs), _alpha(confidence)
     choosing = runs - counted
 
     def epsilon(low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -83,26 +83,26 @@ def lower_bound(
         return ndtri(np.maximum(low, 1e-300)) - ndtri(np.minimum(high, 1 - 1e-16))
 
     statistics = _statistics(P[:choosing], Q[:choosing], direction)
-    found = []
+    bounds = []
     for value in (epsilon, mu):
         rule = max(
             (_best(statistic, P[:choosing], Q[:choosing], alpha, value) for statistic in statistics),
             key=lambda rule: rule.promised,
         )
         low, high = rule.rates(P[choosing:], Q[choosing:], counted, alpha)
-        found.append(max(0.0, float(value(low, high))))
-    as_gaussian = epsilon_of(found[1], delta) if delta > 0 else (math.inf if found[1] > 0 else 0.0)
-    return LowerBound(found[0], as_gaussian, found[1], delta, runs, confidence)
+        bounds.append(max(0.0, float(value(low, high))))
+    as_gaussian = epsilon_of(bounds[1], delta) if delta > 0 else (math.inf if bounds[1] > 0 else 0.0)
+    return LowerBound(bounds[0], as_gaussian, bounds[1], delta, runs, confidence)
 
 
 def attainable(runs: int, delta: float, confidence: float = CONFIDENCE) -> float:
     """The largest ε that so many runs can prove: that of outputs which tell S from S' without error."""
-    counted, alpha = np.asarray(_counted(runs)), _alpha(confidence)
+    counted, alpha = np.asarray(_count_remaining(runs)), _alpha(confidence)
     low, high = _low(counted, int(counted), alpha), _high(np.asarray(0), int(counted), alpha)
     return max(0.0, float(np.log(np.maximum(low - delta, 1e-300) / high)))
 
 
-def _counted(runs: int) -> int:
+def _count_remaining(runs: int) -> int:
     """The runs that are left when the rule is chosen."""
     return runs - math.ceil(CHOOSING * runs)
 

@@ -15,12 +15,12 @@ from ..privacy import Private, mu_for, noise, sgd
 from ..privacy.release import asked
 from ..summaries import Summary
 from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Rows, with_noise
-from .of_summaries import LABEL_BOUND, half_the_noise, sums, weighted
+from .of_summaries import LABEL_BOUND, half_the_noise, sums, whiten
 
 PUBLIC = np.linspace(-2.0, 2.0, 50)[:, None]
 
 
-def theorem_2_as_printed() -> Mechanism:
+def _theorem_2_as_printed() -> Mechanism:
     """Algorithm 1 of Wang and Guo (2024) with Δ_SGD as their (17) prints it, at n = T = 1000, c = 1, η = 10⁻⁵.
 
     One feature, √2 for all records, as the bound of cosine features allows; all labels are 0 but that of the record.
@@ -57,7 +57,7 @@ def theorem_2_as_printed() -> Mechanism:
     )
 
 
-def private_length_scale() -> Mechanism:
+def _private_length_scale() -> Mechanism:
     """A summary whose kernel takes its length scale, the median distance, from the private rows.
 
     Two clusters far apart: where one record changes sides, most pairs lie in different clusters and no longer in the
@@ -80,9 +80,9 @@ def private_length_scale() -> Mechanism:
     )
 
 
-def intercept_without_noise() -> Mechanism:
+def _intercept_without_noise() -> Mechanism:
     """Sums of centred labels with noise, and the mean of the labels without: the intercept of the model to be."""
-    centred = labels_centred_in_private()
+    centred = _labels_centred_in_private()
 
     def with_mean(data: Rows, outputs: np.ndarray) -> np.ndarray:
         return np.concatenate([outputs, np.full((len(outputs), 1), data[1].mean())], axis=1)  # THE FAULT
@@ -100,7 +100,7 @@ def intercept_without_noise() -> Mechanism:
     )
 
 
-def labels_centred_in_private() -> Mechanism:
+def _labels_centred_in_private() -> Mechanism:
     """The same, and nothing but the noisy sums is shown: the mean of the labels was used, and that is enough.
 
     One record moves its own label and, through the mean, everybody's: about twice as far as the noise allows for.
@@ -116,8 +116,8 @@ def labels_centred_in_private() -> Mechanism:
     labels = np.zeros(n)
     labels[0] = LABEL_BOUND
     privacy = Private(1.0, DELTA, LABEL_BOUND, means=0.0)  # it takes the fewest runs to see at a small ε
-    found = _summary("labels centred by their private mean", centred, ((X, labels), (X, -labels)), privacy)
-    return replace(found, quick_runs=4 * QUICK_RUNS)
+    mechanism = _summary("labels centred by their private mean", centred, ((X, labels), (X, -labels)), privacy)
+    return replace(mechanism, quick_runs=4 * QUICK_RUNS)
 
 
 def _summary(
@@ -131,7 +131,7 @@ def _summary(
     def release(data: Rows) -> np.ndarray:
         basis, X, y = prepared(*data)
         question = asked(basis, 1, None, "squared", None, privacy)
-        return weighted(question, Summary.of(basis, X, y, privacy=privacy))
+        return whiten(question, Summary.of(basis, X, y, privacy=privacy))
 
     def many(data: Rows, runs: int) -> np.ndarray:
         basis, X, y = prepared(*data)
@@ -160,8 +160,8 @@ def _opposite(basis: Basis) -> float:
 
 FAULTS: dict[str, Callable[[], Mechanism]] = {
     "half-noise": half_the_noise,
-    "printed-theorem": theorem_2_as_printed,
-    "private-length-scale": private_length_scale,
-    "open-intercept": intercept_without_noise,
-    "private-centring": labels_centred_in_private,
+    "printed-theorem": _theorem_2_as_printed,
+    "private-length-scale": _private_length_scale,
+    "open-intercept": _intercept_without_noise,
+    "private-centring": _labels_centred_in_private,
 }

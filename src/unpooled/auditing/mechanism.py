@@ -83,12 +83,12 @@ class Mechanism:
     def outputs(self, data: Any, runs: int) -> np.ndarray:
         """Independent outputs, one a row."""
         if self.many is not None:
-            found = np.asarray(self.many(data, runs), dtype=float)
+            outputs = np.asarray(self.many(data, runs), dtype=float)
         else:
-            found = np.stack([np.asarray(self.release(data), dtype=float).ravel() for _ in range(runs)])
-        if len(found) != runs:
-            raise ValueError(f"many must return {runs} outputs, one a row, got an array of shape {found.shape}")
-        return found.reshape(runs, -1)
+            outputs = np.stack([np.asarray(self.release(data), dtype=float).ravel() for _ in range(runs)])
+        if len(outputs) != runs:
+            raise ValueError(f"many must return {runs} outputs, one a row, got an array of shape {outputs.shape}")
+        return outputs.reshape(runs, -1)
 
 
 Rows = tuple[np.ndarray, np.ndarray]  # X and y
@@ -150,14 +150,14 @@ def worst_neighbours(
         first, second = pair(candidate)
         return np.asarray(noiseless(*first) - noiseless(*second), dtype=float).ravel()
 
-    def drawn(flipped: bool) -> np.ndarray:
+    def draw(flipped: bool) -> np.ndarray:
         candidate = rng.standard_normal((n_rows + 1, n_inputs + 1))
         candidate[:, -1] *= 3.0  # most labels at their bound
         if flipped:
             candidate[-1] = candidate[RECORD] * np.append(np.ones(n_inputs), -1.0)
         return candidate
 
-    tried = [drawn(bool(i % 2)) for i in range(starts)]
+    tried = [draw(bool(i % 2)) for i in range(starts)]
     lengths = [float(np.linalg.norm(difference(candidate))) for candidate in tried]
     best, furthest, width = tried[int(np.argmax(lengths))], max(lengths), 1.0
     for _ in range(steps):

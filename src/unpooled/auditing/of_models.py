@@ -52,16 +52,16 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
         model.fit(*data)
         return np.append(np.ravel(model.coef_), model.intercept_)
 
-    found = worst_neighbours(before, ROWS, 1, LABEL_BOUND)
-    assert found.direction is not None
+    pair = worst_neighbours(before, ROWS, 1, LABEL_BOUND)
+    assert pair.direction is not None
     return Mechanism(
         "PrivateSGDRegressor, tight",
         release,
-        (found.first, found.second),
+        (pair.first, pair.second),
         epsilon,
         DELTA,
         many=lambda data, runs: as_shown(with_noise(noise, before(*data), runs)),
-        direction=as_shown(found.direction) / np.append(np.ones(basis.n_features_), plan.constant**2),
+        direction=as_shown(pair.direction) / np.append(np.ones(basis.n_features_), plan.constant**2),
         runs=RUNS,
         quick_runs=QUICK_RUNS,
         note="the order of visits is public and always the same, so descent is made once; noise of all runs together",
@@ -87,15 +87,15 @@ def paper_descent() -> Mechanism:
         phi, y = features(*data)
         return with_noise(noise, [one_by_one(phi, y, drawn(ROWS, plan.steps), plan.step) for _ in range(runs)])
 
-    found = worst_neighbours(in_turn, ROWS, 1, LABEL_BOUND)
+    pair = worst_neighbours(in_turn, ROWS, 1, LABEL_BOUND)
     return Mechanism(
         "PrivateSGDRegressor, paper",
         release,
-        (found.first, found.second),
+        (pair.first, pair.second),
         EPSILON,
         DELTA,
         many=many,
-        direction=found.direction,
+        direction=pair.direction,
         runs=RUNS // 2,
         quick_runs=QUICK_RUNS,
         note="features are made once, indices are drawn and descent is made in every run; noise of all runs together",

@@ -83,10 +83,10 @@ def reproduce(
     are run. A run that was stopped goes on where it stopped; a changed protocol is run again. A claim
     that does not hold is a result and not an error: the exit code is 0.
     """
-    from ..reproduce import EXPERIMENTS, chosen, page, run
+    from ..reproduce import EXPERIMENTS, choose_experiments, page, run
 
     try:
-        experiments = chosen(EXPERIMENTS, name or [])
+        experiments = choose_experiments(EXPERIMENTS, name or [])
     except ValueError as error:
         raise Problem.of(error, USAGE) from None
     if names:

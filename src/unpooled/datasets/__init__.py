@@ -8,6 +8,8 @@ from importlib.resources import as_file, files
 
 import numpy as np
 
+__all__ = ["BUNDLED", "Dataset", "SiteDataset", "load_airfoil", "load_heart"]
+
 
 @dataclass
 class Dataset:

@@ -33,11 +33,11 @@ from .study import (
     STAYS,
     SUMS,
     Consortium,
+    DemoResults,
     Hospital,
     Method,
-    Played,
     Study,
-    predictions,
+    predict_test,
     studies,
 )
 
@@ -57,7 +57,7 @@ def run(out: Path, console: Console | None = None) -> list[dict[str, Any]]:
         highlight=False,
     )
     with console.status("opening hospitals") as status:
-        played = play(data, out, status.update)
+        played = _play(data, out, status.update)
     console.print(table(played), highlight=False)
     for hospital in played.first.hospitals:
         for called in hospital.refusals:
@@ -71,7 +71,7 @@ def run(out: Path, console: Console | None = None) -> list[dict[str, Any]]:
     return [method.to_dict() for method in played.methods.values()]
 
 
-class References:
+class _References:
     """The same kernel, and inputs on the same scale, for everybody: those of the basis."""
 
     def __init__(self, study: Study, basis: Path) -> None:
@@ -130,17 +130,17 @@ class References:
         return self.basis.map_.scaled(np.column_stack([table[name] for name in table.column_names]))
 
 
-def play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> Played:
+def _play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> DemoResults:
     """All five; files stay in ``out/study-1`` and so on."""
     methods = _methods(data)
     consortia, floors = [], []
     for study in studies(data):
         tell(f"study {study.number}")
-        consortium = _opened(study, out / f"study-{study.number}")
+        consortium = _open_folders(study, out / f"study-{study.number}")
         floors.append(_consortium(study, consortium, methods))
         _references(study, consortium, methods)
         consortia.append(consortium)
-    return Played(data, methods, consortia[0], float(np.mean(floors)))
+    return DemoResults(data, methods, consortia[0], float(np.mean(floors)))
 
 
 def _methods(data: SiteDataset) -> dict[str, Method]:
@@ -158,7 +158,7 @@ def _methods(data: SiteDataset) -> dict[str, Method]:
     return {key: Method(*line, data, np.full(len(data.y), np.nan)) for key, line in lines.items()}
 
 
-def _opened(study: Study, folder: Path) -> Consortium:
+def _open_folders(study: Study, folder: Path) -> Consortium:
     """Fresh folders; those of an earlier run are replaced, anything else is left alone and in the way."""
     if (folder / "consortium" / "study.basis").is_file():
         shutil.rmtree(folder)
@@ -178,7 +178,7 @@ def _consortium(study: Study, consortium: Consortium, methods: dict[str, Method]
         "second": ["second"],
     }
     for key, model in files.items():
-        methods[key].predicted[study.test] = predictions(model, study)
+        methods[key].predicted[study.test] = predict_test(model, study)
         for hospital in consortium.hospitals:
             sent = [path for path in hospital.sent if path.stem in exchanges[key]]
             if sent:
@@ -188,7 +188,7 @@ def _consortium(study: Study, consortium: Consortium, methods: dict[str, Method]
 
 
 def _references(study: Study, consortium: Consortium, methods: dict[str, Method]) -> None:
-    references = References(study, consortium.folder / "study.basis")
+    references = _References(study, consortium.folder / "study.basis")
     sites = study.data.sites[study.test]
     own = np.full(int(study.test.sum()), np.nan)
     for site, predicted in references.local():

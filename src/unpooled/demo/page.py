@@ -25,8 +25,8 @@ from .study import (
     ROUNDS,
     STAYS,
     TARGET,
+    DemoResults,
     Hospital,
-    Played,
     studies,
 )
 
@@ -47,7 +47,7 @@ STEPS = (
 )
 
 
-def beginning(played: Played) -> list[str]:
+def _describe_study(played: DemoResults) -> list[str]:
     """What was done."""
     data, first = played.data, next(studies(played.data))
     counts = ", ".join(f"{name} {(data.sites == site).sum()}" for site, name in HOSPITALS.items())
@@ -65,7 +65,7 @@ def beginning(played: Played) -> list[str]:
     ]
 
 
-def lessons(played: Played) -> list[str]:
+def _list_lessons(played: DemoResults) -> list[str]:
     """What a reader should see, also where a method falls short."""
     m = played.methods
     local = [m[f"local {site}"].rmse for site in HOSPITALS]
@@ -104,9 +104,9 @@ def lessons(played: Played) -> list[str]:
 SHORT = {"cleveland": "Clev.", "hungarian": "Hung.", "switzerland": "Switz.", "va": "VA"}
 
 
-def table(played: Played) -> Table:
+def table(played: DemoResults) -> Table:
     """Errors by hospital, and what a hospital sends."""
-    found = Table(
+    result = Table(
         title="Error on test patients (RMSE, beats a minute), and what a hospital sends",
         caption="sent: mean over hospitals, all exchanges; refused: by at least one of them",
         box=box.SIMPLE_HEAD,
@@ -115,24 +115,24 @@ def table(played: Played) -> Table:
         title_justify="left",
         caption_justify="left",
     )
-    found.add_column("learned from", no_wrap=True)
+    result.add_column("learned from", no_wrap=True)
     for heading in ("all", *(SHORT[site] for site in HOSPITALS), "numbers", "bytes", "times"):
-        found.add_column(heading, justify="right", no_wrap=True)
+        result.add_column(heading, justify="right", no_wrap=True)
     group = ""
     for method in played.methods.values():
         if method.group != group:
             group = method.group
-            found.add_section()
-            found.add_row(f"[italic]{group}[/italic]")
+            result.add_section()
+            result.add_row(f"[italic]{group}[/italic]")
         errors = [f"{error:.1f}" for error in method.by_hospital.values()]
-        found.add_row(
+        result.add_row(
             f" {method.name}",
             f"[bold]{method.rmse:.2f}[/bold]",
             *errors,
             *(f"{value:,.0f}" if method.exchanges else "0" for value in (method.mean_numbers, method.mean_bytes)),
             str(method.exchanges),
         )
-    return found
+    return result
 
 
 HEADER = ("learned from", "all", *HOSPITALS.values(), "numbers sent", "bytes sent", "exchanges")
@@ -148,11 +148,11 @@ COMMANDS = (
 )
 
 
-def write(played: Played, out: Path) -> None:
+def write(played: DemoResults, out: Path) -> None:
     """``out/index.html``."""
     parts = [
         f"<h1>{TITLE}</h1>",
-        *map(html.paragraph, beginning(played)),
+        *map(html.paragraph, _describe_study(played)),
         html.bullets(STEPS),
         "<h2>The errors, and what it took</h2>",
         _plot(played),
@@ -162,7 +162,7 @@ def write(played: Played, out: Path) -> None:
             "hospitals, all exchanges together; for the comparisons it is what would have to be sent."
         ),
         "<h2>What to see in this</h2>",
-        html.bullets(lessons(played)),
+        html.bullets(_list_lessons(played)),
         "<h2>What each hospital sent</h2>",
         html.paragraph(
             "In words, as anyone at a hospital can print them before a file leaves: unpooled writes them from the file "
@@ -179,7 +179,7 @@ def write(played: Played, out: Path) -> None:
     (out / "index.html").write_text(html.page(TITLE, parts), encoding="utf-8")
 
 
-def _plot(played: Played) -> str:
+def _plot(played: DemoResults) -> str:
     methods = list(played.methods.values())
     by_site = {name: [method.by_hospital[site] for method in methods] for site, name in HOSPITALS.items()}
     try:
@@ -240,7 +240,7 @@ def _ends(by_site: Mapping[str, Sequence[float]]) -> tuple[list[float], list[flo
     return [min(column) for column in columns], [max(column) for column in columns]
 
 
-def _rows(played: Played) -> list[list[str]]:
+def _rows(played: DemoResults) -> list[list[str]]:
     rows: list[list[str]] = []
     group = ""
     for method in played.methods.values():
@@ -265,7 +265,7 @@ def _hospital(hospital: Hospital) -> str:
     return html.folded(f"{HOSPITALS[hospital.name]}: {len(hospital.sent)} files sent{refused}", parts)
 
 
-def _tree(played: Played, out: Path) -> str:
+def _tree(played: DemoResults, out: Path) -> str:
     """The folders of the first study, with what the files in them are."""
     folder = played.first.folder.parent
     lines = [

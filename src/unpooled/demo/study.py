@@ -213,13 +213,13 @@ class Consortium:
         return path
 
 
-def predictions(model: Path, study: Study) -> np.ndarray:
+def predict_test(model: Path, study: Study) -> np.ndarray:
     """What a model file says of the test patients."""
     return np.asarray(models.load(model).predict(study.inputs(study.test)))
 
 
 @dataclass
-class Played:
+class DemoResults:
     """Everything the report needs."""
 
     data: SiteDataset

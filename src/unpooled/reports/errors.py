@@ -20,7 +20,7 @@ from ..estimators.facts import FittedModel
 from .svg import Axis, Chart, figure, row_chart
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 BINS = 10
@@ -30,7 +30,7 @@ KEPT = 1000  # rows that are kept with their inputs
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabeledRows:
     """Labels, what the model predicts for them, their sites, and a few of the rows themselves."""
 
     y: Floats
@@ -40,7 +40,7 @@ class Labelled:
     labels: Floats | None = None  #: of those rows
 
     @classmethod
-    def of(cls, model: FittedModel, X: Any, y: Any, sites: Any = None, target: int = 0) -> Labelled:
+    def of(cls, model: FittedModel, X: Any, y: Any, sites: Any = None, target: int = 0) -> LabeledRows:
         """Rows in memory; X as ``predict`` takes it."""
         predicted = _column(to_numpy(model.predict(X)), target)
         labels = _column(np.asarray(to_numpy(y), dtype=float), target)
@@ -96,19 +96,19 @@ def errors_of(y: Floats, predicted: Floats) -> Errors:
     )
 
 
-def by_site(rows: Labelled) -> dict[str, Errors]:
+def _errors_by_site(rows: LabeledRows) -> dict[str, Errors]:
     """The errors at every site, largest first."""
     if rows.sites is None:
         return {}
-    found = {}
+    groups = {}
     for site in np.unique(rows.sites):
         at = rows.sites == site
-        found[str(site)] = errors_of(rows.y[at], rows.predicted[at])
-    return dict(sorted(found.items(), key=lambda item: -item[1].rmse))
+        groups[str(site)] = errors_of(rows.y[at], rows.predicted[at])
+    return dict(sorted(groups.items(), key=lambda item: -item[1].rmse))
 
 
 @dataclass(frozen=True)
-class Bin:
+class _Bin:
     """Rows of about the same prediction."""
 
     n: int
@@ -120,20 +120,20 @@ class Bin:
     high: float  #: ninetieth
 
 
-def binned(rows: Labelled) -> list[Bin]:
+def _bin_rows(rows: LabeledRows) -> list[_Bin]:
     """Rows in groups of equal size, by their prediction."""
     order = np.argsort(rows.predicted, kind="stable")
     parts = [part for part in np.array_split(order, min(BINS, max(len(order) // 5, 1))) if len(part)]
-    found = []
+    bins = []
     for part in parts:
         residual, y = rows.residuals[part], rows.y[part]
         low, middle, high = np.quantile(residual, [0.1, 0.5, 0.9])
         spread = float(np.std(y)) / math.sqrt(len(part))
-        found.append(Bin(len(part), float(np.mean(rows.predicted[part])), float(np.mean(y)), spread, low, middle, high))
-    return found
+        bins.append(_Bin(len(part), float(np.mean(rows.predicted[part])), float(np.mean(y)), spread, low, middle, high))
+    return bins
 
 
-def slope_of(rows: Labelled) -> float | None:
+def _slope_of(rows: LabeledRows) -> float | None:
     """The slope of labels on predictions: below one, predictions are spread too far."""
     spread = float(np.var(rows.predicted))
     if spread == 0:
@@ -141,7 +141,7 @@ def slope_of(rows: Labelled) -> float | None:
     return float(np.mean((rows.predicted - rows.predicted.mean()) * (rows.y - rows.y.mean()))) / spread
 
 
-def coverage(rows: Labelled, noise: float) -> list[tuple[float, float]]:
+def _coverage_by_level(rows: LabeledRows, noise: float) -> list[tuple[float, float]]:
     """(nominal, actual): the share of rows within f(x) ± z·noise, z that of a normal law."""
     sizes = np.abs(rows.residuals)
     return [(level, float(np.mean(sizes <= float(ndtri(0.5 + level / 2)) * noise))) for level in LEVELS]
@@ -151,19 +151,19 @@ MOST_SITES = 40
 EXTREME = (0.002, 0.998)  # quantiles of the residuals that a picture has room for
 
 
-def errors(known: Gathered) -> Section:
+def show_errors(known: ReportMaterial) -> Section:
     """Errors by site, residuals, calibration."""
     section = Section("errors", "Errors")
-    rows, found = known.rows, known.overall
-    if rows is None or found is None:
+    rows, overall = known.rows, known.overall
+    if rows is None or overall is None:
         return section.lack(
             "Residuals, calibration and the errors at every site need labeled rows, best those that the model has not "
             "seen: give them with --data (X= and y= in Python)."
         )
-    r2 = "" if found.r2 is None else f", which explains {found.r2:.1%} of the variance of {known.facts.label}"
+    r2 = "" if overall.r2 is None else f", which explains {overall.r2:.1%} of the variance of {known.facts.label}"
     section.say(
-        f"On the {found.n:,} rows that were given the root mean square error is {number(found.rmse)} "
-        f"(± {number(2 * found.uncertainty, 2)}){r2}. Predictions are {_side(found.bias, found.rmse)} on average."
+        f"On the {overall.n:,} rows that were given the root mean square error is {number(overall.rmse)} "
+        f"(± {number(2 * overall.uncertainty, 2)}){r2}. Predictions are {_side(overall.bias, overall.rmse)} on average."
     )
     if rows.sites is None:
         section.lack("Name the column of the sites with --site (sites= in Python) to see the error at each.")
@@ -180,10 +180,10 @@ def _side(bias: float, rmse: float) -> str:
     return f"{number(abs(bias), 2)} too {'high' if bias > 0 else 'low'}"
 
 
-def _sites(known: Gathered, section: Section) -> None:
+def _sites(known: ReportMaterial, section: Section) -> None:
     assert known.rows is not None
     assert known.overall is not None
-    found = by_site(known.rows)
+    found = _errors_by_site(known.rows)
     names = list(found)
     best, worst = names[-1], names[0]
     if len(names) > 1:
@@ -229,10 +229,10 @@ def _or_none(value: float | None) -> str:
     return "none" if value is None else number(value)
 
 
-def _residuals(known: Gathered) -> str:
+def _residuals(known: ReportMaterial) -> str:
     rows = known.rows
     assert rows is not None
-    bins, drawn = binned(rows), rows.drawn()
+    bins, drawn = _bin_rows(rows), rows.drawn()
     ends = np.quantile(rows.residuals, EXTREME)
     x = [one.predicted for one in bins]
     lows, highs = [b.low for b in bins], [b.high for b in bins]
@@ -250,7 +250,7 @@ def _residuals(known: Gathered) -> str:
     return figure("residuals", chart, said, ["predicted, mean", "rows", "10th percentile", "median", "90th"], table)
 
 
-def _histogram(known: Gathered) -> str:
+def _histogram(known: ReportMaterial) -> str:
     rows = known.rows
     assert rows is not None
     low, high = np.quantile(rows.residuals, EXTREME)
@@ -268,10 +268,10 @@ def _histogram(known: Gathered) -> str:
     return figure("histogram", chart, said, ["from", "to", "rows", "share"], table)
 
 
-def _calibration(known: Gathered, section: Section) -> None:
+def _calibration(known: ReportMaterial, section: Section) -> None:
     rows = known.rows
     assert rows is not None
-    bins, slope = binned(rows), slope_of(rows)
+    bins, slope = _bin_rows(rows), _slope_of(rows)
     x, y = [b.predicted for b in bins], np.asarray([b.observed for b in bins])
     spread = 2 * np.asarray([b.uncertainty for b in bins])
     both = Axis.over("predicted, mean of a tenth of the rows", x, y - spread, y + spread)
@@ -291,7 +291,7 @@ def _calibration(known: Gathered, section: Section) -> None:
         )
     noise = None if known.tuning is None else known.tuning.error
     if noise is not None:
-        inside = dict(coverage(rows, noise))
+        inside = dict(_coverage_by_level(rows, noise))
         section.say(
             f"Intervals for new labels, made from the error that the model expects, hold {inside[0.5]:.0%} of the "
             f"labels where they should hold 50%, and {inside[0.9]:.0%} where they should hold 90%."
@@ -303,14 +303,14 @@ def _calibration(known: Gathered, section: Section) -> None:
         section.lack("The model gives no error that it expects of a new row, so there is no coverage to check.")
 
 
-def _coverage(known: Gathered, noise: float) -> str:
+def _coverage(known: ReportMaterial, noise: float) -> str:
     assert known.rows is not None
-    found = coverage(known.rows, noise)
-    nominal, actual = [a for a, _ in found], [b for _, b in found]
+    shares = _coverage_by_level(known.rows, noise)
+    nominal, actual = [a for a, _ in shares], [b for _, b in shares]
     axis = Axis.over("nominal coverage", nominal, actual)
     chart = Chart(axis, Axis("share of the rows inside", axis.low, axis.high))
     chart.line([axis.low, axis.high], [axis.low, axis.high], kind="even")
     chart.line(nominal, actual)
-    chart.dots(nominal, actual, [f"nominal {a:.0%}, actual {b:.1%}" for a, b in found], radius=4)
+    chart.dots(nominal, actual, [f"nominal {a:.0%}, actual {b:.1%}" for a, b in shares], radius=4)
     said = f"Labels inside f(x) ± z·{number(noise)}, the error that the model expects of a new row"
-    return figure("coverage", chart, said, ["nominal", "actual"], [[f"{a:.0%}", f"{b:.2%}"] for a, b in found])
+    return figure("coverage", chart, said, ["nominal", "actual"], [[f"{a:.0%}", f"{b:.2%}"] for a, b in shares])

@@ -24,7 +24,7 @@ from ..summaries import Summary
 from .svg import Axis, Chart, figure
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 MAX_ROWS = 800  # points of a model that are decomposed: a second or so
@@ -58,14 +58,14 @@ def spectrum_of(facts: ModelFacts, basis: Basis | None = None) -> Spectrum | str
     summary = facts.summary
     if summary is not None and summary.order == 2:
         noisy = " (with its noise)" if summary.privacy is not None else ""
-        return _kept(_second_order(facts, summary), f"the covariance of the features over all rows{noisy}")
+        return _drop_rounding(_second_order(facts, summary), f"the covariance of the features over all rows{noisy}")
     basis = facts.basis if basis is None else basis
     return _of_points(facts) if basis is None else spectrum_of_basis(basis)
 
 
 def spectrum_of_basis(basis: Basis) -> Spectrum | str:
     """That of the public sample a basis was made of."""
-    return _kept(basis.eigenvalues_, f"the public sample of {basis.n_public_:,} rows")
+    return _drop_rounding(basis.eigenvalues_, f"the public sample of {basis.n_public_:,} rows")
 
 
 def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
@@ -77,7 +77,7 @@ def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
     return np.asarray(np.linalg.eigvalsh(C)[::-1], dtype=float)
 
 
-def _kept(sigma: Floats, source: str) -> Spectrum | str:
+def _drop_rounding(sigma: Floats, source: str) -> Spectrum | str:
     sigma = np.asarray(sigma, dtype=float)
     sigma = sigma[sigma > 8 * np.finfo(float).eps * max(float(sigma[0]), 0.0)]
     return Spectrum(sigma, source) if len(sigma) else "The features are zero on all rows: there is no spectrum."
@@ -98,7 +98,7 @@ def _of_points(facts: ModelFacts) -> Spectrum | str:
         exponent = None
     n = min(len(points), MAX_ROWS)
     some = f"{n:,} points" if n == len(points) else f"{n:,} of the {len(points):,} points"
-    spectrum = _kept(sigma, f"{some} that the model holds")
+    spectrum = _drop_rounding(sigma, f"{some} that the model holds")
     return spectrum if isinstance(spectrum, str) else Spectrum(spectrum.sigma, spectrum.source, exponent)
 
 
@@ -109,8 +109,8 @@ def family_of(facts: ModelFacts, basis: Basis | None = None) -> Family | None:
     family: Family | None = facts.path.family(facts.target, own_norms=facts.solve_again is not None)
     if family is not None or facts.solve_again is None or basis is None:
         return family
-    found, order = facts.solve_again(basis), np.argsort(facts.path.values)
-    coef, b = found.coef[order, :, facts.target].T, found.intercept[order, facts.target]
+    solutions, order = facts.solve_again(basis), np.argsort(facts.path.values)
+    coef, b = solutions.coef[order, :, facts.target].T, solutions.intercept[order, facts.target]
     return Family(BasisPredictor(basis.map_, basis.coefficients_ @ coef, b), np.linalg.norm(coef, axis=0))
 
 
@@ -127,16 +127,16 @@ OF_A_ROUND = {
 NEARLY_ALL = 0.9  # of the directions of a basis, from which a larger one is worth a try
 
 
-def choice(known: Gathered, data: dict[str, Any]) -> Section:
+def show_choice(known: ReportMaterial, data: dict[str, Any]) -> Section:
     """The path and the spectrum. What the slider shows goes into ``data``."""
     tuning, spectrum = known.tuning, known.spectrum
     chosen = "λ" if known.facts.lam is not None else "The steps" if tuning is not None else "The plan"
     section = Section("choice", f"{chosen} and the spectrum")
     figures = []
     if tuning is None:
-        _untuned(known, section)
+        _explain_no_path(known, section)
     else:
-        section.say(*_chosen(tuning))
+        section.say(*_describe_choice(tuning))
         data["path"] = _path_data(known, tuning)
         said = data["path"]["at"][tuning.chosen]
         section.add(slider("along", f"Look at another {tuning.noun}", len(tuning.values), tuning.chosen, said))
@@ -155,7 +155,7 @@ def choice(known: Gathered, data: dict[str, Any]) -> Section:
     return section.add(pair(*figures)) if figures else section
 
 
-def _untuned(known: Gathered, section: Section) -> None:
+def _explain_no_path(known: ReportMaterial, section: Section) -> None:
     facts = known.facts
     if facts.plan is not None:
         section.say("Nothing was tried on the records, which would have cost budget. This was decided beforehand:")
@@ -166,42 +166,42 @@ def _untuned(known: Gathered, section: Section) -> None:
         section.lack("Nothing was chosen from a path, so there is none to show.")
 
 
-def _chosen(tuning: Tuning) -> list[str]:
+def _describe_choice(tuning: Tuning) -> list[str]:
     were = "was" if tuning.symbol == "λ" else "were"
-    found = [f"{tuning.value(tuning.chosen)} {were} chosen among {len(tuning.values)} by {tuning.order}."]
+    sentences = [f"{tuning.value(tuning.chosen)} {were} chosen among {len(tuning.values)} by {tuning.order}."]
     finite = tuning.score[np.isfinite(tuning.score)]
     if len(finite) > 2 and tuning.is_error:
         near = tuning.values[tuning.score <= 1.01 * tuning.score[tuning.chosen]]
         if len(near) > 1:
-            found.append(
+            sentences.append(
                 f"Any {tuning.noun} from {number(float(near.min()))} to {number(float(near.max()))} would have been "
                 "within one per cent of it."
             )
     if tuning.chosen in (0, len(tuning.values) - 1):
-        found.append("It lies at the end of what was tried: a wider range may do better.")
-    return found
+        sentences.append("It lies at the end of what was tried: a wider range may do better.")
+    return sentences
 
 
 def _score_name(tuning: Tuning) -> str:
     return "expected error" if tuning.is_error else "mean bounded loss"
 
 
-def _readings(known: Gathered, tuning: Tuning) -> list[tuple[str, list[str]]]:
-    found = [(_score_name(tuning).capitalize(), [number(s) for s in tuning.score])]
+def _readings(known: ReportMaterial, tuning: Tuning) -> list[tuple[str, list[str]]]:
+    lines = [(_score_name(tuning).capitalize(), [number(s) for s in tuning.score])]
     if tuning.df is not None:
-        found.append(("Degrees of freedom", [number(d) for d in tuning.df]))
+        lines.append(("Degrees of freedom", [number(d) for d in tuning.df]))
     family = known.family
     if family is not None and family.norms is not None:
-        found.append(("Norm of the function", [number(n) for n in family.norms]))
+        lines.append(("Norm of the function", [number(n) for n in family.norms]))
     rows = known.rows
     if family is not None and rows is not None and rows.rows is not None and rows.labels is not None:
         wrong = np.asarray(family.predictor.predict(rows.rows)) - rows.labels[:, None]
         said = f"Error on {len(rows.labels):,} of the rows given"
-        found.append((said, [number(e) for e in np.sqrt(np.mean(wrong * wrong, axis=0))]))
-    return found
+        lines.append((said, [number(e) for e in np.sqrt(np.mean(wrong * wrong, axis=0))]))
+    return lines
 
 
-def _path_data(known: Gathered, tuning: Tuning) -> dict[str, Any]:
+def _path_data(known: ReportMaterial, tuning: Tuning) -> dict[str, Any]:
     return {
         "chosen": tuning.chosen,
         "at": [tuning.value(place) for place in range(len(tuning.values))],
@@ -267,7 +267,7 @@ def _cursor(chart: Chart, tuning: Tuning, values: np.ndarray | None = None) -> N
     chart.upright(float(values[tuning.chosen]), kind="cursor", at=at)
 
 
-def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str]:
+def _spectrum(known: ReportMaterial, spectrum: Spectrum, section: Section) -> list[str]:
     tuning = known.tuning if known.tuning is not None and known.tuning.symbol == "λ" else None
     lam = known.facts.lam
     said = [f"The eigenvalues are those of {spectrum.source}."]

@@ -19,7 +19,7 @@ from .svg import Axis, Chart, figure, row_chart
 if TYPE_CHECKING:
     from .._base.arrays import Floats
     from ..estimators.paths import Family
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 STEPS = 21
@@ -81,9 +81,9 @@ def curves_of(model: FittedModel, background: Background, family: Family | None 
     names = facts.input_names
     others = rows[: max(int(WORK / (STEPS * len(names) * facts.n_functions)), 8)]
     others = others if not background.middle else rows[len(rows) // 2][None]
-    found = []
+    result = []
     for j, name in enumerate(names):
-        values = grid_of(rows[:, j])
+        values = _grid_of(rows[:, j])
         if len(values) < 2:
             continue
         moved = np.repeat(others[None], len(values), axis=0)
@@ -94,11 +94,11 @@ def curves_of(model: FittedModel, background: Background, family: Family | None 
         if family is not None:
             every = np.asarray(family.predictor.predict(flat))
             curves = every.reshape(len(values), len(others), -1).mean(axis=1).T
-        found.append(Curve(name, values, mean, curves))
-    return sorted(found, key=lambda curve: -curve.moves)
+        result.append(Curve(name, values, mean, curves))
+    return sorted(result, key=lambda curve: -curve.moves)
 
 
-def grid_of(values: Floats) -> Floats:
+def _grid_of(values: Floats) -> Floats:
     """Where an input is looked at: its own values where they are few, else evenly between two quantiles."""
     different = np.unique(values)
     if len(different) <= FEW:
@@ -110,7 +110,7 @@ def grid_of(values: Floats) -> Floats:
 ROOM = 0.35  # of the range of the curves at the choice, above and below: those of other λ may go beyond
 
 
-def inputs(known: Gathered, data: dict[str, Any]) -> Section:
+def show_inputs(known: ReportMaterial, data: dict[str, Any]) -> Section:
     """One curve at a time with the script, all of them without. Those of other λ go into ``data``."""
     section = Section("inputs", "Inputs")
     background, curves = known.background, known.curves

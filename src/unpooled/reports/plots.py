@@ -23,7 +23,7 @@ from ..estimators.facts import ModelFacts, ShowsChoices
 from ..planning.private import Plan
 from .fit import spectrum_of, spectrum_of_basis
 from .sensitivity import leave_one_out
-from .sites import opened
+from .sites import open_summaries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     >>> ax.get_xlabel(), ax.get_xscale()
     ('λ', 'log')
     """
-    facts = facts_of(model)
+    facts = _facts_of(model)
     tried = model if facts is None else facts.path
     if isinstance(tried, SearchPath):
         return tried.plot(ax, **line)
@@ -88,7 +88,7 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     )
 
 
-def facts_of(model: Any) -> ModelFacts | None:
+def _facts_of(model: Any) -> ModelFacts | None:
     """The facts of a fitted model of this library; None of anything else."""
     return model.facts() if isinstance(model, ShowsChoices) and model.__sklearn_is_fitted__() else None
 
@@ -115,19 +115,21 @@ def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
     >>> up.plot.spectrum(basis).get_ylabel()
     'eigenvalue'
     """
-    facts = facts_of(model)
+    facts = _facts_of(model)
     if facts is not None:
-        found = spectrum_of(facts, basis)
+        result = spectrum_of(facts, basis)
     elif isinstance(model, Basis) and model.__sklearn_is_fitted__():
-        found = spectrum_of_basis(model)
+        result = spectrum_of_basis(model)
     else:
         raise ValueError(f"model must be a fitted model or a fitted basis, got {shown(model, 60)}")
-    if isinstance(found, str):
-        raise ValueError(f"model has no spectrum to draw: {found}")
-    eigenvalues = Curve(np.arange(1, len(found.sigma) + 1), found.sigma, f"eigenvalues of {found.source}", marker=".")
+    if isinstance(result, str):
+        raise ValueError(f"model has no spectrum to draw: {result}")
+    eigenvalues = Curve(
+        np.arange(1, len(result.sigma) + 1), result.sigma, f"eigenvalues of {result.source}", marker="."
+    )
     guides = []
     if facts is not None and facts.lam is not None:
-        dimension = float(found.dimension(facts.lam))
+        dimension = float(result.dimension(facts.lam))
         guides.append(Guide(facts.lam, f"λ = {facts.lam:.3g}, effective dimension {dimension:.3g}"))
     words = ("number of the eigenvalue", "eigenvalue")
     return draw(Picture(*words, [eigenvalues], guides=guides, xscale="log", yscale="log", legend="small"), ax)
@@ -158,7 +160,7 @@ def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> 
     >>> up.plot.partition(model).get_xlabel()
     'blocks'
     """
-    facts = facts_of(model)
+    facts = _facts_of(model)
     tried = None if facts is None else facts.path
     if facts is None or not isinstance(tried, BlockPath) or len(tried) < 2:
         raise ValueError(
@@ -218,15 +220,15 @@ def sites(
     ['a', 'b', 'c']
     """
     check_choice("what", what, ("change", "error"))
-    found = leave_one_out(model, opened(summaries), basis, target)
-    if what == "error" and found.sites[0].error_with is None:
+    sensitivity = leave_one_out(model, open_summaries(summaries), basis, target)
+    if what == "error" and sensitivity.sites[0].error_with is None:
         raise ValueError("what='error' needs summaries of second order without noise: use what='change'")
     if what == "change":
-        each = sorted(found.sites, key=lambda one: one.change)
+        each = sorted(sensitivity.sites, key=lambda one: one.change)
         label = "change of predictions without the site (root mean square)"
         picture = Picture(label, bars=[one.change for one in each], names=[one.name for one in each])
     else:
-        each = sorted(found.sites, key=lambda one: one.error_without or 0.0)
+        each = sorted(sensitivity.sites, key=lambda one: one.error_without or 0.0)
         rows = range(len(each))
         inside = Dots([one.error_with for one in each], rows, "model of all sites")
         outside = Dots([one.error_without for one in each], rows, "model that has not seen the site")

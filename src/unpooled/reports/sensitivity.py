@@ -20,15 +20,15 @@ from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..estimators.from_sums import means_of
 from ..summaries.summary import Summary
-from .sites import MOST_SITES, Sent, or_unknown, total_of
+from .sites import MOST_SITES, SentSummary, or_unknown, total_of
 from .svg import Axis, figure, row_chart
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 @dataclass(frozen=True)
-class Without:
+class _SiteLeftOut:
     """The model that one site's rows have no part in, beside the one that all have.
 
     Attributes
@@ -53,11 +53,11 @@ class Sensitivity:
     """All sites left out in turn; ``reference`` is the model of them all."""
 
     reference: Any
-    sites: list[Without]
+    sites: list[_SiteLeftOut]
     total: Summary
 
 
-def leave_one_out(model: Any, sent: list[Sent], basis: Basis | None = None, target: int = 0) -> Sensitivity:
+def leave_one_out(model: Any, sent: list[SentSummary], basis: Basis | None = None, target: int = 0) -> Sensitivity:
     """Refits without each site, by adding up the summaries of the others.
 
     They are made as the model was made, λ chosen anew; where sites had scored candidates for it, which they would have
@@ -76,21 +76,21 @@ def leave_one_out(model: Any, sent: list[Sent], basis: Basis | None = None, targ
     facts = model.facts(target)
     if facts.path is not None and facts.path.criterion_name == "loo":
         parameters["lam"] = facts.lam
-    reference = _fitted(parameters, total, basis)
-    found = []
+    reference = _fit(parameters, total, basis)
+    left_out = []
     for one, others in zip(sent, _without_each([item.summary for item in sent])):
-        refit = _fitted(parameters, others, basis)
-        found.append(
-            Without(
+        refit = _fit(parameters, others, basis)
+        left_out.append(
+            _SiteLeftOut(
                 one.name,
                 one.summary.n_rows,
                 refit.lam_,
                 _apart(reference, refit, total, basis, target),
-                error_at(reference, one.summary, target),
-                error_at(refit, one.summary, target),
+                _error_at(reference, one.summary, target),
+                _error_at(refit, one.summary, target),
             )
         )
-    return Sensitivity(reference, found, total)
+    return Sensitivity(reference, left_out, total)
 
 
 def _without_each(summaries: list[Summary]) -> list[Summary]:
@@ -103,7 +103,7 @@ def _without_each(summaries: list[Summary]) -> list[Summary]:
     return [b + a if a is not None and b is not None else a or b for b, a in zip(before, after)]  # type: ignore[misc]
 
 
-def _fitted(parameters: dict[str, Any], summary: Summary, basis: Any) -> Any:
+def _fit(parameters: dict[str, Any], summary: Summary, basis: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the floor: the page has it
         return SummaryRegressor(**parameters).fit_summary(summary, basis=basis)
@@ -121,7 +121,7 @@ def _apart(one: Any, other: Any, total: Summary, basis: Any, target: int) -> flo
     return math.sqrt(max(square, 0.0))
 
 
-def error_at(model: Any, summary: Summary, target: int = 0) -> float | None:
+def _error_at(model: Any, summary: Summary, target: int = 0) -> float | None:
     """√ mean (y - f(x))² over the rows of a summary of second order: mean y² - 2(aᵀyφ + by) + aᵀGa + 2b aᵀφ + b²."""
     means = means_of(summary)
     if means.gram is None or means.noise is not None:
@@ -132,13 +132,13 @@ def error_at(model: Any, summary: Summary, target: int = 0) -> float | None:
     return math.sqrt(max(square, 0.0))
 
 
-def sensitivity(known: Gathered) -> Section:
+def show_sensitivity(known: ReportMaterial) -> Section:
     """Each site left out in turn."""
     section = Section("sensitivity", "Sensitivity to each site")
-    found = known.sensitivity
-    if isinstance(found, str):
-        return section.lack(found)
-    most = max(found.sites, key=lambda one: one.change)
+    result = known.sensitivity
+    if isinstance(result, str):
+        return section.lack(result)
+    most = max(result.sites, key=lambda one: one.change)
     spread = known.label_spread
     share = f", {most.change / spread:.1%} of the standard deviation of {known.facts.label}" if spread else ""
     section.say(
@@ -148,15 +148,15 @@ def sensitivity(known: Gathered) -> Section:
     )
     if known.facts.rounds and known.facts.rounds > 1:
         section.lack(f"This is the first of {known.facts.rounds} rounds; later ones would have to be asked again.")
-    figures = [_changes(found)]
-    known_errors = [(one, one.error_with, one.error_without) for one in found.sites if one.error_without is not None]
+    figures = [_changes(result)]
+    known_errors = [(one, one.error_with, one.error_without) for one in result.sites if one.error_without is not None]
     if known_errors:
         worse = max(known_errors, key=lambda item: (item[2] or 0) - (item[1] or 0))
         section.say(
             f"A model that has never seen {worse[0].name} is off by {number(worse[2] or 0)} there; the one that has is "
             f"off by {number(worse[1] or 0)}. No other site gains more from taking part."
         )
-        figures.append(_strangers(known.facts.label, found))
+        figures.append(_strangers(known.facts.label, result))
     else:
         section.lack(
             "How well a model that has not seen a site predicts there is told by summaries of second order without "
@@ -165,8 +165,8 @@ def sensitivity(known: Gathered) -> Section:
     return section.add(pair(*figures))
 
 
-def _changes(found: Sensitivity) -> str:
-    shown = sorted(found.sites, key=lambda one: -one.change)[:MOST_SITES]
+def _changes(result: Sensitivity) -> str:
+    shown = sorted(result.sites, key=lambda one: -one.change)[:MOST_SITES]
     changes, rows = [s.change for s in shown], range(len(shown))
     axis = Axis.over("change of predictions, root mean square", changes, zero=True)
     chart = row_chart(axis, [s.name for s in shown])
@@ -175,14 +175,14 @@ def _changes(found: Sensitivity) -> str:
     chart.dots(changes, rows, words, kind="ghost", radius=4)
     table = [
         [s.name, f"{s.n_rows:,}", number(s.change), number(s.lam), *map(or_unknown, (s.error_with, s.error_without))]
-        for s in found.sites
+        for s in result.sites
     ]
     header = ["without", "rows", "predictions move by", "λ", "error there, with it", "error there, without it"]
     return figure("changes", chart, "How far all predictions move when a site is left out", header, table)
 
 
-def _strangers(label: str, found: Sensitivity) -> str:
-    shown = sorted(found.sites, key=lambda one: -(one.error_without or 0.0))[:MOST_SITES]
+def _strangers(label: str, result: Sensitivity) -> str:
+    shown = sorted(result.sites, key=lambda one: -(one.error_without or 0.0))[:MOST_SITES]
     inside, outside = [s.error_with or 0.0 for s in shown], [s.error_without or 0.0 for s in shown]
     chart = row_chart(Axis.over(f"root mean square error of {label}", inside, outside), [s.name for s in shown])
     rows = range(len(shown))

@@ -22,11 +22,11 @@ from ..summaries.summary import Summary
 from .svg import Axis, figure, row_chart
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentSummary:
     """One summary, who sent it, and the bytes of its file."""
 
     name: str
@@ -49,12 +49,12 @@ class Sent:
         return self.summary.contents.residual
 
 
-def opened(given: Any) -> list[Sent]:
+def open_summaries(given: Any) -> list[SentSummary]:
     """Summaries by the names of their sites: a mapping, summaries, or paths of files, which name them."""
     if isinstance(given, (Summary, str, os.PathLike)):
         given = [given]
-    named = given.items() if isinstance(given, Mapping) else _named(list(given))
-    found: list[Sent] = []
+    named = given.items() if isinstance(given, Mapping) else _name_each(list(given))
+    sent: list[SentSummary] = []
     seen: dict[str, str] = {}
     for name, one in named:
         summary, size = (one, None) if isinstance(one, Summary) else _read(one)
@@ -62,10 +62,10 @@ def opened(given: Any) -> list[Sent]:
         if digest in seen:
             raise ValueError(f"summaries has {seen[digest]} and {name}, which are the same: rows would count twice")
         seen[digest] = str(name)
-        found.append(Sent(str(name), summary, size))
-    if not found:
+        sent.append(SentSummary(str(name), summary, size))
+    if not sent:
         raise ValueError("summaries is empty: give the summary of every site, or leave it out")
-    return found
+    return sent
 
 
 def _read(path: Any) -> tuple[Summary, int]:
@@ -74,7 +74,7 @@ def _read(path: Any) -> tuple[Summary, int]:
     return Summary.load(path), Path(path).stat().st_size
 
 
-def _named(given: list[Any]) -> Iterable[tuple[str, Any]]:
+def _name_each(given: list[Any]) -> Iterable[tuple[str, Any]]:
     """Files by their stems, with their folders where stems are alike; others by their number."""
     paths = [Path(one) if isinstance(one, (str, os.PathLike)) else None for one in given]
     stems = [path.stem for path in paths if path is not None]
@@ -87,7 +87,7 @@ def _named(given: list[Any]) -> Iterable[tuple[str, Any]]:
             yield f"{path.parent.name}/{path.stem}", one
 
 
-def total_of(sent: list[Sent]) -> Summary:
+def total_of(sent: list[SentSummary]) -> Summary:
     """The sum; an error names the two that do not go together."""
     total = sent[0].summary
     for one in sent[1:]:
@@ -99,7 +99,7 @@ def total_of(sent: list[Sent]) -> Summary:
 
 
 @dataclass(frozen=True)
-class Labels:
+class _SiteLabels:
     """What a summary says of a site's labels and inputs."""
 
     mean: float
@@ -108,15 +108,15 @@ class Labels:
     chance: float | None
 
 
-def labels_of(sent: list[Sent], basis: Basis | None = None, target: int = 0) -> list[Labels | None]:
+def _labels_of(sent: list[SentSummary], basis: Basis | None = None, target: int = 0) -> list[_SiteLabels | None]:
     """For each site; None where a summary may not be looked at by itself, or is of residuals."""
     means = [means_of(one.summary) for one in sent]
     sums = np.asarray([m.weight * m.phi for m in means])
     weights = np.asarray([m.weight for m in means])
-    found: list[Labels | None] = []
+    labels: list[_SiteLabels | None] = []
     for one, mean, own in zip(sent, means, sums):
         if not one.by_itself or one.residual or not mean.centred:
-            found.append(None)
+            labels.append(None)
             continue
         spread = mean.yy[target] - mean.y[target] ** 2 if mean.noise is None else None
         rest, apart, chance = weights.sum() - mean.weight, None, None
@@ -124,8 +124,8 @@ def labels_of(sent: list[Sent], basis: Basis | None = None, target: int = 0) -> 
             apart = float(np.linalg.norm(mean.phi - (sums.sum(axis=0) - own) / rest))
             chance = math.sqrt(basis.kappa_sq_ * (1 / mean.n + 1 / rest))
         spread = None if spread is None else math.sqrt(max(float(spread), 0.0))
-        found.append(Labels(float(mean.y[target]), spread, apart, chance))
-    return found
+        labels.append(_SiteLabels(float(mean.y[target]), spread, apart, chance))
+    return labels
 
 
 def spread_of(summary: Summary, target: int = 0) -> float | None:
@@ -140,15 +140,15 @@ MOST_SITES = 40
 ONE_PLACE = "The model was fitted to rows in one place: nothing was exchanged."
 
 
-def data_and_sites(known: Gathered) -> Section:
+def show_sites(known: ReportMaterial) -> Section:
     """Who has how many rows, and how alike they are."""
     section = Section("sites", "Data and sites")
     if known.sent:
         return _from_summaries(known, section)
     facts = known.facts
-    found = facts.blocks or facts.sites or ()
-    if len(found) > 1:
-        names, rows = [str(entry["name"]) for entry in found], [int(entry["rows"]) for entry in found]
+    parts = facts.blocks or facts.sites or ()
+    if len(parts) > 1:
+        names, rows = [str(entry["name"]) for entry in parts], [int(entry["rows"]) for entry in parts]
         what = "site" if facts.blocks is None else "block"
         section.say(f"{sum(rows):,} rows in {with_noun(len(rows), what)}{_between(rows)}.")
         return section.add(pair(_rows(names, rows)))
@@ -163,13 +163,13 @@ def data_and_sites(known: Gathered) -> Section:
     )
 
 
-def _from_summaries(known: Gathered, section: Section) -> Section:
+def _from_summaries(known: ReportMaterial, section: Section) -> Section:
     sent = list(known.sent)
     rows = [one.summary.n_rows for one in sent]
     section.say(f"{sum(rows):,} rows at {with_noun(len(sent), 'site')}{_between(rows)}.")
     if known.mismatch:
         section.lack(known.mismatch)
-    labels = labels_of(sent, known.basis, known.facts.target)
+    labels = _labels_of(sent, known.basis, known.facts.target)
     if not all(one.by_itself for one in sent):
         section.lack("Each summary holds a share of the noise only, so nothing is said of single sites but their rows.")
     elif all(one.residual for one in sent):
@@ -203,13 +203,13 @@ def _rows(names: Sequence[str], rows: Sequence[int]) -> str:
     return figure("rows", chart, f"The rows of each{some}", ["name", "rows", "share"], table)
 
 
-def _labels(label: str, told: list[tuple[Sent, Labels]]) -> str:
+def _labels(label: str, told: list[tuple[SentSummary, _SiteLabels]]) -> str:
     shown = sorted(told, key=lambda item: -item[1].mean)[:MOST_SITES]
-    means = np.asarray([found.mean for _, found in shown])
-    spread = np.asarray([found.spread or 0.0 for _, found in shown])
+    means = np.asarray([own.mean for _, own in shown])
+    spread = np.asarray([own.spread or 0.0 for _, own in shown])
     chart = row_chart(Axis.over(label, means - spread, means + spread), [one.name for one, _ in shown])
     chart.spans(means - spread, means + spread, range(len(shown)))
-    words = [f"{one.name}: {number(found.mean)}" + _plus_minus(found) for one, found in shown]
+    words = [f"{one.name}: {number(own.mean)}" + _plus_minus(own) for one, own in shown]
     chart.dots(means, range(len(shown)), words, radius=4.5)
     table = [[one.name, number(f.mean), *map(or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
     header = ["site", "mean", "standard deviation", "mean features apart", "by chance"]
@@ -223,8 +223,8 @@ def _between(rows: Sequence[int]) -> str:
     return f", {min(rows):,} at each" if min(rows) == max(rows) else f", {min(rows):,} to {max(rows):,} at each"
 
 
-def _plus_minus(found: Labels) -> str:
-    return "" if found.spread is None else f" ± {number(found.spread)}"
+def _plus_minus(labels: _SiteLabels) -> str:
+    return "" if labels.spread is None else f" ± {number(labels.spread)}"
 
 
 def or_unknown(value: float | None) -> str:
@@ -232,7 +232,7 @@ def or_unknown(value: float | None) -> str:
     return "unknown" if value is None else number(value)
 
 
-def what_left(known: Gathered) -> Section:
+def show_what_left(known: ReportMaterial) -> Section:
     """What each site gave away, in numbers, bytes and ε."""
     section = Section("left", "What left each site")
     if known.sent:
@@ -246,7 +246,7 @@ def what_left(known: Gathered) -> Section:
     return section
 
 
-def _summaries(known: Gathered, section: Section) -> None:
+def _summaries(known: ReportMaterial, section: Section) -> None:
     sent = known.sent
     total = sum(one.bytes or 0 for one in sent)
     in_all = f", {size(total)} in all" if total else ""
@@ -267,7 +267,7 @@ def _summaries(known: Gathered, section: Section) -> None:
     section.add(folded("What is in the files, in words", words))
 
 
-def _by_kind(known: Gathered, section: Section) -> None:
+def _by_kind(known: ReportMaterial, section: Section) -> None:
     facts = known.facts
     if facts.blocks:
         width = facts.n_inputs + 1

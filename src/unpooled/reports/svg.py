@@ -65,7 +65,7 @@ class Axis:
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
         if last - first >= 2:
             every = -(-(last - first + 1) // most)
-            return [(10.0**k, _written(10.0**k)) for k in range(first, last + 1) if k % every == 0]
+            return [(10.0**k, _format_power(10.0**k)) for k in range(first, last + 1) if k % every == 0]
         decades = range(math.floor(math.log10(self.low)), last + 1)
         fine = [m * 10.0**k for k in decades for m in (1, 2, 5) if self.low <= m * 10.0**k <= self.high]
         if len(fine) < 3:
@@ -73,7 +73,7 @@ class Axis:
         return [(value, f"{value:,g}" if 1e-4 < value < 1e5 else number(value, 2)) for value in fine]
 
 
-def _written(value: float) -> str:
+def _format_power(value: float) -> str:
     exponent = round(math.log10(value))
     return f"{value:,g}" if -3 <= exponent <= 4 else power(exponent)
 

@@ -1,6 +1,6 @@
 """up.report: one page to open for a fitted model, or for the study it comes from.
 
-Everything that a report of one model can know is worked out once, in :class:`Gathered`.
+Everything that a report of one model can know is worked out once, in :class:`ReportMaterial`.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from ..estimators import SummaryRegressor
 from ..estimators.facts import FittedModel, ModelFacts
 from ..estimators.paths import Family
 from . import errors, fit, inputs, overview, sensitivity, sites
-from .errors import Errors, Labelled, errors_of
+from .errors import Errors, LabeledRows, errors_of
 from .fit import Spectrum, family_of, spectrum_of
 from .inputs import Background, Curve, background_of, curves_of
 from .sensitivity import Sensitivity, leave_one_out
-from .sites import Sent, opened, spread_of, total_of
+from .sites import SentSummary, open_summaries, spread_of, total_of
 
 
 @dataclass
-class Gathered:
+class ReportMaterial:
     """A model, what was given beside it, and what follows from both."""
 
     model: Any
     file: str
     target: int = 0
-    rows: Labelled | None = None
-    sent: tuple[Sent, ...] = ()
+    rows: LabeledRows | None = None
+    sent: tuple[SentSummary, ...] = ()
     given_basis: Basis | None = None
     folders: tuple[Path, ...] = ()  #: where a basis may lie
 
@@ -147,7 +147,7 @@ class Gathered:
         )
 
 
-def target_of(model: FittedModel, target: Any) -> int:
+def find_target(model: FittedModel, target: Any) -> int:
     """The position of a label that is given by name or number."""
     facts = model.facts()
     n, names = facts.n_targets, facts.targets
@@ -243,22 +243,22 @@ def report(
     if type(model) not in models.CLASSES.values():
         raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {shown(model)}")
     check_fitted(model)
-    place = target_of(model, target)
+    place = find_target(model, target)
     if (X is None) != (y is None) or (sites is not None and X is None):
         raise ValueError("X and y go together, and sites with both: give the rows, their labels, and their sites")
     if X is not None and is_stream(X):
         raise ValueError("X must hold rows in memory; for rows in a file use `unpooled report --data`")
     if basis is not None and not isinstance(basis, Basis):
         basis = load_basis(basis)
-    rows = None if X is None else Labelled.of(model, X, y, sites, place)
-    sent = () if summaries is None else tuple(opened(summaries))
-    made = written(Gathered(model, file or "my.model", place, rows, sent, basis, folders), title)
+    rows = None if X is None else LabeledRows.of(model, X, y, sites, place)
+    sent = () if summaries is None else tuple(open_summaries(summaries))
+    made = write_page(ReportMaterial(model, file or "my.model", place, rows, sent, basis, folders), title)
     if path is not None:
         made.save(path)
     return made
 
 
-def written(known: Gathered, title: str | None = None) -> Report:
+def write_page(known: ReportMaterial, title: str | None = None) -> Report:
     """The page of what is known."""
     if known.facts.privacy is not None and any(one.summary.privacy is None for one in known.sent):
         raise ValueError(
@@ -268,13 +268,13 @@ def written(known: Gathered, title: str | None = None) -> Report:
         known = replace(known, model=as_saved(known.model))  # so that nothing else can be shown of it
     data: dict[str, Any] = {}
     sections = [
-        sites.data_and_sites(known),
-        errors.errors(known),
-        sensitivity.sensitivity(known),
-        fit.choice(known, data),
-        inputs.inputs(known, data),
-        sites.what_left(known),
-        overview.predicting(known),
+        sites.show_sites(known),
+        errors.show_errors(known),
+        sensitivity.show_sensitivity(known),
+        fit.show_choice(known, data),
+        inputs.show_inputs(known, data),
+        sites.show_what_left(known),
+        overview.show_prediction(known),
     ]
     name = title or f"{known.facts.name}: {known.facts.label}"
     head, foot = overview.head(known, name), overview.foot(known)

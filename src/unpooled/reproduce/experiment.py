@@ -1,7 +1,7 @@
 """Experiments on the claims of a paper: what one declares, the loop that measures, and the files of results.
 
 An experiment declares a protocol, which says all there is to choose, what is measured in one setting, and how the
-numbers are judged. :func:`measure` is the loop over cases, sizes and repetitions that all experiments share.
+numbers are judged. :func:`_measure` is the loop over cases, sizes and repetitions that all experiments share.
 
 Experiments run one after the other, and a result of the same protocol is read and not made again. A result is one JSON
 file in the folder ``results``, named by the experiment and by the digest of the protocol, the code and the version it
@@ -38,7 +38,7 @@ from .outcome import Outcome
 
 Protocol = Mapping[str, Any]  # numbers, words and lists of them: seeds, sizes, repetitions, constants
 Numbers = Mapping[str, Any]  # numbers or arrays of one repetition, by name
-Advance = Callable[[], None]  # called after each step
+_Advance = Callable[[], None]  # called after each step
 
 PAPERS = {
     "less": "Qin and Guo (2019): LESS, semi-supervised learning with summary statistics",
@@ -89,14 +89,14 @@ class Measurements:
         return np.stack([self.at(name, case, size) for size in self._sizes], axis=1)
 
 
-def measure(
+def _measure(
     once: Callable[[Setting], Numbers],
     cases: Sequence[Any],
     sizes: Sequence[Any],
     repetitions: int,
     seed: int,
     same_data: bool = False,
-    advance: Advance = lambda: None,
+    advance: _Advance = lambda: None,
 ) -> Measurements:
     """Measure ``once`` for every case, size and repetition, each with random numbers of its own.
 
@@ -153,11 +153,11 @@ class Experiment:
         """How many times ``run`` calls its second argument."""
         return len(self.cases(protocol)) * len(self.sizes(protocol)) * self.repetitions(protocol)
 
-    def run(self, protocol: Protocol, advance: Advance) -> Outcome:
+    def run(self, protocol: Protocol, advance: _Advance) -> Outcome:
         """Measure everything, then judge."""
         once = partial(self.measure, protocol)
         cases, sizes, repetitions = self.cases(protocol), self.sizes(protocol), self.repetitions(protocol)
-        data = measure(once, cases, sizes, repetitions, protocol["seed"], self.same_data, advance)
+        data = _measure(once, cases, sizes, repetitions, protocol["seed"], self.same_data, advance)
         outcome = self.judge(protocol, data)
         return replace(outcome, notes=(*outcome.notes, *self.notes))
 
@@ -169,18 +169,18 @@ class Experiment:
 
 def _modules(name: str) -> dict[str, str]:
     """SHA-256 of the files of a module and of all that it imports from this package, where its verdicts come from."""
-    here, found, left = __name__.rpartition(".")[0], dict[str, str](), {name}
+    here, digests, left = __name__.rpartition(".")[0], dict[str, str](), {name}
     while left:
         module = left.pop()
         source = Path(str(sys.modules[module].__file__)).read_bytes()
-        found[module] = hashlib.sha256(source).hexdigest()
+        digests[module] = hashlib.sha256(source).hexdigest()
         imported = {
             resolve_name("." * node.level + (node.module or ""), module.rpartition(".")[0])
             for node in ast.walk(ast.parse(source))
             if isinstance(node, ast.ImportFrom) and node.level
         }
-        left |= {other for other in imported if other.startswith(f"{here}.")} - found.keys()
-    return found
+        left |= {other for other in imported if other.startswith(f"{here}.")} - digests.keys()
+    return digests
 
 
 FORMAT = 1
@@ -199,7 +199,7 @@ class Result:
     missing: str = ""
 
 
-def chosen(known: Mapping[str, Experiment], names: Sequence[str]) -> list[Experiment]:
+def choose_experiments(known: Mapping[str, Experiment], names: Sequence[str]) -> list[Experiment]:
     """The experiments of these names, or of these papers; all without a name."""
     unknown = [name for name in names if name not in known and name not in PAPERS]
     if unknown:
@@ -207,7 +207,7 @@ def chosen(known: Mapping[str, Experiment], names: Sequence[str]) -> list[Experi
             f"there is no paper or experiment {shown(unknown[0])}: the papers are {', '.join(PAPERS)}, the experiments "
             f"{', '.join(known)}"
         )
-    return [found for found in known.values() if not names or found.name in names or found.paper in names]
+    return [one for one in known.values() if not names or one.name in names or one.paper in names]
 
 
 def run(
@@ -233,7 +233,7 @@ def run(
     results.mkdir(parents=True, exist_ok=True)
     for number, experiment in enumerate(experiments, start=1):
         protocol = experiment.quick if quick else experiment.full
-        path = path_of(results, experiment, protocol)
+        path = _path_of(results, experiment, protocol)
         if path.exists() and not again:
             outcome, seconds = read(path, experiment, protocol)
             yield Result(experiment, protocol, outcome, seconds, stored=True)
@@ -252,7 +252,7 @@ def run(
         yield Result(experiment, protocol, outcome, seconds)
 
 
-def path_of(results: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> Path:
+def _path_of(results: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> Path:
     """The file of a result: another protocol, other code, another version of the library is another file."""
     return results / f"{experiment.name}-{experiment.digest(protocol)[:12]}.json"
 

@@ -21,7 +21,7 @@ class Table:
 
     def cells(self) -> list[list[str]]:
         """Every cell as text."""
-        return [[shown(cell) for cell in row] for row in self.rows]
+        return [[format_cell(cell) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _curve(content: dict[str, Any]) -> Curve:
     return Curve(content["label"], **points, style=content["style"])  # type: ignore[arg-type]
 
 
-def shown(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     """A cell as text."""
     if cell is None:
         return ""

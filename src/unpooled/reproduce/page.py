@@ -24,9 +24,9 @@ FEWEST_TICKS, MOST_DECADES = 3, 7  # of an axis: with more decades not every pow
 DIGITS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7))
 
 
-def drawn(panels: tuple[Panel, ...]) -> Figure:
+def draw_panels(panels: tuple[Panel, ...]) -> Figure:
     """Panels beside each other, each with its legend below it."""
-    most = max(len(labels_of(panel)) for panel in panels)
+    most = max(len(_labels_of(panel)) for panel in panels)
     columns = min(len(panels), A_ROW)
     rows = -(-len(panels) // columns)
     figure, _ = new_panels(WIDTH * columns, (HEIGHT + LEGEND_LINE * most) * rows, (1,))
@@ -43,7 +43,7 @@ def _draw(ax: Axes, panel: Panel) -> None:
     number = 0
     for curve in panel.curves:
         if curve.style == "measured":
-            _measured(ax, curve, number)
+            _draw_measured(ax, curve, number)
             number += 1
         else:
             dashes = "--" if curve.style == "theory" else ":"
@@ -63,16 +63,16 @@ def _draw(ax: Axes, panel: Panel) -> None:
     ax.set_axisbelow(True)
     handles, labels = ax.get_legend_handles_labels()
     by_label = dict(zip(labels, handles))
-    entries = [by_label[label] for label in labels_of(panel)], labels_of(panel)
+    entries = [by_label[label] for label in _labels_of(panel)], _labels_of(panel)
     ax.legend(*entries, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False, fontsize=8)
 
 
-def labels_of(panel: Panel) -> list[str]:
+def _labels_of(panel: Panel) -> list[str]:
     """The entries of the legend: lines that are called alike, such as two of one slope, have one."""
     return list(dict.fromkeys([*(curve.label for curve in panel.curves), *(label for label, _ in panel.marks)]))
 
 
-def _measured(ax: Axes, curve: Curve, number: int) -> None:
+def _draw_measured(ax: Axes, curve: Curve, number: int) -> None:
     colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
     dashes = "-" if number < len(COLOURS) else "--"
     ax.plot(
@@ -105,7 +105,7 @@ def plain(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def words_for(outcome: Outcome) -> str:
+def _describe_figure(outcome: Outcome) -> str:
     """Describe the figure for those who cannot see it."""
     parts = [
         f"{p.title}: {p.y_label} against {p.x_label} for {', '.join(c.label for c in p.curves)}" for p in outcome.panels
@@ -126,8 +126,8 @@ def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, s
         if own:
             parts.append(f"<h2>{title}</h2>")
         for result in own:
-            found, why = _section(result, folder)
-            parts += found
+            section, why = _section(result, folder)
+            parts += section
             no_plots = no_plots or why
     path = folder / "index.html"
     with files.atomic(path) as file:
@@ -151,12 +151,12 @@ def summary(results: Sequence[Result]) -> list[list[str]]:
     for result in results:
         verdicts = () if result.outcome is None else result.outcome.verdicts
         time = "not run" if result.outcome is None else f"{result.seconds:.1f}" + (" (stored)" if result.stored else "")
-        rows.append([result.experiment.name, *counts(verdicts), time])
+        rows.append([result.experiment.name, *_count_verdicts(verdicts), time])
     everything = [v for result in results if result.outcome is not None for v in result.outcome.verdicts]
-    return [*rows, ["all", *counts(everything), f"{sum(result.seconds for result in results):.1f}"]]
+    return [*rows, ["all", *_count_verdicts(everything), f"{sum(result.seconds for result in results):.1f}"]]
 
 
-def counts(verdicts: Sequence[Verdict]) -> list[str]:
+def _count_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
     """How many hold, do not, are undecided; misprints that do not hold are told apart."""
     number = {status: sum(v.status == status for v in verdicts) for status in (HOLDS, FAILS, UNDECIDED)}
     known = sum(v.status == FAILS and v.known_wrong for v in verdicts)
@@ -187,7 +187,7 @@ def _section(result: Result, folder: Path) -> tuple[list[str], str]:
     parts.append(html.bullets(f"{said_of(verdict)}. Found: {verdict.evidence}." for verdict in result.outcome.verdicts))
     why = ""
     try:
-        figure = drawn(result.outcome.panels)
+        figure = draw_panels(result.outcome.panels)
     except ImportError as error:
         why = str(error)
         parts.append(html.paragraph(f"There is no plot here: {why}."))
@@ -196,7 +196,7 @@ def _section(result: Result, folder: Path) -> tuple[list[str], str]:
         plots.mkdir(exist_ok=True)
         with files.atomic(plots / f"{experiment.name}.png") as file:
             figure.savefig(file, format="png", dpi=110)
-        parts.append(html.drawing(figure, words_for(result.outcome)))
+        parts.append(html.drawing(figure, _describe_figure(result.outcome)))
     for table in result.outcome.tables:
         parts += [html.paragraph(table.title), html.table(table.heads, table.cells())]
     parts += [html.bullets(result.outcome.notes)] if result.outcome.notes else []

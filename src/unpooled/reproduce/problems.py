@@ -37,7 +37,7 @@ EDGE = 0.05  # ε
 SIGNS = 20170512  # seed of the signs of h, the same for all targets
 
 
-class Sobolev(Kernel):
+class _Sobolev(Kernel):
     """K(x, z) = 1 + 2 Σ_k k^{-2p} cos 2πk(x-z), p = 1 or 2: periodic functions with p derivatives in L².
 
     The sum is (-1)^{p-1} (2π)^{2p} B_{2p}(t)/(2p)! with Bernoulli's polynomial and t the fractional part of x - z.
@@ -64,7 +64,7 @@ class Sobolev(Kernel):
 
 
 @dataclass(frozen=True)
-class Known:
+class _KnownKernel:
     """A kernel, its capacity exponent β, its eigenvalues in falling order, and its eigenfunctions as columns."""
 
     name: str
@@ -92,7 +92,7 @@ class Known:
 class Target:
     """f = Σ c_k e_k."""
 
-    known: Known
+    known: _KnownKernel
     r: float
     coefficients: np.ndarray
 
@@ -164,7 +164,7 @@ def grid() -> np.ndarray:
 
 
 @lru_cache
-def brownian() -> Known:
+def _brownian() -> _KnownKernel:
     """K = 1 + min(x, z): e = cos ω(1-x) up to a factor, ω tan ω = 1, λ = ω^{-2}; β = 1/2, κ² = 2.
 
     λe(x) = ∫ K(x, z)e(z)dz gives λe'' = -e, e'(1) = 0 and e(0) = e'(0).
@@ -176,13 +176,13 @@ def brownian() -> Known:
     def eigenfunctions(x: np.ndarray) -> np.ndarray:
         return np.cos(np.outer(1 - x, omega)) / norms
 
-    return Known("Brownian", Brownian(), 0.5, 2.0, omega**-2, eigenfunctions)
+    return _KnownKernel("Brownian", Brownian(), 0.5, 2.0, omega**-2, eigenfunctions)
 
 
 @lru_cache
-def sobolev(order: int) -> Known:
-    """The kernel :class:`Sobolev`: 1, √2 cos 2πkx, √2 sin 2πkx."""
-    kernel = Sobolev(order)
+def _sobolev(order: int) -> _KnownKernel:
+    """The kernel :class:`_Sobolev`: 1, √2 cos 2πkx, √2 sin 2πkx."""
+    kernel = _Sobolev(order)
     k = np.arange(1, MODES // 2 + 1)
 
     def eigenfunctions(x: np.ndarray) -> np.ndarray:
@@ -193,13 +193,13 @@ def sobolev(order: int) -> Known:
         return columns
 
     eigenvalues = np.concatenate([[1.0], np.repeat(k.astype(float) ** (-2 * order), 2)])
-    return Known(f"Sobolev {order}", kernel, 1 / (2 * order), kernel.kappa() ** 2, eigenvalues, eigenfunctions)
+    return _KnownKernel(f"Sobolev {order}", kernel, 1 / (2 * order), kernel.kappa() ** 2, eigenvalues, eigenfunctions)
 
 
-PROBLEMS: dict[str, Callable[[], Known]] = {
-    "Brownian": brownian,
-    "Sobolev 1": lambda: sobolev(1),
-    "Sobolev 2": lambda: sobolev(2),
+PROBLEMS: dict[str, Callable[[], _KnownKernel]] = {
+    "Brownian": _brownian,
+    "Sobolev 1": lambda: _sobolev(1),
+    "Sobolev 2": lambda: _sobolev(2),
 }
 
 

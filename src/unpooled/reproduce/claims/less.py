@@ -23,12 +23,12 @@ def public_rows(m: int, target: Target) -> int:
     return math.ceil(max(m, m ** (2 / (2 * target.r + target.beta))))
 
 
-def numbers_of_features(m: int) -> list[int]:
+def _numbers_of_features(m: int) -> list[int]:
     """The N that are tried."""
     return [N for N in (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256, 512) if m >= N]
 
 
-def errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
+def _errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
     """Of ridge and LESS, with the N of the rule; with the last noise and most labels also of LESS over N."""
     target, m, (noise, first_lam), rng = target_of(p["kernel"], p["r"]), at.size, at.case, at.rng()
     X, Y = target.draw(rng, m, noise, p["draws"])
@@ -42,11 +42,11 @@ def errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
         "N": int(by_rule.n_features_rule_),
     }
     if at.case == p["cases"][-1] and m == p["sizes"][-1] and at.repetition < p["feature_repetitions"]:
-        numbers["over N"] = [target.error_of(fit_less(summary, lam, N)) for N in numbers_of_features(m)]
+        numbers["over N"] = [target.error_of(fit_less(summary, lam, N)) for N in _numbers_of_features(m)]
     return numbers
 
 
-def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
+def _judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     """Corollary 2.3 with n as it asks, and (A4): the number of features."""
     target, sizes = target_of(p["kernel"], p["r"]), p["sizes"]
     rows, exponents, curves, keeping = [], [], [], []
@@ -65,7 +65,7 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
         curves += [curve_of(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
         curves.append(power_law(sizes, curves[-1].y[0], target.order(), "m"))
     rule, over = data.at("N", number)[p["feature_repetitions"] - 1], data.at("over N", number)
-    tried, title = numbers_of_features(m), f"The number N of features, m = {m}, noise {noise:g}"
+    tried, title = _numbers_of_features(m), f"The number N of features, m = {m}, noise {noise:g}"
     heads = ("noise", "first λ", "m", "n", "N", *METHODS, "(A4) / ridge")
     slope_heads = ("noise", "first λ", "method", "exponent [95 %]", "theory", "verdict")
     tables = (
@@ -75,7 +75,7 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     )
     already = "The same already at these m with λ from ridge regression's best on"
     enough = "(A4): the features with eigenvalues above κ²λ are enough: with these alone LESS does better than with all"
-    gap = gap_to_ridge(p, target)
+    gap = _gap_to_ridge(p, target)
     verdicts = (
         together("Corollary 2.3: errors of LESS fall at least as fast as m^{-r/(2r+s)}", slopes[:-2]),
         together(f"{already}, where the effective dimension is only three", slopes[-2:]),
@@ -90,7 +90,7 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     return Outcome(tables, panels, verdicts)
 
 
-def gap_to_ridge(p: Protocol, target: Target) -> float:
+def _gap_to_ridge(p: Protocol, target: Target) -> float:
     """The largest difference between LESS whose public rows are those of the labels and ridge regression."""
     X, Y = target.draw(np.random.default_rng(p["seed"]), p["sizes"][0], 0.3)
     ours, ridge = (
@@ -108,8 +108,8 @@ RIDGE = Experiment(
     | {"draws": 2, "sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024]), "repetitions": (24, 40)}
     | {"feature_repetitions": (4, 12), "resolution": (0.15, 0.06)},
     same_data=True,
-    measure=errors_beside_ridge,
-    judge=judge_ridge,
+    measure=_errors_beside_ridge,
+    judge=_judge_ridge,
     notes=(
         "λ falls as m^{-1/(2r+s)} from a first value, for both methods. From 0.002 the effective dimension is in its "
         "power law; from 0.028, the best of ridge regression at the smallest m, it is not yet, and the exponent of "
@@ -122,7 +122,7 @@ RIDGE = Experiment(
 LESS, AVERAGE, INFLATED, SECOND = "LESS", "average of ridge fits", "inflation", "second order"
 
 
-def errors_over_sources(p: Protocol, at: Setting) -> Numbers:
+def _errors_over_sources(p: Protocol, at: Setting) -> Numbers:
     """Over more and more sources of the same rows: LESS from the sum of summaries, and the average of local fits."""
     target, m, rng = target_of(p["kernel"], p["r"]), p["size"], at.rng()
     lam = target.best_lam("tikhonov", m, p["noise"])
@@ -140,7 +140,7 @@ def errors_over_sources(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_split(p: Protocol, data: Measurements) -> Outcome:
+def _judge_split(p: Protocol, data: Measurements) -> Outcome:
     """(7): the split of labels over sources has no effect on LESS."""
     m, sources, moved = p["size"], p["sources"], data.at("moved").max(axis=0)
     squares = {name: data.at(name) for name in (LESS, AVERAGE)}
@@ -167,15 +167,15 @@ SPLIT = Experiment(
     question="Does it matter how labels are spread over sources? (7).",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.3, "seed": 19002, "size": (128, 256), "public": (128, 256)}
     | {"sources": ([1, 4, 16, 64, 128], [1, 4, 16, 64, 256]), "repetitions": (3, 6)},
-    measure=errors_over_sources,
-    judge=judge_split,
+    measure=_errors_over_sources,
+    judge=_judge_split,
     notes=("λ is the best of the population for m labels, in all fits.",),
 )
 
 POOLED, WAVES, SMOOTH = "pooled", "A target of four waves", "A smooth target, at the boundary of its class"
 
 
-def errors_over_public(p: Protocol, at: Setting) -> Numbers:
+def _errors_over_public(p: Protocol, at: Setting) -> Numbers:
     """m sources of one label each; n public rows for LESS, or dealt to the sources as unlabeled ones."""
     m, rng, known = p["labels"], at.rng(), PROBLEMS[p["kernel"]]()
     target = known.waves(p["r"], *p["waves"]) if at.case == WAVES else target_of(p["kernel"], p["r"])
@@ -192,7 +192,7 @@ def errors_over_public(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
+def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
     """The public rows that LESS needs beside the inflation method, with one label a source (§3.2)."""
     m, ahead_to, within = p["labels"], p["ahead_to"], f"{p['tolerance']:.0%}"
     sizes, target = [factor * m for factor in p["factors"]], target_of(p["kernel"], p["r"])
@@ -236,8 +236,8 @@ UNLABELED = Experiment(
     | {"ahead_to": 2, "waves": [1, 4], "draws": 4, "labels": (48, 64), "factors": ([1, 2, 16], [1, 2, 4, 8, 16, 32])}
     | {"repetitions": (12, 24)},
     cases=lambda _: (WAVES, SMOOTH),
-    measure=errors_over_public,
-    judge=judge_unlabeled,
+    measure=_errors_over_public,
+    judge=_judge_unlabeled,
     notes=(
         "λ is the best of ridge regression in the population for m labels. With endless public rows the two methods "
         "are one, the population's covariance with the labels' sums; pooled ridge regression knows the rows of its "
@@ -250,7 +250,7 @@ UNLABELED = Experiment(
 )
 
 
-def ways(p: Protocol) -> dict[str, dict[str, Any]]:
+def _ways(p: Protocol) -> dict[str, dict[str, Any]]:
     """The parameters of LESSRegressor, by the name of their column."""
     by_rounds: dict[str, dict[str, Any]] = {
         f"LESS, {count} round{'s' if count > 1 else ''}": {"rounds": count, "ridge": True, "steps": "conjugate"}
@@ -259,17 +259,17 @@ def ways(p: Protocol) -> dict[str, dict[str, Any]]:
     return by_rounds | {SECOND: {"order": 2}}
 
 
-def errors_of_ways(p: Protocol, at: Setting) -> Numbers:
+def _errors_of_ways(p: Protocol, at: Setting) -> Numbers:
     """Many labels and few public rows: one round, several rounds, second order."""
     target, m, rng = target_of(p["kernel"], p["r"]), p["labels"], at.rng()
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"], p["draws"])
     U = rng.random((max(p["public"]), 1))
     pooled = SpectralRegressor(target.kernel, lam=lam).fit(X, Y)
-    numbers: dict[str, Any] = {POOLED: target.error_of(pooled), "floor": []} | {name: [] for name in ways(p)}
+    numbers: dict[str, Any] = {POOLED: target.error_of(pooled), "floor": []} | {name: [] for name in _ways(p)}
     for n in p["public"]:
         basis = EmpiricalFeatures(target.kernel).fit(U[:n])
-        for name, way in ways(p).items():
+        for name, way in _ways(p).items():
             with on_purpose():
                 model: Any = LESSRegressor(basis, lam=lam, **way).fit(X, Y)
             numbers[name].append(target.error_of(model))
@@ -278,10 +278,10 @@ def errors_of_ways(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_floor(p: Protocol, data: Measurements) -> Outcome:
+def _judge_floor(p: Protocol, data: Measurements) -> Outcome:
     """The floor that a small public sample sets LESS, and what removes it."""
     m, public, slack, pooled = p["labels"], p["public"], p["slack"], data.at(POOLED)
-    squares = {name: data.at(name) for name in ways(p)}
+    squares = {name: data.at(name) for name in _ways(p)}
     one, *_, most, second = squares.values()
     rows = [
         (n, *(root(errors[:, j]) for errors in squares.values()), float(data.at("floor")[:, j].mean()))
@@ -317,8 +317,8 @@ FLOOR = Experiment(
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.1, "seed": 19004, "slack": 1.1, "draws": 2}
     | {"labels": (1024, 4096), "public": ([16, 64, 256], [16, 32, 64, 128, 256, 512, 1024])}
     | {"rounds": ([1, 3, 10], [1, 2, 3, 5, 10]), "repetitions": (6, 8)},
-    measure=errors_of_ways,
-    judge=judge_floor,
+    measure=_errors_of_ways,
+    judge=_judge_floor,
     notes=("λ is the best of the population for m labels; rounds keep a -λf term and take conjugate steps.",),
 )
 

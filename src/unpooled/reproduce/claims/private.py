@@ -33,27 +33,27 @@ def schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, 
     return min(eta, 0.5 / (KAPPA**2 * (math.log(T) + 1))), T
 
 
-def noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delta: float) -> float:
+def _noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delta: float) -> float:
     """√(2 log(2.5/δ)) Δ_SGD(δ/2)/ε with (17) to the letter."""
     return math.sqrt(2 * math.log(2.5 / delta)) * sgd.paper_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
 
 
-def noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
+def _noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
     """Standard deviations on a weight: mended has Δ of the proof's last line, exactly calibrated at δ/2."""
     (eta, T), c, delta = schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
     moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient(c, KAPPA), kappa=KAPPA)
     return {
-        PRINTED: noise_as_printed(n, T, eta, c, epsilon, delta),
+        PRINTED: _noise_as_printed(n, T, eta, c, epsilon, delta),
         MENDED: sgd.paper(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
         SHUFFLED: moved * sigma_for(epsilon, delta),
     }
 
 
-def judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (formulas: nothing is measured)
+def _judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (formulas: nothing is measured)
     """Formulas over n and over ε, and the theorems of the paper that do not hold as printed."""
     sizes, epsilons, n = p["sizes"], p["epsilons"], p["size"]
-    by_n = {(name, size): noises(p, size, slow, p["epsilon"]) for name, slow in SCHEDULES.items() for size in sizes}
-    by_epsilon = {epsilon: noises(p, n, True, epsilon) for epsilon in epsilons}
+    by_n = {(name, size): _noises(p, size, slow, p["epsilon"]) for name, slow in SCHEDULES.items() for size in sizes}
+    by_epsilon = {epsilon: _noises(p, n, True, epsilon) for epsilon in epsilons}
 
     def cells(noise: dict[str, float]) -> tuple[Cell, ...]:
         share = noise[PRINTED] / noise[MENDED]
@@ -79,10 +79,10 @@ def judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (fo
         Panel(f"ε = {p['epsilon']:g}", "n, records", "noise on each weight", tuple(curves)),
         Panel(f"n = {n:,}, η = 1/n", "ε", "noise on each weight", tuple(lines)),
     )
-    return Outcome(tables, panels, (*judge_privacy(p), judge_noise_term(p)))
+    return Outcome(tables, panels, (*_judge_privacy(p), _judge_noise_term(p)))
 
 
-def neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
+def _neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
     """How far two neighbouring data sets carry the weights apart, with the same indices drawn with replacement.
 
     The record that is drawn most has features of its own, κ·(1, 0), and the label c or -c; all others have κ·(0, 1).
@@ -98,10 +98,10 @@ def neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
     return float(np.linalg.norm(ends[0] - ends[1]))
 
 
-def judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
+def _judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     """Two neighbouring data sets refute (17) as printed, not as it is proved; an ε above one refutes Lemma 1.1."""
     n, T, eta, c = (p["refuting"][key] for key in ("n", "T", "eta", "c"))
-    apart = neighbours_apart(n, T, eta, c, p["seed"])
+    apart = _neighbours_apart(n, T, eta, c, p["seed"])
     printed, mended = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.paper_as_printed, sgd.paper))
     where = f"n = {n}, T = {T}, η = {eta:g}, c = {c:g}: two neighbours end {apart:.2e} apart"
     as_printed = "Theorem 2, (17) as printed, bounds how far one record moves the weights"
@@ -116,10 +116,10 @@ def judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     )
 
 
-def judge_noise_term(p: Protocol) -> Verdict:
+def _judge_noise_term(p: Protocol) -> Verdict:
     """The noise term of (16): n^{-(4r+3α-4-2rα)/(2r+α)}, which has a factor M too many."""
     r, alpha, (low, high) = p["r"], p["alpha"], p["slope_between"]
-    first, last = (noises(p, n, True, p["epsilon"])[MENDED] for n in (low, high))
+    first, last = (_noises(p, n, True, p["epsilon"])[MENDED] for n in (low, high))
     slope = -2 * math.log(last / first) / math.log(high / low)
     printed = (4 * r + 3 * alpha - 4 - 2 * r * alpha) / (2 * r + alpha)
     own = (4 * r + 2 * alpha - 3) / (2 * r + alpha)
@@ -138,7 +138,7 @@ NOISE = Experiment(
     | {"size": 10_000, "epsilons": [0.1, 1.0, 10.0], "refuting": {"n": 1000, "T": 1000, "eta": 1e-5, "c": 1.0}}
     | {"large_epsilon": 10.0, "slope_between": [1_000_000, 1_000_000_000]},
     repetitions=lambda _: 0,
-    judge=judge_noise,
+    judge=_judge_noise,
     notes=(
         "(17) as printed lacks its square root and one c: it is about Δ² and not Δ, too much noise where Δ > 1, which "
         "is at small n, and too little where Δ < 1. The proof's last line is right, and is what 'mended' is.",
@@ -151,7 +151,7 @@ NO_NOISE, MEASURED, TIGHT, ROUNDS = "no noise", "mended, as measured", "tight", 
 METHODS = (NO_NOISE, PRINTED, MENDED, MEASURED, TIGHT, ROUNDS)
 
 
-def truth(p: Protocol, x: np.ndarray) -> np.ndarray:
+def _truth(p: Protocol, x: np.ndarray) -> np.ndarray:
     """The regression function L_K g, g = a + b sin 2πx: Assumption 2.1 with r = 1, and so with all r below.
 
     A sine or a constant by itself would not do: the space of the Gaussian kernel does not hold them.
@@ -161,7 +161,7 @@ def truth(p: Protocol, x: np.ndarray) -> np.ndarray:
     return np.asarray(Gaussian(p["length_scale"])(x, grid()[:, None]) @ g / len(g))
 
 
-def features(p: Protocol, n: int) -> int:
+def _features(p: Protocol, n: int) -> int:
     """M as Theorem 1 asks, n^{(1+α(2r-1))/(2r+α)}, from its first value on."""
     power = (1 + p["alpha"] * (2 * p["r"] - 1)) / (2 * p["r"] + p["alpha"])
     return round(p["features"] * (n / p["sizes"][0]) ** power)
@@ -170,30 +170,30 @@ def features(p: Protocol, n: int) -> int:
 def draw(p: Protocol, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw rows and labels."""
     X = rng.random((n, 1))
-    return X, truth(p, X) + p["noise"] * math.sqrt(3) * rng.uniform(-1, 1, n)
+    return X, _truth(p, X) + p["noise"] * math.sqrt(3) * rng.uniform(-1, 1, n)
 
 
-def excesses(p: Protocol, at: Setting) -> Numbers:
+def _excesses(p: Protocol, at: Setting) -> Numbers:
     """‖f_priv - f‖² of every method against n, and against ε at the largest n; without noise more often."""
-    numbers: dict[str, Any] = {"descent": excess_before_noise(p, at)}
+    numbers: dict[str, Any] = {"descent": _excess_before_noise(p, at)}
     if at.repetition < p["repetitions"]:
-        numbers |= excesses_with_noise(p, at, p["epsilon"])
+        numbers |= _excesses_with_noise(p, at, p["epsilon"])
         if at.size == p["sizes"][-1]:
-            over_epsilon = [excesses_with_noise(p, at, epsilon) for epsilon in p["epsilons"]]
+            over_epsilon = [_excesses_with_noise(p, at, epsilon) for epsilon in p["epsilons"]]
             numbers |= {f"{name}, over ε": [values[name] for values in over_epsilon] for name in METHODS}
     return numbers
 
 
-def excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, float]:
+def _excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, float]:
     """Every method on one data set; as printed and mended are expectations over the noise."""
     rng, n, c, delta, points = at.rng(), at.size, p["label_bound"], p["delta"], grid()[:, None]
     X, y = draw(p, rng, n)
-    public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), truth(p, points)
-    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, features(p, n), "paper").fit(X, y)
+    public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), _truth(p, points)
+    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, _features(p, n), "paper").fit(X, y)
     plan, phi = paper.plan_, paper.basis_.features(points)
     weights = one_by_one(paper.basis_.features(X), y, rng.integers(0, n, plan.steps), plan.step)
     alone, length = float(np.mean((phi @ weights - target) ** 2)), float(np.mean(np.sum(phi**2, axis=1)))
-    printed = noise_as_printed(n, plan.steps, plan.step, c, epsilon, delta)
+    printed = _noise_as_printed(n, plan.steps, plan.step, c, epsilon, delta)
     tight = PrivateSGDRegressor(epsilon, delta, c, kernel, p["features"]).fit(X, y, public=public)
     rounds = PrivateRegressor(epsilon, delta, c, kernel, standardize=False).fit(X, y, public=public)
     return {
@@ -206,18 +206,18 @@ def excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, f
     }
 
 
-def excess_before_noise(p: Protocol, at: Setting) -> float:
+def _excess_before_noise(p: Protocol, at: Setting) -> float:
     """‖f̂ - f‖² of Algorithm 1 without its noise, features drawn anew."""
     rng, n, points, (eta, T) = at.rng(1), at.size, grid()[:, None], schedule(at.size, p["r"], p["alpha"])
     X, y = draw(p, rng, n)
-    basis = CosineFeatures(Gaussian(p["length_scale"]), features(p, n), seed=at.repetition).fit(X)
+    basis = CosineFeatures(Gaussian(p["length_scale"]), _features(p, n), seed=at.repetition).fit(X)
     weights = one_by_one(basis.features(X), y, rng.integers(0, n, T), eta)
-    return float(np.mean((basis.features(points) @ weights - truth(p, points)) ** 2))
+    return float(np.mean((basis.features(points) @ weights - _truth(p, points)) ** 2))
 
 
-def judge_excess(p: Protocol, data: Measurements) -> Outcome:
+def _judge_excess(p: Protocol, data: Measurements) -> Outcome:
     """The error that is left of the target once the noise is added."""
-    spread, n, order = float(np.var(truth(p, grid()[:, None]))), p["sizes"][-1], 2 * p["r"] / (2 * p["r"] + p["alpha"])
+    spread, n, order = float(np.var(_truth(p, grid()[:, None]))), p["sizes"][-1], 2 * p["r"] / (2 * p["r"] + p["alpha"])
     by_n, by_epsilon = {name: data.over(name) for name in METHODS}, {m: data.at(f"{m}, over ε") for m in METHODS}
     over_n = f"against n, ε = {p['epsilon']:g}; the variance of the target is {spread:.3g}"
     tables, panels = [], []
@@ -256,8 +256,8 @@ EXCESS = Experiment(
     | {"sizes": ([250, 1000, 2000], [500, 1000, 2000, 4000, 8000])}
     | {"epsilons": ([0.3, 3.0], [0.1, 0.3, 1.0, 3.0, 10.0]), "repetitions": (6, 8), "descents": (12, 16)},
     repetitions=itemgetter("descents"),
-    measure=excesses,
-    judge=judge_excess,
+    measure=_excesses,
+    judge=_judge_excess,
     notes=(
         "As printed and mended are expectations over the noise: the error of the descent, and σ² times the mean "
         "squared length of the features. 'As measured' is PrivateSGDRegressor(method='paper'), 'tight' its default, "
@@ -274,17 +274,17 @@ FRONTIER_METHODS = (ALGORITHM, LESS, DESCENT, ROUNDS)
 LOWEST = -0.2  # R² that is drawn
 
 
-def smooth(X: np.ndarray) -> np.ndarray:
+def _smooth(X: np.ndarray) -> np.ndarray:
     """A function of five variables, within ±1."""
     f = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + 0.5 * np.cos(2 * X[:, 4])
     return np.asarray(f / 3)
 
 
-def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
+def _explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     """R² on fresh rows without noise, against the function itself, for every method and ε."""
     rng = at.rng()
     X, fresh, public = (rng.uniform(-1, 1, (n, 5)) for n in (p["size"], p["fresh"], p["public"]))
-    y, true = smooth(X) + p["noise"] * rng.uniform(-1, 1, len(X)), smooth(fresh)
+    y, true = _smooth(X) + p["noise"] * rng.uniform(-1, 1, len(X)), _smooth(fresh)
     basis = EmpiricalFeatures(None, p["features"]).fit(public)
 
     second = SummaryRegressor(center=True).fit_summary(Summary.of(basis, X, y, order=2))
@@ -301,7 +301,7 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     return {name: [float(1 - error / np.var(true)) for error in errors] for name, errors in off.items()}
 
 
-def judge_frontier(p: Protocol, data: Measurements) -> Outcome:
+def _judge_frontier(p: Protocol, data: Measurements) -> Outcome:
     """The share of a target that each private method explains for an ε, with nothing tuned on the target."""
     epsilons, methods = p["epsilons"], FRONTIER_METHODS
     shares, free = {name: data.at(name) for name in methods}, float(data.at(NOT_PRIVATE).mean())
@@ -335,8 +335,8 @@ FRONTIER = Experiment(
     question="How much of a target can be learned for an ε, by Algorithm 1 and by what this library adds?",
     protocol={"seed": 24003, "delta": 1e-6, "noise": 0.2, "fresh": 2000, "public": 400, "features": 150}
     | {"size": (2000, 10_000), "epsilons": ([1.0, 10.0], [0.1, 0.3, 1.0, 3.0, 10.0]), "repetitions": (6, 5)},
-    measure=explained_by_methods,
-    judge=judge_frontier,
+    measure=_explained_by_methods,
+    judge=_judge_frontier,
     notes=(
         "Every method as it comes, with ε, δ and the label bound 1, and with the same public rows. The noise that "
         "protects is never seeded: figures differ from run to run.",

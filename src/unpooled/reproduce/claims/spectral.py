@@ -17,12 +17,12 @@ from ..outcome import Outcome, Panel, Table, Verdict, line, power_law
 from ..problems import Target, fit_average, grid, target_of
 
 
-def most_machines(target: Target, n: int, filter: str) -> int:
+def _most_machines(target: Target, n: int, filter: str) -> int:
     """⌊(9)⌋."""
     return max(1, int(theory.partition_limit(n, target.r, target.beta, filter=filter)))
 
 
-def with_filters(*targets: tuple[str, list[float]]) -> list[list[Any]]:
+def _with_filters(*targets: tuple[str, list[float]]) -> list[list[Any]]:
     """Cases of kernel, regularity and filter: Tikhonov's where its qualification of one is enough, else Landweber's."""
     return [[kernel, r, "tikhonov" if r <= 1 else "landweber"] for kernel, own in targets for r in own]
 
@@ -30,7 +30,7 @@ def with_filters(*targets: tuple[str, list[float]]) -> list[list[Any]]:
 ONE, MANY = "one machine", "m at the limit (9)"
 
 
-def errors_by_machines(p: Protocol, at: Setting) -> Numbers:
+def _errors_by_machines(p: Protocol, at: Setting) -> Numbers:
     """λ by the schedule; on one machine, and on many where (9) allows more than one."""
     kernel, r, filter = at.case
     target, first, last = target_of(kernel, r), p["sizes"][0], p["sizes"][-1]
@@ -38,19 +38,19 @@ def errors_by_machines(p: Protocol, at: Setting) -> Numbers:
     X, Y = target.draw(at.rng(), at.size, p["noise"], p["draws"])
     local = SpectralRegressor(target.kernel, filter, lam)
     errors = {ONE: target.error_of(local.fit(X, Y))}
-    if most_machines(target, last, filter) > 1:
-        m = most_machines(target, at.size, filter)
+    if _most_machines(target, last, filter) > 1:
+        m = _most_machines(target, at.size, filter)
         errors[MANY] = target.error_of(fit_average(local, m, X, Y, at.repetition, lam=lam))
     return errors
 
 
-def judge_rates(p: Protocol, data: Measurements) -> Outcome:
+def _judge_rates(p: Protocol, data: Measurements) -> Outcome:
     """Theorem 2 is for one machine, Corollary 1 for many."""
     rows, panels, sizes = [], [], p["sizes"]
     verdicts: dict[str, list[Verdict]] = {ONE: [], MANY: []}
     for number, (kernel, r, filter) in enumerate(p["cases"]):
         target, curves = target_of(kernel, r), []
-        order, ms = target.order(filter), [most_machines(target, n, filter) for n in sizes]
+        order, ms = target.order(filter), [_most_machines(target, n, filter) for n in sizes]
         for name in data.names(number):
             squares = data.over(name, number)
             cells, verdict = judge_rate(f"{kernel}, r = {r:g}, {filter}", sizes, squares, order, p["resolution"])
@@ -67,8 +67,8 @@ def judge_rates(p: Protocol, data: Measurements) -> Outcome:
     return Outcome((Table("Exponents a of error ∝ N^-a", heads, tuple(rows)),), tuple(panels), judged)
 
 
-QUICK_RATES = with_filters(("Brownian", [0.5, 1.0]), ("Sobolev 2", [0.75]), ("Sobolev 1", [2.0]))
-ALL_RATES = with_filters(
+QUICK_RATES = _with_filters(("Brownian", [0.5, 1.0]), ("Sobolev 2", [0.75]), ("Sobolev 1", [2.0]))
+ALL_RATES = _with_filters(
     ("Brownian", [0.5, 0.75, 1.0, 2.0]), ("Sobolev 1", [0.5, 1.0, 1.5, 2.0]), ("Sobolev 2", [0.5, 1.0, 2.0])
 )
 
@@ -79,8 +79,8 @@ RATES = Experiment(
     protocol={"noise": 0.3, "seed": 17001, "draws": 8, "cases": (QUICK_RATES, ALL_RATES)}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048]), "repetitions": (12, 24)}
     | {"resolution": (0.08, 0.05)},
-    measure=errors_by_machines,
-    judge=judge_rates,
+    measure=_errors_by_machines,
+    judge=_judge_rates,
     notes=(
         "λ is the best of the population at the smallest N, and falls from there as N^{-1/(2r+β)}: the theory's "
         "schedule, with its free constant fixed once. All machines have the λ of the whole sample.",
@@ -90,7 +90,7 @@ RATES = Experiment(
 )
 
 
-def errors_over_path(p: Protocol, at: Setting) -> Numbers:
+def _errors_over_path(p: Protocol, at: Setting) -> Numbers:
     """Of one filter, at every λ of a grid."""
     target = target_of(p["kernel"], p["r"])
     lams = target.known.kappa_sq * np.geomspace(p["lam_least"], 1.0, p["n_lams"])
@@ -99,7 +99,7 @@ def errors_over_path(p: Protocol, at: Setting) -> Numbers:
     return {"errors": target.squared_error(path.predict(grid()[:, None]))}
 
 
-def judge_saturation(p: Protocol, data: Measurements) -> Outcome:
+def _judge_saturation(p: Protocol, data: Measurements) -> Outcome:
     """Definition 1, (5): the qualification. (22) is bias ≤ γ_r λ^r ‖u‖ for f = L_K^r u, and γ_r is the filter's own."""
     target, sizes, lams = target_of(p["kernel"], p["r"]), p["sizes"], p["bias_lams"]
     norm = np.linalg.norm(target.coefficients / target.known.eigenvalues**target.r)
@@ -155,8 +155,8 @@ SATURATION = Experiment(
     | {"repetitions": (8, 24), "draws": (3, 4), "n_lams": (15, 31), "bias_rows": (512, 2048)},
     cases=itemgetter("filters"),
     same_data=True,
-    measure=errors_over_path,
-    judge=judge_saturation,
+    measure=_errors_over_path,
+    judge=_judge_saturation,
     notes=(
         "Bias: labels without noise on evenly spread rows, so that nothing but the filter is left.",
         "Error against N: λ is the oracle's, the one of the grid with the least mean squared error at that N. Even the "
@@ -165,29 +165,29 @@ SATURATION = Experiment(
 )
 
 
-def machine_counts(p: Protocol, target: Target, n: int, filter: str) -> list[int]:
+def _machine_counts(p: Protocol, target: Target, n: int, filter: str) -> list[int]:
     """The m that are tried."""
     powers = (2**k for k in range(1, int(math.log2(n // p["fewest"])) + 1))
-    return sorted({1, most_machines(target, n, filter), *powers})
+    return sorted({1, _most_machines(target, n, filter), *powers})
 
 
-def errors_over_machines(p: Protocol, at: Setting) -> Numbers:
+def _errors_over_machines(p: Protocol, at: Setting) -> Numbers:
     """Of averages over a range of m, with one λ."""
     kernel, r, filter = at.case
     target, n = target_of(kernel, r), at.size
     lam, local = target.best_lam(filter, n, p["noise"]), SpectralRegressor(target.kernel, filter)
     X, Y = target.draw(at.rng(), n, p["noise"], p["draws"])
-    models = (fit_average(local, m, X, Y, at.repetition, lam=lam) for m in machine_counts(p, target, n, filter))
+    models = (fit_average(local, m, X, Y, at.repetition, lam=lam) for m in _machine_counts(p, target, n, filter))
     return {"errors": [target.error_of(model) for model in models]}
 
 
-def judge_blocks(p: Protocol, data: Measurements) -> Outcome:
+def _judge_blocks(p: Protocol, data: Measurements) -> Outcome:
     """Errors over a range of m, at two sizes or more of the whole sample."""
     rows, panels, verdicts = [], [], []
     for number, (kernel, r, filter) in enumerate(p["cases"]):
         target, curves, marks, at_limit = target_of(kernel, r), [], [], []
         for j, n in enumerate(p["sizes"]):
-            ms, squares = machine_counts(p, target, n, filter), data.at("errors", number, j)
+            ms, squares = _machine_counts(p, target, n, filter), data.at("errors", number, j)
             limit, one = theory.partition_limit(n, r, target.beta, filter=filter), squares[:, 0]
             at_limit.append(np.stack([squares[:, ms.index(int(limit))], one]))
             ratios = (str(ratio(*at_limit[-1])), str(ratio(squares[:, -1], one)))
@@ -205,8 +205,8 @@ def judge_blocks(p: Protocol, data: Measurements) -> Outcome:
     return Outcome((table,), tuple(panels), (together(claim, verdicts),))
 
 
-QUICK_BLOCKS = with_filters(("Sobolev 1", [1.0]), ("Brownian", [1.5]))
-ALL_BLOCKS = with_filters(("Brownian", [0.75]), ("Sobolev 1", [1.0]), ("Brownian", [1.5]), ("Sobolev 1", [2.0]))
+QUICK_BLOCKS = _with_filters(("Sobolev 1", [1.0]), ("Brownian", [1.5]))
+ALL_BLOCKS = _with_filters(("Brownian", [0.75]), ("Sobolev 1", [1.0]), ("Brownian", [1.5]), ("Sobolev 1", [2.0]))
 
 BLOCKS = Experiment(
     name="spectral-blocks",
@@ -214,8 +214,8 @@ BLOCKS = Experiment(
     question="Up to which number of machines does the average keep the order of one machine? Corollary 1.",
     protocol={"noise": 0.3, "seed": 17003, "fewest": 8, "draws": 4, "resolution": 0.15}
     | {"cases": (QUICK_BLOCKS, ALL_BLOCKS), "sizes": ([256, 1024], [256, 1024, 4096]), "repetitions": (5, 8)},
-    measure=errors_over_machines,
-    judge=judge_blocks,
+    measure=_errors_over_machines,
+    judge=_judge_blocks,
     notes=(
         "λ is the best of the population for the N of the whole sample, in every block. (9) has no constant: read it "
         "as an order of growth, sufficient and not necessary.",
@@ -226,7 +226,7 @@ WHOLE, BLOCK, OWN = "λ of N", "λ of N/m", "own λ"
 ALONE, MEAN = "one block", "average"
 
 
-def errors_by_lam(p: Protocol, at: Setting) -> Numbers:
+def _errors_by_lam(p: Protocol, at: Setting) -> Numbers:
     """λ of the whole sample, λ of a block, and λ chosen by each block: for one block by itself, and averaged."""
     target, n, m, errors = target_of(p["kernel"], p["r"]), p["size"], at.size, {}
     X, Y = target.draw(at.rng(), n, p["noise"], p["draws"])
@@ -241,7 +241,7 @@ def errors_by_lam(p: Protocol, at: Setting) -> Numbers:
     return errors
 
 
-def judge_whose_lambda(p: Protocol, data: Measurements) -> Outcome:
+def _judge_whose_lambda(p: Protocol, data: Measurements) -> Outcome:
     """Section 3: every block needs the λ of the whole sample, although it is too small for the block by itself."""
     n, machines = p["size"], p["machines"]
     rows, losing, leading, own = [], [], [], []
@@ -274,8 +274,8 @@ WHOSE_LAMBDA = Experiment(
     protocol={"kernel": "Brownian", "r": 0.75, "noise": 0.3, "seed": 17004, "size": (1024, 4096)}
     | {"machines": ([4, 16], [2, 4, 8, 16, 32, 64]), "repetitions": (10, 16), "draws": (4, 6)},
     sizes=itemgetter("machines"),
-    measure=errors_by_lam,
-    judge=judge_whose_lambda,
+    measure=_errors_by_lam,
+    judge=_judge_whose_lambda,
     notes=("λ by the population's risk, for N rows and for N/m rows.",),
 )
 
@@ -284,11 +284,11 @@ REFITTED, JOINT = "(13), refitted to all data", "(14), refitted to all data"
 CHOICES = (ORACLE, PRINTED, REFITTED, JOINT)
 
 
-def errors_by_rule(p: Protocol, at: Setting) -> Numbers:
+def _errors_by_rule(p: Protocol, at: Setting) -> Numbers:
     """The rules and an oracle that knows the target, with the λ and m that they choose."""
     target, n = target_of(p["kernel"], p["r"]), at.size
     X, Y = target.draw(at.rng(), n, p["noise"])
-    lams, limit = target.known.kappa_sq * np.asarray(p["lams"]), most_machines(target, n, "tikhonov")
+    lams, limit = target.known.kappa_sq * np.asarray(p["lams"]), _most_machines(target, n, "tikhonov")
     best, up_to = target.best_lam("tikhonov", n, p["noise"]), [*(2**k for k in range(20) if 2**k < limit), limit]
     numbers: dict[str, Any] = {}
     for name, m, lam in ((ORACLE, limit, best), (PRINTED, limit, lams), (REFITTED, limit, lams), (JOINT, up_to, lams)):
@@ -298,7 +298,7 @@ def errors_by_rule(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_rules(p: Protocol, data: Measurements) -> Outcome:
+def _judge_rules(p: Protocol, data: Measurements) -> Outcome:
     """λ by rule (13), and λ with the number of blocks by rule (14), beside the oracle."""
     target, sizes = target_of(p["kernel"], p["r"]), p["sizes"]
     squares = {name: data.over(name) for name in CHOICES}
@@ -336,8 +336,8 @@ RULES = Experiment(
     | {"lams": [3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048])}
     | {"repetitions": 40, "resolution": (0.1, 0.06)},
-    measure=errors_by_rule,
-    judge=judge_rules,
+    measure=_errors_by_rule,
+    judge=_judge_rules,
     notes=(
         "The oracle knows the target: it has the λ of least risk in the population for N rows, and m = the limit (9), "
         "which (13) is given as well. (14) chooses m too, of 1, 2, 4, … up to that limit.",
