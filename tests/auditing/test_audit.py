@@ -187,8 +187,8 @@ def test_anyone_can_audit_their_own():
     [
         (("nothing",), "there is no mechanism 'nothing': the names are noise"),
         ((3,), "mechanisms must be a name"),
-        ((len,), "needs its claim: give neighbours, epsilon, delta"),
-        (("noise", {"epsilon": 1.0}), "epsilon belong to a function to audit"),
+        ((len,), "its claim is needed: give neighbours, epsilon, delta"),
+        (("noise", {"epsilon": 1.0}), "epsilon state the claim of a function, and mechanisms is not one"),
         (("noise", {"runs": 3}), "runs must be a whole number, at least 30"),
         (("noise", {"confidence": 1.5}), "confidence must lie between"),
         ((len, {"neighbours": (1, 2), "epsilon": -1.0, "delta": 0.1}), "epsilon must be a positive"),
@@ -205,7 +205,7 @@ def test_what_cannot_be_audited_is_refused_in_a_sentence(arguments, sentence):
     ("P", "Q", "sentence"),
     [
         (np.zeros(10), np.zeros(10), "runs must be at least 30"),
-        (np.zeros(100), np.zeros(90), "as many outputs on both"),
+        (np.zeros(100), np.zeros(90), "first and second must have the same shape"),
         (np.full(100, np.nan), np.zeros(100), "must be finite"),
     ],
 )

@@ -246,6 +246,51 @@ def test_numbers_of_papers_are_told_from_other_numbers(line: str, numbered: bool
     assert bool(find_numbered(line)) is numbered
 
 
+#: A sentence of the page: its number, its file, the sentence before and after.
+SENTENCE = re.compile(r"^(\d+)\. `([^`]+)`\n +- before: (.+?)\n +- after: (.+?)(?=\n\S|\Z)", re.M | re.S)
+
+
+def read_sentences() -> list[tuple[str, str, str]]:
+    """The sentences of the page: the file, before, after."""
+    return [match.groups()[1:] for match in SENTENCE.finditer(PAGE.read_text(encoding="utf-8"))]
+
+
+def flatten(text: str) -> str:
+    """A text on one line, strings in several parts and comments on several lines joined."""
+    text = re.sub(r'"\s*\n\s*f?"|\n\s*# ', lambda match: " " if "#" in match[0] else "", text)
+    return " ".join(text.split()).casefold()
+
+
+def stands_in(sentence: str, text: str) -> bool:
+    """Whether a flattened text has a sentence, in which … may be anything short."""
+    return re.search(re.escape(flatten(sentence)).replace("…", ".{1,80}?"), text) is not None
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Every file of the library and every page but that of the sentences, flattened."""
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    return {
+        path.relative_to(ROOT).as_posix(): flatten(path.read_text(encoding="utf-8")) for path in files if path != PAGE
+    }
+
+
+def test_there_are_twenty_sentences() -> None:
+    assert len(read_sentences()) == 20
+
+
+@pytest.mark.parametrize(("file", "before", "after"), read_sentences())
+def test_the_sentences_of_the_page_stand_where_it_says(file: str, before: str, after: str) -> None:
+    assert stands_in(after, texts()[file])
+    assert [path for path, text in texts().items() if stands_in(before, text)] == []
+
+
+def test_the_page_has_the_counts_that_are_stored() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for what, number in total(read_stored()).items():
+        assert re.search(rf"^\| {re.escape(COUNTED[what])} \| \d+ \| {number} \|$", page, re.M), what
+
+
 def write() -> None:
     """Store the counts of this tree; refuses where a total rose, so that a file may be moved but no fault added."""
     now, before = total(counts()), total(read_stored()) if STORED.exists() else {}

@@ -101,7 +101,7 @@ def test_what_is_said_of_labels_is_true_of_the_rows():
 @pytest.mark.parametrize("parts", [{"one": summaries()["north"]}, ["just one"]])
 def test_nothing_is_left_without_the_only_site(parts):
     given = parts if isinstance(parts, dict) else [summaries()["north"]]
-    with pytest.raises(ValueError, match="there is only one summary: leaving it out leaves nothing"):
+    with pytest.raises(ValueError, match="summaries has only one entry: leaving it out leaves nothing"):
         leave_one_out(models()["second order"], open_summaries(given))
 
 
@@ -216,7 +216,7 @@ def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge():
 def test_where_there_is_no_spectrum_a_sentence_says_so():
     K = np.exp(-np.abs(np.arange(20.0)[:, None] - np.arange(20.0)))
     model = up.SpectralRegressor("precomputed", lam=0.1).fit(K, np.arange(20.0))
-    assert "unknown here" in spectrum_of(model.facts())
+    assert "cannot be computed here" in spectrum_of(model.facts())
 
 
 @given(st.floats(-1e300, 1e300), st.integers(2, 6))

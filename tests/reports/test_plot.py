@@ -112,7 +112,7 @@ def test_sites_are_left_out_in_turn():
         (lambda: up.plot.frontier(3), "plan must be what up.plan returns, got 3"),
         (
             lambda: up.plot.sites(models()["spectral"], summaries()),
-            "takes a model of summaries, and this is a Spectral",
+            "model must be a SummaryRegressor to leave sites out, got Spectral",
         ),
         (lambda: up.plot.sites(models()["second order"], summaries(), what="x"), "what must be 'change' or 'error'"),
         (lambda: up.plot.sites(models()["first order"], summaries(1), what="error"), "needs summaries of second order"),

@@ -1,4 +1,4 @@
-"""Audits of privacy: many runs on neighbouring data sets, and what they prove of ε (docs/privacy/audit.md)."""
+"""Audits of privacy: many runs on neighbouring data sets bound ε from below (docs/privacy/audit.md)."""
 
 from .audit import SHIPPED, Audit, AuditRow, audit
 from .estimate import CONFIDENCE, LowerBound, lower_bound

@@ -1,4 +1,4 @@
-"""Planted faults, of kinds that have been made in real code. An audit that does not catch them is worth nothing."""
+"""Planted faults of kinds that have occurred in real code. An audit that misses them proves nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ PUBLIC = np.linspace(-2.0, 2.0, 50)[:, None]
 def _theorem_2_as_printed() -> Mechanism:
     """Algorithm 1 of Wang and Guo (2024) with Δ_SGD as their (17) prints it, at n = T = 1000, c = 1, η = 10⁻⁵.
 
-    One feature, √2 for all records, as the bound of cosine features allows; all labels are 0 but that of the record.
+    There is one feature, √2 for all records, as the bound on cosine features allows. Only the replaced record has a
+    label other than 0.
     """
     n = steps = 1000
     step, kappa, epsilon, delta = 1e-5, math.sqrt(2.0), 1.0, 1e-3
@@ -60,8 +61,8 @@ def _theorem_2_as_printed() -> Mechanism:
 def _private_length_scale() -> Mechanism:
     """A summary whose kernel takes its length scale, the median distance, from the private rows.
 
-    Two clusters far apart: where one record changes sides, most pairs lie in different clusters and no longer in the
-    same one. The median jumps, and every record's features with it.
+    There are two clusters far apart. If one record moves to the other cluster, most pairs no longer lie in the same
+    cluster, so the median jumps and changes every record's features.
     """
     n, few = 16, 5  # 65 pairs within the clusters and 55 across; one more on the other side makes that 60 and 60
     near = np.linspace(0.0, 0.1, n)
@@ -81,7 +82,7 @@ def _private_length_scale() -> Mechanism:
 
 
 def _intercept_without_noise() -> Mechanism:
-    """Sums of centred labels with noise, and the mean of the labels without: the intercept of the model to be."""
+    """Noisy sums of centred labels, released with the exact mean of the labels as the model's intercept."""
     centred = _labels_centred_in_private()
 
     def with_mean(data: Rows, outputs: np.ndarray) -> np.ndarray:
@@ -101,9 +102,9 @@ def _intercept_without_noise() -> Mechanism:
 
 
 def _labels_centred_in_private() -> Mechanism:
-    """The same, and nothing but the noisy sums is shown: the mean of the labels was used, and that is enough.
+    """Noisy sums of labels from which their private mean was subtracted; only the sums are released.
 
-    One record moves its own label and, through the mean, everybody's: about twice as far as the noise allows for.
+    One record changes its own label and, through the mean, all others: about twice as much as the noise accounts for.
     """
     basis = RandomFeatures(Gaussian(1.0), 2).fit(PUBLIC)
 
@@ -126,7 +127,7 @@ def _summary(
     neighbours: tuple[Rows, Rows],
     privacy: Private,
 ) -> Mechanism:
-    """A private summary of order 1 of what was made of private rows before it looked."""
+    """Audit a first-order private summary of rows that were prepared with the help of private values."""
 
     def release(data: Rows) -> np.ndarray:
         basis, X, y = prepared(*data)

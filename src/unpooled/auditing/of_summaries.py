@@ -1,9 +1,7 @@
-"""Noise and private summaries to audit: alone, in shares, as rounds of residuals, and several through one ledger.
+"""Mechanisms that audit noise and private summaries: alone, in shares, as rounds of residuals, and through one ledger.
 
-The noise itself comes first, without a summary around it.
-
-``release`` is the call that a user makes. ``many`` adds the rows up once, because the sums before noise are the same
-bits in every run, and draws the noise of all runs together.
+The noise itself comes first, without a summary around it. ``release`` is the call that a user makes. ``many`` computes
+the sums once, because the sums before noise are identical in every run, and draws the noise of all runs together.
 """
 
 from __future__ import annotations
@@ -30,20 +28,20 @@ from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Neighbours, 
 
 
 def grid_noise(epsilon: float = EPSILON, delta: float = DELTA, size: int = 3) -> Mechanism:
-    """Discrete Gaussian noise on M numbers that one record moves by Δ, all of it."""
+    """Audit discrete Gaussian noise on M numbers, of which one record changes all by Δ in ℓ2 norm."""
     planned = plan(size, 1.0, mu_for(epsilon, delta), bound=10.0)
     return _noise_mechanism(f"discrete Gaussian noise, M = {size}", planned, epsilon, delta)
 
 
 def half_the_noise() -> Mechanism:
-    """The same with half the scale that the plan asks for: a fault. It takes the fewest runs to see at a small ε."""
+    """Audit noise of half the scale that is needed, a planted fault. A small ε shows it in the fewest runs."""
     planned = plan(2, 1.0, mu_for(1.0, DELTA), bound=10.0)
     halved = _noise_mechanism("half the noise", replace(planned, scale=planned.scale / 2), 1.0, DELTA)
     return replace(halved, fault=True, quick_runs=4 * QUICK_RUNS)
 
 
 def _noise_mechanism(name: str, planned: GridGaussian, epsilon: float, delta: float) -> Mechanism:
-    """Numbers that lie Δ apart in ℓ2 norm, and not along an axis nor on the grid."""
+    """Audit noise on numbers that lie Δ apart in ℓ2 norm, neither along an axis nor on the grid."""
     direction = np.random.default_rng(0).standard_normal(planned.size)
     direction *= planned.sensitivity / np.linalg.norm(direction)
     middle = np.full(planned.size, 0.123)
@@ -73,17 +71,17 @@ NOTE = "the rows are added up once, the noise of all runs is drawn together"
 
 
 def first_order(epsilon: float = EPSILON) -> Mechanism:
-    """Σyφ, Σφ, Σy and Σy²."""
+    """Audit a first-order summary: Σyφ, Σφ, Σy and Σy²."""
     return _summary("summary of order 1", 1, Private(epsilon, DELTA, LABEL_BOUND))
 
 
 def second_order() -> Mechanism:
-    """The same, and Σφφᵀ."""
+    """Audit a second-order summary, which also contains Σφφᵀ."""
     return _summary("summary of order 2", 2, Private(EPSILON, DELTA, LABEL_BOUND))
 
 
 def residual_round() -> Mechanism:
-    """Σψ(y - f(x))φ(x), labels without a bound."""
+    """Audit a round of residuals: Σψ(y - f(x))φ(x), with no bound on the labels."""
     basis = _fit_public_basis()
     X, y = np.linspace(-1, 1, 50)[:, None], np.sin(3 * np.linspace(-1, 1, 50))
     from ..estimators import SummaryRegressor
@@ -93,7 +91,7 @@ def residual_round() -> Mechanism:
 
 
 def in_shares() -> Mechanism:
-    """The sum over sites that make the noise together, one of which sends nothing."""
+    """Audit the sum of sites that add noise in shares, when one of them sends nothing."""
     basis = _fit_public_basis()
     privacy = Private(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
     question = asked(basis, 1, None, "squared", None, privacy)
@@ -118,9 +116,9 @@ def in_shares() -> Mechanism:
 
 
 def through_a_ledger() -> Mechanism:
-    """Summaries of the same rows until the ledger refuses the next: the claim is the ledger's budget.
+    """Audit summaries of the same rows until the ledger refuses another: the claim is the ledger's budget.
 
-    The price of each is a part of the budget that makes it go up in ``ROUNDS`` of them.
+    Each costs so much that ``ROUNDS`` of them use up the budget.
     """
     basis = _fit_public_basis()
     each = epsilon_of(mu_for(EPSILON, DELTA) / math.sqrt(ROUNDS), DELTA)
@@ -156,22 +154,22 @@ def through_a_ledger() -> Mechanism:
 
 
 def _fit_public_basis() -> Basis:
-    """A cosine and a sine, so that φ(x) may point anywhere and |φ(x)| = κ for all x."""
+    """Fit a basis of one cosine and one sine: φ(x) can take any direction, and |φ(x)| = κ for all x."""
     return RandomFeatures(Gaussian(1.0), 2).fit(np.linspace(-2.0, 2.0, 50)[:, None])
 
 
 def sums(question: Asked, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What would be released, before there is noise on it."""
+    """Compute the sums that would be released, before noise is added."""
     return question.before_noise(open_labeled(question.basis, X, y, None))[1]
 
 
 def whiten(question: Asked, summary: Summary) -> np.ndarray:
-    """What was released, in units in which the noise is alike on all numbers."""
+    """Scale the released sums so that the noise has the same standard deviation on all of them."""
     return question.bounds.released.pack({name: value.high for name, value in summary.sums.items()})
 
 
 def _find_furthest(question: Asked, label_bound: float = LABEL_BOUND) -> Neighbours:
-    """Rows whose sums are as far apart as a search finds them."""
+    """Search for neighbours whose sums are far apart."""
     return worst_neighbours(lambda X, y: sums(question, X, y), ROWS, 1, label_bound, spread=2.0)
 
 
@@ -215,6 +213,6 @@ def _mechanism(
 
 
 def _ledgers() -> Iterator[Ledger]:
-    """One new ledger, gone afterwards."""
+    """Yield a new ledger, which is deleted afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         yield Ledger.create(Path(folder) / "audit.ledger", EPSILON, DELTA, "an audit")

@@ -1,7 +1,4 @@
-"""Errors of predictions: at every site, along the prediction, and beside what was expected.
-
-From predictions beside labels come the residuals, calibration, coverage, and the error at every site.
-"""
+"""Errors of predictions on labeled rows: residuals, calibration, coverage, and the error at every site."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ if TYPE_CHECKING:
 
 BINS = 10
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-DRAWN = 400  # single rows in a picture
+DRAWN = 400  # individual rows in a picture
 KEPT = 1000  # rows that are kept with their inputs
 
 
 @dataclass(frozen=True)
 class LabeledRows:
-    """Labels, what the model predicts for them, their sites, and a few of the rows themselves."""
+    """Labels, their predictions and sites, and a sample of the rows themselves."""
 
     y: Floats
     predicted: Floats
@@ -41,11 +38,11 @@ class LabeledRows:
 
     @classmethod
     def of(cls, model: FittedModel, X: Any, y: Any, sites: Any = None, target: int = 0) -> LabeledRows:
-        """Rows in memory; X as ``predict`` takes it."""
+        """Predict rows in memory; X is as ``predict`` takes it."""
         predicted = _column(to_numpy(model.predict(X)), target)
         labels = _column(np.asarray(to_numpy(y), dtype=float), target)
         if labels.shape != predicted.shape:
-            raise ValueError(f"y has {len(labels)} rows and X has {len(predicted)}: they must have the same number")
+            raise ValueError(f"y has {len(labels)} rows, but X has {len(predicted)}: pass a label for every row")
         if not np.all(np.isfinite(labels)):
             raise ValueError("y contains NaN or infinity: drop such rows first")
         drawn = np.random.default_rng(0).permutation(len(labels))[:KEPT]
@@ -58,7 +55,7 @@ class LabeledRows:
         return self.y - self.predicted
 
     def drawn(self) -> np.ndarray:
-        """Some rows at random, always the same."""
+        """Draw a random sample of rows, always the same one."""
         return np.random.default_rng(1).permutation(len(self.y))[:DRAWN]
 
 
@@ -69,7 +66,7 @@ def _column(values: np.ndarray, target: int) -> Floats:
 
 @dataclass(frozen=True)
 class Errors:
-    """Of some rows: their number, root mean square error and mean error with their standard errors, and R²."""
+    """Errors on a group of rows: root mean square error and mean error with their standard errors, and R²."""
 
     n: int
     rmse: float
@@ -80,7 +77,7 @@ class Errors:
 
 
 def errors_of(y: Floats, predicted: Floats) -> Errors:
-    """The errors of one group of rows."""
+    """Compute the errors on a group of rows."""
     residual = y - predicted
     squares = residual * residual
     rmse = float(np.sqrt(np.mean(squares)))
@@ -97,7 +94,7 @@ def errors_of(y: Floats, predicted: Floats) -> Errors:
 
 
 def _errors_by_site(rows: LabeledRows) -> dict[str, Errors]:
-    """The errors at every site, largest first."""
+    """Compute the errors at every site, largest first."""
     if rows.sites is None:
         return {}
     groups = {}
@@ -109,7 +106,7 @@ def _errors_by_site(rows: LabeledRows) -> dict[str, Errors]:
 
 @dataclass(frozen=True)
 class _Bin:
-    """Rows of about the same prediction."""
+    """A group of rows with similar predictions."""
 
     n: int
     predicted: float  #: mean
@@ -121,7 +118,7 @@ class _Bin:
 
 
 def _bin_rows(rows: LabeledRows) -> list[_Bin]:
-    """Rows in groups of equal size, by their prediction."""
+    """Divide the rows into groups of equal size, by their prediction."""
     order = np.argsort(rows.predicted, kind="stable")
     parts = [part for part in np.array_split(order, min(BINS, max(len(order) // 5, 1))) if len(part)]
     bins = []
@@ -134,7 +131,7 @@ def _bin_rows(rows: LabeledRows) -> list[_Bin]:
 
 
 def _slope_of(rows: LabeledRows) -> float | None:
-    """The slope of labels on predictions: below one, predictions are spread too far."""
+    """Compute the slope of labels on predictions; below one, predictions vary too much."""
     spread = float(np.var(rows.predicted))
     if spread == 0:
         return None
@@ -142,7 +139,7 @@ def _slope_of(rows: LabeledRows) -> float | None:
 
 
 def _coverage_by_level(rows: LabeledRows, noise: float) -> list[tuple[float, float]]:
-    """(nominal, actual): the share of rows within f(x) ± z·noise, z that of a normal law."""
+    """Pairs (nominal, actual) of the share of rows within f(x) ± z·noise, with z from the normal distribution."""
     sizes = np.abs(rows.residuals)
     return [(level, float(np.mean(sizes <= float(ndtri(0.5 + level / 2)) * noise))) for level in LEVELS]
 
@@ -152,21 +149,21 @@ EXTREME = (0.002, 0.998)  # quantiles of the residuals that a picture has room f
 
 
 def show_errors(known: ReportMaterial) -> Section:
-    """Errors by site, residuals, calibration."""
+    """Write the section on errors: by site, residuals, calibration."""
     section = Section("errors", "Errors")
     rows, overall = known.rows, known.overall
     if rows is None or overall is None:
         return section.lack(
-            "Residuals, calibration and the errors at every site need labeled rows, best those that the model has not "
-            "seen: give them with --data (X= and y= in Python)."
+            "Residuals, calibration and errors by site need labeled rows, preferably rows that the model has not seen: "
+            "pass them with --data (X= and y= in Python)."
         )
     r2 = "" if overall.r2 is None else f", which explains {overall.r2:.1%} of the variance of {known.facts.label}"
     section.say(
-        f"On the {overall.n:,} rows that were given the root mean square error is {number(overall.rmse)} "
+        f"On the {overall.n:,} rows given, the root mean square error is {number(overall.rmse)} "
         f"(± {number(2 * overall.uncertainty, 2)}){r2}. Predictions are {_side(overall.bias, overall.rmse)} on average."
     )
     if rows.sites is None:
-        section.lack("Name the column of the sites with --site (sites= in Python) to see the error at each.")
+        section.lack("To see the error at each site, name the column of sites with --site (sites= in Python).")
     else:
         _sites(known, section)
     section.add("<h3>Residuals</h3>", pair(_residuals(known), _histogram(known)))
@@ -193,7 +190,9 @@ def _sites(known: ReportMaterial, section: Section) -> None:
         )
     shown = names[:MOST_SITES]
     if len(shown) < len(names):
-        section.lack(f"The chart has the {MOST_SITES} largest errors of {len(names)}; the table has all.")
+        section.lack(
+            f"The chart shows the {MOST_SITES} sites with the largest errors, of {len(names)}; the table lists all."
+        )
     each = [found[name] for name in shown]
     doubts, doubts_of_bias = [2 * e.uncertainty for e in each], [2 * e.bias_uncertainty for e in each]
     size = _dots(shown, [e.rmse for e in each], doubts, f"root mean square error of {known.facts.label}")
@@ -206,7 +205,7 @@ def _sites(known: ReportMaterial, section: Section) -> None:
     ]
     header = ["site", "rows", "root mean square error", "its standard error", "mean error", "R²"]
     said = "The error at each site, with twice its standard error"
-    other = "Too high or too low: the mean error at each site, with twice its standard error"
+    other = "The mean error at each site, with twice its standard error"
     mean = [[row[0], row[4]] for row in table]
     section.add(
         pair(
@@ -217,7 +216,7 @@ def _sites(known: ReportMaterial, section: Section) -> None:
 
 
 def _dots(names: list[str], values: list[float], doubts: list[float], label: str) -> Chart:
-    """A row for each name: a value, and how far it may be off."""
+    """Draw a row for each name: a value and its uncertainty."""
     low, high = np.subtract(values, doubts), np.add(values, doubts)
     chart = row_chart(Axis.over(label, low, high), names)
     chart.spans(low, high, range(len(names)))
@@ -245,7 +244,7 @@ def _residuals(known: ReportMaterial) -> str:
     chart.band(x, lows, highs)
     chart.line(x, [b.middle for b in bins])
     chart.dots(x, [b.middle for b in bins], [f"median {number(b.middle)}, {b.n:,} rows" for b in bins], radius=3)
-    said = f"{len(drawn)} rows at random, the median, and the band that holds eight of ten"
+    said = f"{len(drawn)} random rows, the median, and the band that contains 80% of the residuals"
     table = [[number(b.predicted), f"{b.n:,}", number(b.low), number(b.middle), number(b.high)] for b in bins]
     return figure("residuals", chart, said, ["predicted, mean", "rows", "10th percentile", "median", "90th"], table)
 
@@ -264,7 +263,7 @@ def _histogram(known: ReportMaterial) -> str:
     chart.dots(middles, share, words, kind="ghost", radius=4)
     chart.upright(0.0)
     table = [[number(a), number(b), f"{n:,}", f"{s:.2%}"] for a, b, n, s in zip(edges, edges[1:], counts, share)]
-    said = "How large residuals are; the outermost four in a thousand lie beyond the chart"
+    said = "The distribution of the residuals; the outermost 0.4% lie outside the chart"
     return figure("histogram", chart, said, ["from", "to", "rows", "share"], table)
 
 
@@ -282,25 +281,33 @@ def _calibration(known: ReportMaterial, section: Section) -> None:
     chart.dots(x, y, words, radius=4)
     table = [[number(b.predicted), number(b.observed), number(b.uncertainty, 2), f"{b.n:,}"] for b in bins]
     header = ["predicted, mean", "observed, mean", "its standard error", "rows"]
-    figures = [figure("calibration", chart, "Where predictions lie, labels should lie on average", header, table)]
+    figures = [
+        figure(
+            "calibration",
+            chart,
+            "The mean label against the mean prediction; on the straight line, predictions are calibrated",
+            header,
+            table,
+        )
+    ]
     section.add("<h3>Calibration</h3>")
     if slope is not None:
         section.say(
-            f"Labels grow by {number(slope)} for each unit that predictions grow: 1 is calibrated, less means that "
-            "predictions are spread too far."
+            f"Labels grow by {number(slope)} per unit of prediction: a slope of 1 means calibrated, and a smaller one "
+            "means that predictions vary too much."
         )
     noise = None if known.tuning is None else known.tuning.error
     if noise is not None:
         inside = dict(_coverage_by_level(rows, noise))
         section.say(
-            f"Intervals for new labels, made from the error that the model expects, hold {inside[0.5]:.0%} of the "
-            f"labels where they should hold 50%, and {inside[0.9]:.0%} where they should hold 90%."
+            f"Intervals built from the error that the model expects contain {inside[0.5]:.0%} of the labels at a "
+            f"nominal 50%, and {inside[0.9]:.0%} at a nominal 90%."
         )
         figures.append(_coverage(known, noise))
         section.add(pair(*figures))
     else:
         section.add(pair(*figures))
-        section.lack("The model gives no error that it expects of a new row, so there is no coverage to check.")
+        section.lack("The model does not estimate the error of a new prediction, so coverage cannot be checked.")
 
 
 def _coverage(known: ReportMaterial, noise: float) -> str:
@@ -312,5 +319,5 @@ def _coverage(known: ReportMaterial, noise: float) -> str:
     chart.line([axis.low, axis.high], [axis.low, axis.high], kind="even")
     chart.line(nominal, actual)
     chart.dots(nominal, actual, [f"nominal {a:.0%}, actual {b:.1%}" for a, b in shares], radius=4)
-    said = f"Labels inside f(x) ± z·{number(noise)}, the error that the model expects of a new row"
+    said = f"The share of labels within f(x) ± z·{number(noise)}, the error that the model expects"
     return figure("coverage", chart, said, ["nominal", "actual"], [[f"{a:.0%}", f"{b:.2%}"] for a, b in shares])

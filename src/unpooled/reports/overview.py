@@ -1,4 +1,4 @@
-"""The top of a report, two sentences on what the model is, and its end, which says how to predict with it."""
+"""The top of a report, with two sentences about the model, and its end, which shows how to predict with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _introduce(facts: ModelFacts) -> tuple[str, str]:
-    """The model and the rows it learned from, and the choice."""
+    """Describe the model with the rows it was fitted to, and how its parameters were chosen."""
     inputs = with_noun(facts.n_inputs, "input")
     kernel = "" if facts.kernel is None else f", with the kernel {_round_numbers(repr(facts.kernel))}"
     source = ""
@@ -30,7 +30,7 @@ def _introduce(facts: ModelFacts) -> tuple[str, str]:
 
 
 def _write_commands(facts: ModelFacts, file: str) -> list[tuple[str, str]]:
-    """How to predict: at the command line and in Python, with the names of this model's inputs."""
+    """Write the commands that predict, for a terminal and for Python, with the names of this model's inputs."""
     quoted = shlex.quote(file)
     rows = f"pandas.read_parquet('new.parquet'){f'[{list(facts.inputs)}]' if facts.inputs else ''}"
     python = [
@@ -49,14 +49,14 @@ def _round_numbers(text: str) -> str:
 
 
 OWNER = (
-    "This is the data owner's own page. The model is private, and may be published; the figures that come from the "
-    "rows given beside it have no noise, and may not. Make a page without data to show others."
+    "This page is for the data owner only. The model is private and may be published, but figures computed from the "
+    "rows given with it have no noise and may not. To share a report, make one without data."
 )
-ROWS = "Some charts of this page show single rows of the data that were given: pass it on only where those may go."
+ROWS = "Some charts show individual rows of the data: share this page only with people who may see those rows."
 
 
 def head(known: ReportMaterial, title: str) -> str:
-    """The title, two sentences, and the numbers that matter most."""
+    """Write the title, two sentences, and the numbers that matter most."""
     facts = known.facts
     first, second = _introduce(facts)
     parts = [f"<h1>{escape(title)}</h1>", f'<p class="lead">{escape(first)} {escape(second)}</p>']
@@ -108,22 +108,22 @@ def _features(facts: ModelFacts) -> str:
 
 
 def show_prediction(known: ReportMaterial) -> Section:
-    """Commands to take away."""
+    """Write the section that shows how to predict."""
     section, facts = Section("predict", "How to predict"), known.facts
     if facts.inputs:
-        section.say(f"New rows need the columns {', '.join(facts.inputs)}. Others are not looked at.")
+        section.say(f"New rows need the columns {', '.join(facts.inputs)}. Other columns are ignored.")
     else:
-        section.say(f"New rows need {facts.n_inputs} columns of inputs, in the order of the fit, and no others.")
+        section.say(f"New rows need {facts.n_inputs} input columns, in the same order as at the fit, and no others.")
     for title, text in _write_commands(facts, known.file):
         section.add(copyable(title, text))
     return section
 
 
 def foot(known: ReportMaterial) -> str:
-    """What made the page, and of which model."""
+    """Write the foot of the page: the version that wrote it and the digest of the model."""
     try:
         digest = f"Model {declared.digest_of(known.model)[:12]}. "
-    except ValueError:  # an average of foreign learners has no file, and so no name
+    except ValueError:  # an average of other libraries' learners has no file, and so no digest
         digest = ""
-    said = f"{digest}Written by unpooled {__version__}; nothing on this page is fetched from elsewhere."
+    said = f"{digest}Written by unpooled {__version__}; the page loads nothing from elsewhere."
     return f"<footer><p>{escape(said)}</p></footer>"

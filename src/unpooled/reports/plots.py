@@ -1,7 +1,7 @@
 """up.plot: pictures of paths, spectra, numbers of blocks, privacy and sites, as matplotlib axes.
 
-Every function takes ``ax`` to draw into and returns the axes. Without it a new figure is made: pyplot's, where pyplot
-has been imported, so that ``plt.show()`` shows it, and one that belongs to nobody otherwise: ``ax.figure.savefig``.
+Every function takes ``ax`` to draw into and returns the axes. Without it a new figure is made. If pyplot
+has been imported, the figure is pyplot's, and ``plt.show()`` shows it; otherwise save it with ``ax.figure.savefig``.
 matplotlib is an extra: ``pip install 'unpooled[plot]'``.
 """
 
@@ -33,7 +33,7 @@ __all__ = ["frontier", "partition", "path", "sites", "spectrum"]
 
 
 def frontier(plan: Plan, ax: Axes | None = None, *, error: bool = False) -> Axes:
-    """What a privacy budget would buy: predicted R² against ε, for three kinds of targets.
+    """Plot what a privacy budget would buy: predicted R² against ε, for three kinds of targets.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def frontier(plan: Plan, ax: Axes | None = None, *, error: bool = False) -> Axes
 
 
 def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
-    """What every λ scored, or every number of steps of a descent, and the choice.
+    """Plot the score of every λ, or of every number of steps of a descent, and the choice.
 
     Parameters
     ----------
@@ -84,17 +84,17 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     if isinstance(tried, SearchPath):
         return tried.plot(ax, **line)
     raise ValueError(
-        f"model has no path: it must be a fitted model that chose among several lam, got {shown(model, 60)}"
+        f"model has no path: pass a fitted model that chose among several values of lam, got {shown(model, 60)}"
     )
 
 
 def _facts_of(model: Any) -> ModelFacts | None:
-    """The facts of a fitted model of this library; None of anything else."""
+    """Return the facts of a fitted model of this library; None for anything else."""
     return model.facts() if isinstance(model, ShowsChoices) and model.__sklearn_is_fitted__() else None
 
 
 def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
-    """The eigenvalues that a model was learned in, from the largest down, and its λ.
+    """Plot the eigenvalues that a model was fitted with, from the largest down, and its λ.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
 
 
 def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> Axes:
-    """The error of an average against the number of blocks m, and how many blocks theory supports.
+    """Plot the error of an average against the number of blocks m, and how many blocks theory supports.
 
     The error is the best on rows held out, over what was tried with m blocks. The limit is N^{2/(3+s)}, the most that
     Guo, Lin and Zhou (2017), (9), allow for any target (:func:`unpooled.theory.largest_supported_blocks`);
@@ -164,7 +164,7 @@ def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> 
     tried = None if facts is None else facts.path
     if facts is None or not isinstance(tried, BlockPath) or len(tried) < 2:
         raise ValueError(
-            "model must be a fitted AveragedRegressor that tried several numbers of blocks: n_blocks='auto'"
+            "model must be a fitted AveragedRegressor that tried several numbers of blocks: fit it with n_blocks='auto'"
         )
     best, order = tried.best_of_each(), np.argsort(tried.n_blocks)
     curve = Curve(tried.n_blocks[order], best[order], "best on rows held out", marker="o")
@@ -191,18 +191,18 @@ def _exponent(facts: ModelFacts) -> float | None:
 def sites(
     model: Any, summaries: Any, ax: Axes | None = None, *, basis: Any = None, what: str = "change", target: int = 0
 ) -> Axes:
-    """What the fit owes to each site: every site left out in turn, from the summaries alone.
+    """Plot the sensitivity of a fit to each site: every site is left out in turn, from the summaries alone.
 
     Parameters
     ----------
     model : a fitted SummaryRegressor
     summaries : the sites' summaries: a mapping from names, or a list of them or of the paths of their files
     ax : axes to draw into
-    basis : the basis, where it is not found by itself
+    basis : the basis, if it is not found beside the summaries
     what : {"change", "error"}
         "change" is how far predictions move without the site, in root mean square. "error", for summaries of second
         order, is the error at the site's own rows of the model that has learned from them and of the one that has not.
-    target : the label, by number, where there are several
+    target : the label, by number, if there are several
 
     Returns
     -------

@@ -19,7 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 14, 26, 42
 
 @dataclass(frozen=True)
 class Axis:
-    """What one direction shows, and from where to where."""
+    """An axis of a chart: its label, its range and its scale."""
 
     label: str
     low: float
@@ -28,7 +28,7 @@ class Axis:
 
     @classmethod
     def over(cls, label: str, *values: Any, log: bool = False, zero: bool = False) -> Axis:
-        """Around all finite values, with a little room; on a logarithmic axis those above zero."""
+        """Make an axis around all finite values, with a margin; a logarithmic one takes only positive values."""
         flat = np.concatenate([np.asarray(v, dtype=float).reshape(-1) for v in values])
         flat = flat[np.isfinite(flat) & ((flat > 0) if log else True)]
         low, high = (float(flat.min()), float(flat.max())) if len(flat) else (1.0, 10.0) if log else (0.0, 1.0)
@@ -40,7 +40,7 @@ class Axis:
         return cls(label, low if zero and low == 0 else low - room, high if zero and high == 0 else high + room)
 
     def share(self, values: Any) -> np.ndarray:
-        """Where values lie between low (0) and high (1)."""
+        """Map values to the range from low (0) to high (1)."""
         values = np.asarray(values, dtype=float)
         if not self.log:
             return np.asarray((values - self.low) / (self.high - self.low))
@@ -110,7 +110,7 @@ class Chart:
         return self._add(f'<polyline class="line {kind}"{_attributes(data)} points="{self.points(x, y)}"/>')
 
     def band(self, x: Any, low: Any, high: Any) -> Chart:
-        """What lies between two lines."""
+        """Fill the area between two lines."""
         there, back = self.points(x, low), self.points(np.asarray(x)[::-1], np.asarray(high)[::-1])
         return self._add(f'<polygon class="band" points="{there} {back}"/>')
 
