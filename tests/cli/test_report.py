@@ -79,7 +79,7 @@ def test_csv_and_parquet_and_python_give_the_same_figures(study):
         np.mean((model.predict(table.select(list(model.feature_names_in_))) - table["stay"].to_numpy()) ** 2)
     )
     for page in (one, two):
-        assert f"On the 90 rows that were given the root mean square error is {rmse:.3g}" in page.words
+        assert f"On the 90 rows given, the root mean square error is {rmse:.3g}" in page.words
     assert one.words == two.words
 
 

@@ -247,7 +247,7 @@ def test_summaries_that_do_not_go_with_the_model_or_each_other_are_named(tmp_pat
         up.report(models()["second order"], summaries={"a": same, "b": summaries(1)["west"]})
     two = {name: summaries()[name] for name in ("north", "south")}
     found = up.report(models()["second order"], summaries=two)
-    assert any("270 rows, and the model was learned from 360" in sentence for sentence in found.missing)
+    assert any("270 rows, but the model was fitted to 360" in sentence for sentence in found.missing)
 
 
 def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_path):

@@ -10,7 +10,7 @@ from unpooled.reproduce import EXPERIMENTS, PAPERS
 from unpooled.reproduce import experiment as running
 from unpooled.reproduce.claims import centring, less, private, spectral
 from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED
-from unpooled.reproduce.page import _describe_figure, _labels_of, draw_panels
+from unpooled.reproduce.page import _describe_figure, _labels_of, _draw_panels
 
 STATUSES = {HOLDS, FAILS, UNDECIDED}
 TINY = {  # what is smaller than in the quick protocols
@@ -123,7 +123,7 @@ def test_a_protocol_gives_the_same_figures_again(tiny_outcomes, name):
 def test_every_experiment_can_be_drawn(tiny_outcomes):
     pytest.importorskip("matplotlib")
     for _, outcome, _ in tiny_outcomes.values():
-        figure = draw_panels(outcome.panels)
+        figure = _draw_panels(outcome.panels)
         titles = [ax.get_title() for ax in figure.axes if ax.axison]
         assert titles == [panel.title for panel in outcome.panels]
         for ax, panel in zip(figure.axes, outcome.panels):

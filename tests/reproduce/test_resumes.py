@@ -137,5 +137,5 @@ def test_a_result_under_the_name_of_another_is_refused(tmp_path):
     (path,) = (tmp_path / running.RESULTS).iterdir()
     other = toy("spectral-other")
     path.rename(running._path_of(path.parent, other, other.quick))
-    with pytest.raises(FileError, match="of another experiment or protocol than its name says"):
+    with pytest.raises(FileError, match="contains another experiment or protocol than its name says"):
         results_of(tmp_path, other)

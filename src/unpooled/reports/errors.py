@@ -54,7 +54,7 @@ class LabeledRows:
         """y - f(x)."""
         return self.y - self.predicted
 
-    def drawn(self) -> np.ndarray:
+    def draw_sample(self) -> np.ndarray:
         """Draw a random sample of rows, always the same one."""
         return np.random.default_rng(1).permutation(len(self.y))[:DRAWN]
 
@@ -180,20 +180,20 @@ def _side(bias: float, rmse: float) -> str:
 def _sites(known: ReportMaterial, section: Section) -> None:
     assert known.rows is not None
     assert known.overall is not None
-    found = _errors_by_site(known.rows)
-    names = list(found)
+    each_site = _errors_by_site(known.rows)
+    names = list(each_site)
     best, worst = names[-1], names[0]
     if len(names) > 1:
         section.say(
-            f"Errors are largest at {worst} ({number(found[worst].rmse)}) and smallest at {best} "
-            f"({number(found[best].rmse)})."
+            f"Errors are largest at {worst} ({number(each_site[worst].rmse)}) and smallest at {best} "
+            f"({number(each_site[best].rmse)})."
         )
     shown = names[:MOST_SITES]
     if len(shown) < len(names):
         section.lack(
             f"The chart shows the {MOST_SITES} sites with the largest errors, of {len(names)}; the table lists all."
         )
-    each = [found[name] for name in shown]
+    each = [each_site[name] for name in shown]
     doubts, doubts_of_bias = [2 * e.uncertainty for e in each], [2 * e.bias_uncertainty for e in each]
     size = _dots(shown, [e.rmse for e in each], doubts, f"root mean square error of {known.facts.label}")
     size.upright(known.overall.rmse, words="all rows")
@@ -201,7 +201,7 @@ def _sites(known: ReportMaterial, section: Section) -> None:
     side.upright(0.0)
     table = [
         [name, f"{e.n:,}", number(e.rmse), number(e.uncertainty, 2), number(e.bias), _or_none(e.r2)]
-        for name, e in found.items()
+        for name, e in each_site.items()
     ]
     header = ["site", "rows", "root mean square error", "its standard error", "mean error", "R²"]
     said = "The error at each site, with twice its standard error"
@@ -231,7 +231,7 @@ def _or_none(value: float | None) -> str:
 def _residuals(known: ReportMaterial) -> str:
     rows = known.rows
     assert rows is not None
-    bins, drawn = _bin_rows(rows), rows.drawn()
+    bins, drawn = _bin_rows(rows), rows.draw_sample()
     ends = np.quantile(rows.residuals, EXTREME)
     x = [one.predicted for one in bins]
     lows, highs = [b.low for b in bins], [b.high for b in bins]

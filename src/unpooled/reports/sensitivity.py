@@ -68,7 +68,7 @@ def leave_one_out(model: Any, sent: list[SentSummary], basis: Basis | None = Non
     check_fitted(model)
     if len(sent) < 2:
         raise ValueError("summaries has only one entry: leaving it out leaves nothing to fit")
-    if sent[0].residual:
+    if sent[0].is_residual:
         raise ValueError("summaries are of residuals: pass those of the labels, from the first round")
     total = total_of(sent)
     basis = total.basis(basis)

@@ -39,12 +39,12 @@ class SentSummary:
         return numbers(self.summary)
 
     @property
-    def by_itself(self) -> bool:
+    def stands_alone(self) -> bool:
         """Whether the summary is protected on its own: a share of the noise protects only the sum of all sites."""
         return self.summary.privacy is None or self.summary.privacy.parties == 1
 
     @property
-    def residual(self) -> bool:
+    def is_residual(self) -> bool:
         """Whether the summary is of a model's residuals and not of labels."""
         return self.summary.contents.residual
 
@@ -117,7 +117,7 @@ def _labels_of(sent: list[SentSummary], basis: Basis | None = None, target: int 
     weights = np.asarray([m.weight for m in means])
     labels: list[_SiteLabels | None] = []
     for one, mean, own in zip(sent, means, sums):
-        if not one.by_itself or one.residual or not mean.centred:
+        if not one.stands_alone or one.is_residual or not mean.centred:
             labels.append(None)
             continue
         spread = mean.yy[target] - mean.y[target] ** 2 if mean.noise is None else None
@@ -172,11 +172,11 @@ def _from_summaries(known: ReportMaterial, section: Section) -> Section:
     if known.mismatch:
         section.lack(known.mismatch)
     labels = _labels_of(sent, known.basis, known.facts.target)
-    if not all(one.by_itself for one in sent):
+    if not all(one.stands_alone for one in sent):
         section.lack(
             "Each summary holds only a share of the noise, so the page shows only the row counts of the sites."
         )
-    elif all(one.residual for one in sent):
+    elif all(one.is_residual for one in sent):
         section.lack("These are summaries of residuals, which say nothing about the labels themselves.")
     figures = [_rows([one.name for one in sent], rows)]
     told = [(one, label) for one, label in zip(sent, labels) if label is not None]

@@ -116,7 +116,7 @@ class ReportMaterial:
                 "The sensitivity of the fit to each site is computed from the sites' summaries alone: pass them with "
                 "--summaries (summaries= in Python)."
             )
-        if not all(one.by_itself for one in self.sent):
+        if not all(one.stands_alone for one in self.sent):
             return (
                 "Each of these summaries holds only a share of the noise. Neither one of them nor a sum that lacks one "
                 "is protected, so no site can be left out."
@@ -149,7 +149,7 @@ class ReportMaterial:
         )
 
 
-def find_target(model: FittedModel, target: Any) -> int:
+def _find_target(model: FittedModel, target: Any) -> int:
     """Find the position of a label that is given by name or number."""
     facts = model.facts()
     n, names = facts.n_targets, facts.targets
@@ -245,7 +245,7 @@ def report(
     if type(model) not in models.CLASSES.values():
         raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {shown(model)}")
     check_fitted(model)
-    place = find_target(model, target)
+    place = _find_target(model, target)
     if (X is None) != (y is None) or (sites is not None and X is None):
         raise ValueError(
             "X and y must be given together, and sites only with both: pass the rows, their labels and their sites"

@@ -44,11 +44,11 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval's length."""
+        """Half the length of the interval."""
         return (self.high - self.low) / 2
 
     def chance_of_less(self, truth: float) -> float:
-        """Probability of a value this small or smaller if the true one is ``truth``."""
+        """Compute the probability of a value this small or smaller if the true one is ``truth``."""
         value, low, high = (math.log(x) if self.log else x for x in (self.value, self.low, self.high))
         error = (high - low) / 2 / _quantile(self.freedom)
         away = value - (math.log(truth) if self.log else truth)
@@ -61,14 +61,14 @@ class Estimate:
 
 
 def _root_mean_squares(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The root of the mean of each column, and the ends of its interval."""
+    """Compute the root of the mean of each column, and the ends of its interval."""
     logs, parts = _log_roots(squares)
     reach = _quantile(len(squares) - 1) * parts.std(axis=0, ddof=1) / math.sqrt(len(parts))
     return np.exp(logs), np.exp(logs - reach), np.exp(logs + reach)
 
 
 def root(squares: np.ndarray) -> float:
-    """The root of the mean, for a table."""
+    """Compute the root of the mean, for a table."""
     return float(np.sqrt(np.mean(squares)))
 
 
@@ -166,9 +166,8 @@ def together(claim: str, parts: Sequence[Verdict]) -> Verdict:
     if beyond:
         return Verdict(claim, FAILS, _join(beyond), chance=least)
     if failed:
-        words = (
-            f"{_join(open_)}; one of {len(parts)} cases is that far off by chance more often than once in forty times"
-        )
+        by_chance = f"by chance alone, one of {len(parts)} cases is that far off more often than once in forty times"
+        words = f"{_join(open_)}; {by_chance}"
         return Verdict(claim, UNDECIDED, words, chance=least)
     if open_:
         return Verdict(claim, UNDECIDED, _join(open_), chance=least)
@@ -181,7 +180,7 @@ def _join(parts: Sequence[Verdict]) -> str:
 
 
 def _quantile(freedom: float) -> float:
-    """How many standard errors the interval reaches to each side."""
+    """Return the number of standard errors from the middle of the interval to its ends."""
     return float(student.ppf((1 + LEVEL) / 2, freedom))
 
 
@@ -215,7 +214,7 @@ def _log_roots(squares: np.ndarray, over: np.ndarray | None = None) -> tuple[np.
 def _combine(
     squares: np.ndarray, weights: np.ndarray, over: np.ndarray | None = None, paired: bool = False
 ) -> Estimate:
-    """Σ w_k log √mean_k with its interval."""
+    """Estimate Σ w_k log √mean_k, with its interval."""
     logs, parts = _log_roots(squares, over)
     parts = (parts @ weights)[:, None] if paired else parts * weights
     variances = parts.var(axis=0, ddof=1) / len(parts)

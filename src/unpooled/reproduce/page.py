@@ -1,4 +1,4 @@
-"""The page of all experiments, with the panels of each drawn as a figure and kept as files."""
+"""The page of all experiments, with the panels of each drawn as a figure and saved as a file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FEWEST_TICKS, MOST_DECADES = 3, 7  # of an axis: with more decades not every pow
 DIGITS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7))
 
 
-def draw_panels(panels: tuple[Panel, ...]) -> Figure:
-    """Panels beside each other, each with its legend below it."""
+def _draw_panels(panels: tuple[Panel, ...]) -> Figure:
+    """Draw panels beside each other, each with its legend below it."""
     most = max(len(_labels_of(panel)) for panel in panels)
     columns = min(len(panels), A_ROW)
     rows = -(-len(panels) // columns)
@@ -68,7 +68,7 @@ def _draw(ax: Axes, panel: Panel) -> None:
 
 
 def _labels_of(panel: Panel) -> list[str]:
-    """The entries of the legend: lines that are called alike, such as two of one slope, have one."""
+    """Return the entries of the legend; lines with the same label, such as two of one slope, share one."""
     return list(dict.fromkeys([*(curve.label for curve in panel.curves), *(label for label, _ in panel.marks)]))
 
 
@@ -83,7 +83,7 @@ def _draw_measured(ax: Axes, curve: Curve, number: int) -> None:
 
 
 def _ticks(ax: Axes, axis: str) -> None:
-    """Plain numbers, as many of every decade as make a handful of ticks; on wide axes not every power of ten."""
+    """Set ticks at round numbers: a handful in all, and on wide axes not at every power of ten."""
     low, high = getattr(ax, f"get_{axis}lim")()
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = -(-(last - first) // MOST_DECADES)
@@ -99,7 +99,7 @@ def _ticks(ax: Axes, axis: str) -> None:
 
 
 def plain(value: float) -> str:
-    """0.002, 5, 2,000; powers of ten for what would be longer."""
+    """Write a number as 0.002, 5 or 2,000, and longer ones as powers of ten."""
     if 1e-3 <= value < 1e5:
         return f"{value:,.0f}" if value >= 10 else f"{value:.4g}"
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
@@ -117,7 +117,7 @@ TITLE = "The papers' claims, run again"
 
 
 def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, str]:
-    """``folder/index.html`` and ``folder/plots``: the path of the page, and why it has no plots, where it has none."""
+    """Write ``folder/index.html`` and ``folder/plots``; return the page's path, and why plots are missing."""
     parts = [f"<h1>{TITLE}</h1>", html.paragraph(_beginning(results, quick)), html.bullets(reading())]
     parts.append(html.table(("experiment", "holds", "does not", "undecided", "seconds"), summary(results)))
     no_plots = ""
@@ -136,7 +136,7 @@ def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, s
 
 
 def reading() -> tuple[str, ...]:
-    """Sentences that explain the verdicts."""
+    """Return sentences that explain the verdicts."""
     return (
         "Theorems are upper bounds, so verdicts are one-sided: a rate does not hold where its whole 95 % interval is "
         "slower than the theory's exponent. It is undecided where the interval is too wide to tell.",
@@ -146,7 +146,7 @@ def reading() -> tuple[str, ...]:
 
 
 def summary(results: Sequence[Result]) -> list[list[str]]:
-    """A line for each experiment, and one for all."""
+    """Return a row of the table for each experiment, and one for all."""
     rows = []
     for result in results:
         verdicts = () if result.outcome is None else result.outcome.verdicts
@@ -157,7 +157,7 @@ def summary(results: Sequence[Result]) -> list[list[str]]:
 
 
 def _count_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
-    """How many hold, do not, are undecided; misprints that do not hold are told apart."""
+    """Count verdicts that hold, do not hold, and are undecided; known misprints are counted separately as well."""
     number = {status: sum(v.status == status for v in verdicts) for status in (HOLDS, FAILS, UNDECIDED)}
     known = sum(v.status == FAILS and v.known_wrong for v in verdicts)
     fails = f"{number[FAILS]} ({known} known)" if known else str(number[FAILS])
@@ -165,7 +165,7 @@ def _count_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def said_of(verdict: Verdict) -> str:
-    """A verdict and its claim, as a line of text; the evidence is another."""
+    """Write a verdict and its claim as a line of text, without the evidence."""
     known = " (known to be wrong)" if verdict.known_wrong else ""
     return f"{verdict.status.upper()}{known}: {verdict.claim}"
 
@@ -176,7 +176,7 @@ def _beginning(results: Sequence[Result], quick: bool) -> str:
 
 
 def _section(result: Result, folder: Path) -> tuple[list[str], str]:
-    """The parts of one experiment, and why it has no plot."""
+    """Write the section of one experiment; return its parts and why it has no plot, if so."""
     experiment = result.experiment
     parts = [
         f'<h3 id="{experiment.name}">{experiment.name}: {experiment.title}</h3>',
@@ -187,7 +187,7 @@ def _section(result: Result, folder: Path) -> tuple[list[str], str]:
     parts.append(html.bullets(f"{said_of(verdict)}. Found: {verdict.evidence}." for verdict in result.outcome.verdicts))
     why = ""
     try:
-        figure = draw_panels(result.outcome.panels)
+        figure = _draw_panels(result.outcome.panels)
     except ImportError as error:
         why = str(error)
         parts.append(html.paragraph(f"There is no plot here: {why}."))

@@ -83,7 +83,7 @@ def _judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (f
 
 
 def _neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
-    """How far two neighbouring data sets carry the weights apart, with the same indices drawn with replacement.
+    """Compute the distance of the weights on two neighbouring data sets, with the same indices drawn with replacement.
 
     The record that is drawn most has features of its own, κ·(1, 0), and the label c or -c; all others have κ·(0, 1).
     """
