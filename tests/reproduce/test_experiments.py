@@ -10,7 +10,7 @@ from unpooled.reproduce import EXPERIMENTS, PAPERS
 from unpooled.reproduce import experiment as running
 from unpooled.reproduce.claims import centring, less, private, spectral
 from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED
-from unpooled.reproduce.page import _describe_figure, _labels_of, _draw_panels
+from unpooled.reproduce.page import _describe_figure, _draw_panels, _labels_of
 
 STATUSES = {HOLDS, FAILS, UNDECIDED}
 TINY = {  # what is smaller than in the quick protocols

@@ -52,8 +52,8 @@ def run(out: Path, console: Console | None = None) -> list[dict[str, Any]]:
     console.print(f"[bold]{data!r}[/bold]", highlight=False)
     console.print(
         f"{N_STUDIES} studies. In each, two tenths of the patients are public (inputs only), two tenths are for "
-        f"testing, and the others stay at their hospitals: {first.public.sum()}, {first.test.sum()} and {first.private.sum()} "
-        "patients in the first. Over all studies, every patient is tested once.",
+        f"testing, and the others stay at their hospitals: {first.public.sum()}, {first.test.sum()} and "
+        f"{first.private.sum()} patients in the first. Over all studies, every patient is tested once.",
         highlight=False,
     )
     with console.status("opening hospitals") as status:

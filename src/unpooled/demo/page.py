@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 TITLE = "Four hospitals, one model, no pooled rows"
 
 STEPS = (
-    f"A basis goes out: {FEATURES} functions of the inputs, fitted to the public patients, that every site can compute.",
+    f"A basis goes out: {FEATURES} functions of the inputs, fitted to the public patients, that every site can "
+    "compute.",
     "A summary comes back from each hospital: sums over its patients of those functions, and of the functions times "
     "the heart rate. The hospital's own policy decides whether the file may leave, and its log keeps what left.",
     "The files add up, and a model is fitted to the sum. That is LESS.",
@@ -84,9 +85,9 @@ def _list_lessons(played: DemoResults) -> list[str]:
         f"exchanges, where all rows in one place give {pooled.rmse:.1f}.",
         f"Second order needs one exchange, and the public patients need not be like the others: with {FEATURES} "
         f"functions and every hospital it would come to {m['second large'].rmse:.1f}. But Switzerland and VA Long "
-        f"Beach are too small to send that much. With {FEATURES_SECOND} functions, and without Switzerland, which is too small even for "
-        f"these, it comes to {second.rmse:.1f}, and for Swiss patients, of whom it has seen none, to "
-        f"{second.by_hospital['switzerland']:.1f}. Second order suits sites with hundreds of rows.",
+        f"Beach are too small to send that much. With {FEATURES_SECOND} functions, and without Switzerland, which is "
+        f"too small even for these, it comes to {second.rmse:.1f}, and for Swiss patients, of whom it has seen none, "
+        f"to {second.by_hospital['switzerland']:.1f}. Second order suits sites with hundreds of rows.",
         "Every model knows each patient's hospital. Hospitals differ in more than their patients' inputs, and a model "
         "that must compromise between them is worse even with all rows in one place: "
         f"{m['unaware'].rmse:.1f}.",

@@ -192,7 +192,7 @@ def _judge_distributed(p: Protocol, data: Measurements) -> Outcome:
     allowed = theory.partition_limit(sizes[-1], 1.0, 0.5, "krr")
     first = next(k for k in range(1, 60) if theory.partition_limit(10.0**k, 1.0, 0.5, "krr") >= 1)
     keep = "Corollary 3.1: averages over (3.2) machines, logarithms left out, keep N^{-r/(2r+s)}"
-    as_printed = "(3.2) as it stands, with log³N + 1, allows two machines or more at an N that somebody has"
+    as_printed = "(3.2) as it stands, with log³N + 1, allows two machines or more at a realistic N"
     at_last = f"at N = {sizes[-1]:,}, r = 1, s = 1/2 it allows {allowed:.2g} machines, and one from N = 10^{first} on"
     judged = (
         together(keep, verdicts[LABELS]),
@@ -255,7 +255,7 @@ def _errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
 
 
 def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
-    """The larger number of machines that rows without labels buy by (3.25), and their cost."""
+    """The larger number of machines that rows without labels allow by (3.25), and their cost."""
     target, n, (grown, tried), one = target_of(p["kernel"], p["r"]), p["size"], _tried_machines(p), data.at("one")
     r, s, rows = target.r, target.beta, []
     more = {q: m for q, m in grown.items() if q > 1}
@@ -291,7 +291,7 @@ def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
 
 UNLABELED = Experiment(
     name="centring-unlabeled",
-    title="The larger number of machines that rows without labels buy",
+    title="The larger number of machines that rows without labels allow",
     question="How many machines does (3.25) allow with rows without labels, and what do they cost?",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 1.0, "seed": 18004, "draws": 4, "size": (256, 512)}
     | {"machines": (16, 32), "times": ([1, 4, 8, 16], [1, 2, 4, 8, 16])}

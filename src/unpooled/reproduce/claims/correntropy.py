@@ -113,7 +113,7 @@ def _judge_robust(p: Protocol, data: Measurements) -> Outcome:
     against_mee = [
         below(f, typical_ratio(squares[f, CORRENTROPY], squares[f, MEE]), slack, "ratio") for f in _faults(p)
     ]
-    cheap = f"With bounded noise it costs next to nothing beside least squares (less than {slack - 1:.0%})"
+    cheap = f"With bounded noise it costs almost nothing compared with least squares (less than {slack - 1:.0%})"
     verdicts = (
         together("Where labels are wrong or heavy-tailed, correntropy does better than least squares", worse),
         below(cheap, typical_ratio(clean, squares[CLEAN, LEAST_SQUARES]), slack, "ratio of errors"),
@@ -132,7 +132,7 @@ def _judge_robust(p: Protocol, data: Measurements) -> Outcome:
 ROBUST = Experiment(
     name="correntropy-robust",
     title="Robustness under outliers and heavy tails",
-    question="Does correntropy hold where least squares does not? And beside Huber's loss and MEE? §3.",
+    question="Is correntropy accurate where least squares is not? How does it compare with Huber's loss and MEE?",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 0.3, "seed": 22001, "stops": [8, 16, 32, 64, 128]}
     | {"size": (128, 400), "repetitions": 20, "slack": (1.2, 1.1), "shares": ([0.2], [0.05, 0.1, 0.2, 0.3, 0.4])}
     | {"scales": ([0.5, 1.0, 2.0], [0.25, 0.5, 1.0, 2.0, 4.0, 8.0])}

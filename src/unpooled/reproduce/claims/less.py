@@ -73,7 +73,7 @@ def _judge_ridge(p: Protocol, data: Measurements) -> Outcome:
         Table("Exponents a of error ∝ m^-a", slope_heads, tuple(exponents)),
         Table(title, ("N", "error"), tuple((N, root(over[:, k])) for k, N in enumerate(tried))),
     )
-    already = "The same already at these m with λ from ridge regression's best on"
+    already = "The same holds at these m if λ starts at ridge regression's best"
     enough = "(A4): the features with eigenvalues above κ²λ are enough: with these alone LESS does better than with all"
     gap = _gap_to_ridge(p, target)
     verdicts = (
@@ -113,9 +113,9 @@ RIDGE = Experiment(
     notes=(
         "λ falls as m^{-1/(2r+s)} from a first value, for both methods. From 0.002 the effective dimension is in its "
         "power law; from 0.028, the best of ridge regression at the smallest m, it is not yet, and the exponent of "
-        "LESS is below its limit: the theorem says nothing of where its rate begins.",
+        "LESS is below its limit: the theorem does not say where its rate begins.",
         "The rate is ridge regression's, the constant is not: LESS has the covariance from other rows than those of "
-        "its labels, so that f itself adds to the noise. Where noise is small beside f, that is what rules its error.",
+        "its labels, so that f itself adds to the noise. Where noise is small beside f, that dominates its error.",
     ),
 )
 
@@ -155,8 +155,8 @@ def _judge_split(p: Protocol, data: Measurements) -> Outcome:
     lost = ratio(squares[AVERAGE][:, -1], squares[AVERAGE][:, 0])
     largest = f"largest change of a coefficient {moved.max():.1e}, which is rounding"
     verdicts = (
-        is_so("(7): the split has no effect, not even with one label a source", float(moved.max()) < 1e-12, largest),
-        above("Averages of local fits do lose with it", lost, 1.0, "error with the most sources over that with one"),
+        is_so("(7): the split has no effect, even with one label per source", float(moved.max()) < 1e-12, largest),
+        above("Averages of local fits do get worse", lost, 1.0, "error with the most sources over that with one"),
     )
     return Outcome((table,), (panel,), verdicts)
 
@@ -193,7 +193,7 @@ def _errors_over_public(p: Protocol, at: Setting) -> Numbers:
 
 
 def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
-    """The public rows that LESS needs beside the inflation method, with one label a source (§3.2)."""
+    """The public rows that LESS needs beside the inflation method, with one label per source (§3.2)."""
     m, ahead_to, within = p["labels"], p["ahead_to"], f"{p['tolerance']:.0%}"
     sizes, target = [factor * m for factor in p["factors"]], target_of(p["kernel"], p["r"])
     tables, panels, needed, ratios = [], [], [], {}
@@ -230,8 +230,8 @@ def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
 
 UNLABELED = Experiment(
     name="less-unlabeled",
-    title="The appetite for public rows: LESS beside inflated labels",
-    question="With one label a source, how many public rows do LESS and the inflation method need? (12) to (14).",
+    title="The public rows that LESS and inflated labels need",
+    question="With one label per source, how many public rows do LESS and the inflation method need? (12) to (14).",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.5, "seed": 19003, "tolerance": 0.1, "features": 400}
     | {"ahead_to": 2, "waves": [1, 4], "draws": 4, "labels": (48, 64), "factors": ([1, 2, 16], [1, 2, 4, 8, 16, 32])}
     | {"repetitions": (12, 24)},
@@ -244,8 +244,8 @@ UNLABELED = Experiment(
         "labels and is better than that.",
         "Blocks of a few rows regularise by themselves. Where the target is smooth that does no harm, and inflated "
         "labels need no more public rows than LESS; where it has waves, they need as many rows a source as the "
-        "effective dimension, or a few times that. LESS with n = m is at the mercy of one sample of public rows: a "
-        "rare bad one rules its mean squared error, and therefore the ratios are of geometric means.",
+        "effective dimension, or a few times that. LESS with n = m depends on one sample of public rows: a rare bad "
+        "one dominates its mean squared error, so the ratios are of geometric means.",
     ),
 )
 
@@ -288,7 +288,7 @@ def _judge_floor(p: Protocol, data: Measurements) -> Outcome:
         for j, n in enumerate(public)
     ]
     title = f"m = {m} labels, noise {p['noise']:g}; pooled ridge regression has {root(pooled):.3g}"
-    table = Table(title, ("n, public rows", *squares, "floor as floor_ tells it"), tuple(rows))
+    table = Table(title, ("n, public rows", *squares, "floor that floor_ estimates"), tuple(rows))
     curves = [curve_of(name, public, errors) for name, errors in squares.items()]
     curves.append(level("pooled ridge", public, root(pooled)))
     panel = Panel(f"m = {m:,} labels", "n, public rows", "‖f̂ - f‖ in L²", tuple(curves))
@@ -313,7 +313,7 @@ def _judge_floor(p: Protocol, data: Measurements) -> Outcome:
 FLOOR = Experiment(
     name="less-floor",
     title="The floor at few public rows, and what removes it",
-    question="What does a small public sample cost LESS, and do residual rounds and second order mend it?",
+    question="What does a small public sample cost LESS, and do residual rounds and second order remove that cost?",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.1, "seed": 19004, "slack": 1.1, "draws": 2}
     | {"labels": (1024, 4096), "public": ([16, 64, 256], [16, 32, 64, 128, 256, 512, 1024])}
     | {"rounds": ([1, 3, 10], [1, 2, 3, 5, 10]), "repetitions": (6, 8)},

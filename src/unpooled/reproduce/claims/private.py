@@ -236,7 +236,7 @@ def _judge_excess(p: Protocol, data: Measurements) -> Outcome:
     falls = "Theorem 1, (16), its second term: before noise ‖f̂ - f‖² falls at least as fast as n^{-2r/(2r+α)}"
     before = exponent(p["sizes"], data.over("descent")).times(2)
     budget = f"n = {n}, ε = {p['epsilon']:g}"
-    no_use = f"Algorithm 1, mended, is of no use at {budget}: its error is above the standard deviation of the target"
+    no_use = f"Algorithm 1, mended, is useless at {budget}: its error is above the standard deviation of the target"
     useful = "Tight noise makes the same kind of descent useful: its error is typically below a third of that"
     verdicts = (
         no_slower(falls, before, order, p["resolution"]),
@@ -338,10 +338,10 @@ FRONTIER = Experiment(
     measure=_explained_by_methods,
     judge=_judge_frontier,
     notes=(
-        "Every method as it comes, with ε, δ and the label bound 1, and with the same public rows. The noise that "
-        "protects is never seeded: figures differ from run to run.",
+        "Every method has its default parameters, with ε, δ and the label bound 1, and with the same public rows. "
+        "The noise that protects is never seeded: figures differ from run to run.",
         "A constant explains nothing and costs no ε: an R² below 0 counts as 0 in the verdicts.",
-        "How hard a budget is goes by nε: 2,000 records with ε = 1 are about as hard as 10,000 with ε = 0.2.",
+        "The difficulty of a budget depends on nε: 2,000 records with ε = 1 are about as hard as 10,000 with ε = 0.2.",
     ),
     private=True,
 )

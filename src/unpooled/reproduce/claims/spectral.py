@@ -122,7 +122,7 @@ def _judge_saturation(p: Protocol, data: Measurements) -> Outcome:
     growth, fall = float(shares["tikhonov"][-1] / shares["tikhonov"][0]), lams[0] / lams[-1]
     behind = exponent(sizes, landweber, over=squares["tikhonov"])
     bounded = f"(22): the biases of cut-off and Landweber are at most γ_r λ^r ‖u‖, also for r = {target.r:g}"
-    ends = f"(22) ends at the qualification: for Tikhonov no constant will do with r = {target.r:g}"
+    ends = f"(22) ends at the qualification: for Tikhonov no constant works with r = {target.r:g}"
     grows = f"its bias grows {growth:.3g}-fold beside λ^r while λ falls {fall:.3g}-fold"
     saturates = "Saturation in N: even with the best λ Tikhonov's error falls more slowly than Landweber's"
     verdicts = (
@@ -158,7 +158,7 @@ SATURATION = Experiment(
     measure=_errors_over_path,
     judge=_judge_saturation,
     notes=(
-        "Bias: labels without noise on evenly spread rows, so that nothing but the filter is left.",
+        "Bias: labels without noise on evenly spread rows, so that only the filter matters.",
         "Error against N: λ is the oracle's, the one of the grid with the least mean squared error at that N. Even the "
         "best λ does not help Tikhonov: its bias is of order λ for every target that is not zero.",
     ),
@@ -270,7 +270,7 @@ def _judge_whose_lambda(p: Protocol, data: Measurements) -> Outcome:
 WHOSE_LAMBDA = Experiment(
     name="spectral-whose-lambda",
     title="Over-regularised local fits lose to under-regularised ones once averaged",
-    question="Should a block take the λ of its own size, or that of the whole sample? §3, after (21).",
+    question="Should a block use the λ for its own size or the λ for the whole sample? §3, after (21).",
     protocol={"kernel": "Brownian", "r": 0.75, "noise": 0.3, "seed": 17004, "size": (1024, 4096)}
     | {"machines": ([4, 16], [2, 4, 8, 16, 32, 64]), "repetitions": (10, 16), "draws": (4, 6)},
     sizes=itemgetter("machines"),
@@ -331,7 +331,7 @@ def _judge_rules(p: Protocol, data: Measurements) -> Outcome:
 RULES = Experiment(
     name="spectral-rules",
     title="Rules (13) and (14) against the oracle",
-    question="How far from the best λ, and number of blocks, do the rules that see only data end up?",
+    question="How far from the best λ and number of blocks are the choices of rules that see only data?",
     protocol={"kernel": "Brownian", "r": 0.75, "noise": 0.3, "seed": 17005}
     | {"lams": [3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048])}
@@ -342,7 +342,7 @@ RULES = Experiment(
         "The oracle knows the target: it has the λ of least risk in the population for N rows, and m = the limit (9), "
         "which (13) is given as well. (14) chooses m too, of 1, 2, 4, … up to that limit.",
         "The paper gives no constant for its rules; what it cites is that they keep the rate. Single choices from few "
-        "validation rows are rough, and the means of squared errors are ruled by the roughest.",
+        "validation rows are rough, and the roughest dominate the means of squared errors.",
     ),
 )
 
