@@ -10,7 +10,7 @@ from unpooled.reproduce import EXPERIMENTS, PAPERS
 from unpooled.reproduce import experiment as running
 from unpooled.reproduce.claims import centring, less, private, spectral
 from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED
-from unpooled.reproduce.page import _describe_figure, _draw_panels, _labels_of
+from unpooled.reproduce.page import _describe_figure, _draw_panels, _list_labels
 
 STATUSES = {HOLDS, FAILS, UNDECIDED}
 TINY = {  # what is smaller than in the quick protocols
@@ -128,7 +128,7 @@ def test_every_experiment_can_be_drawn(tiny_outcomes):
         assert titles == [panel.title for panel in outcome.panels]
         for ax, panel in zip(figure.axes, outcome.panels):
             labels = [text.get_text() for text in ax.get_legend().get_texts()]
-            assert labels == _labels_of(panel)
+            assert labels == _list_labels(panel)
             assert len(set(labels)) == len(labels)
             assert {curve.label for curve in panel.curves} | {label for label, _ in panel.marks} == set(labels)
 

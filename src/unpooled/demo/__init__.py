@@ -37,8 +37,8 @@ from .study import (
     Hospital,
     Method,
     Study,
+    divide_into_studies,
     predict_test,
-    studies,
 )
 
 __all__ = ["run"]
@@ -48,7 +48,7 @@ def run(out: Path, console: Console | None = None) -> list[dict[str, Any]]:
     """Run the studies, print the table and write the page ``out/index.html``; return the rows of the table."""
     console = console or Console()
     data = load_heart()
-    first = next(studies(data))
+    first = next(divide_into_studies(data))
     console.print(f"[bold]{data!r}[/bold]", highlight=False)
     console.print(
         f"{N_STUDIES} studies. In each, two tenths of the patients are public (inputs only), two tenths are for "
@@ -134,7 +134,7 @@ def _play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> DemoResu
     """Run all studies; their files stay in ``out/study-1`` and so on."""
     methods = _methods(data)
     consortia, floors = [], []
-    for study in studies(data):
+    for study in divide_into_studies(data):
         tell(f"study {study.number}")
         consortium = _open_folders(study, out / f"study-{study.number}")
         floors.append(_consortium(study, consortium, methods))

@@ -27,7 +27,7 @@ from .study import (
     TARGET,
     DemoResults,
     Hospital,
-    studies,
+    divide_into_studies,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ STEPS = (
 
 def _describe_study(played: DemoResults) -> list[str]:
     """Describe the data and the study."""
-    data, first = played.data, next(studies(played.data))
+    data, first = played.data, next(divide_into_studies(played.data))
     counts = ", ".join(f"{name} {(data.sites == site).sum()}" for site, name in HOSPITALS.items())
     return [
         f"How fast can a patient's heart beat in an exercise test? {len(data.y)} patients of four hospitals ({counts}) "

@@ -57,7 +57,7 @@ class Study:
         return self.inputs(rows).append_column(TARGET, pa.array(self.data.y[rows]))
 
 
-def studies(data: SiteDataset) -> Iterator[Study]:
+def divide_into_studies(data: SiteDataset) -> Iterator[Study]:
     """Yield five divisions, with two tenths of every hospital public and two for testing; all are tested once."""
     for k in range(N_STUDIES):
         test = np.isin(data.fold, [2 * k, 2 * k + 1])

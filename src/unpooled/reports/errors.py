@@ -76,7 +76,7 @@ class Errors:
     r2: float | None
 
 
-def errors_of(y: Floats, predicted: Floats) -> Errors:
+def compute_errors(y: Floats, predicted: Floats) -> Errors:
     """Compute the errors on a group of rows."""
     residual = y - predicted
     squares = residual * residual
@@ -100,7 +100,7 @@ def _errors_by_site(rows: LabeledRows) -> dict[str, Errors]:
     groups = {}
     for site in np.unique(rows.sites):
         at = rows.sites == site
-        groups[str(site)] = errors_of(rows.y[at], rows.predicted[at])
+        groups[str(site)] = compute_errors(rows.y[at], rows.predicted[at])
     return dict(sorted(groups.items(), key=lambda item: -item[1].rmse))
 
 
@@ -130,7 +130,7 @@ def _bin_rows(rows: LabeledRows) -> list[_Bin]:
     return bins
 
 
-def _slope_of(rows: LabeledRows) -> float | None:
+def _compute_slope(rows: LabeledRows) -> float | None:
     """Compute the slope of labels on predictions; below one, predictions vary too much."""
     spread = float(np.var(rows.predicted))
     if spread == 0:
@@ -138,7 +138,7 @@ def _slope_of(rows: LabeledRows) -> float | None:
     return float(np.mean((rows.predicted - rows.predicted.mean()) * (rows.y - rows.y.mean()))) / spread
 
 
-def _coverage_by_level(rows: LabeledRows, noise: float) -> list[tuple[float, float]]:
+def _compute_coverage(rows: LabeledRows, noise: float) -> list[tuple[float, float]]:
     """Pairs (nominal, actual) of the share of rows within f(x) ± z·noise, with z from the normal distribution."""
     sizes = np.abs(rows.residuals)
     return [(level, float(np.mean(sizes <= float(ndtri(0.5 + level / 2)) * noise))) for level in LEVELS]
@@ -160,7 +160,8 @@ def show_errors(known: ReportMaterial) -> Section:
     r2 = "" if overall.r2 is None else f", which explains {overall.r2:.1%} of the variance of {known.facts.label}"
     section.say(
         f"On the {overall.n:,} rows given, the root mean square error is {number(overall.rmse)} "
-        f"(± {number(2 * overall.uncertainty, 2)}){r2}. Predictions are {_side(overall.bias, overall.rmse)} on average."
+        f"(± {number(2 * overall.uncertainty, 2)}){r2}. "
+        f"Predictions are {_describe_bias(overall.bias, overall.rmse)} on average."
     )
     if rows.sites is None:
         section.lack("To see the error at each site, name the column of sites with --site (sites= in Python).")
@@ -171,7 +172,7 @@ def show_errors(known: ReportMaterial) -> Section:
     return section
 
 
-def _side(bias: float, rmse: float) -> str:
+def _describe_bias(bias: float, rmse: float) -> str:
     if abs(bias) <= 0.002 * rmse:
         return "neither too high nor too low"
     return f"{number(abs(bias), 2)} too {'high' if bias > 0 else 'low'}"
@@ -270,7 +271,7 @@ def _histogram(known: ReportMaterial) -> str:
 def _calibration(known: ReportMaterial, section: Section) -> None:
     rows = known.rows
     assert rows is not None
-    bins, slope = _bin_rows(rows), _slope_of(rows)
+    bins, slope = _bin_rows(rows), _compute_slope(rows)
     x, y = [b.predicted for b in bins], np.asarray([b.observed for b in bins])
     spread = 2 * np.asarray([b.uncertainty for b in bins])
     both = Axis.over("predicted, mean of a tenth of the rows", x, y - spread, y + spread)
@@ -298,7 +299,7 @@ def _calibration(known: ReportMaterial, section: Section) -> None:
         )
     noise = None if known.tuning is None else known.tuning.error
     if noise is not None:
-        inside = dict(_coverage_by_level(rows, noise))
+        inside = dict(_compute_coverage(rows, noise))
         section.say(
             f"Intervals built from the error that the model expects contain {inside[0.5]:.0%} of the labels at a "
             f"nominal 50%, and {inside[0.9]:.0%} at a nominal 90%."
@@ -312,7 +313,7 @@ def _calibration(known: ReportMaterial, section: Section) -> None:
 
 def _coverage(known: ReportMaterial, noise: float) -> str:
     assert known.rows is not None
-    shares = _coverage_by_level(known.rows, noise)
+    shares = _compute_coverage(known.rows, noise)
     nominal, actual = [a for a, _ in shares], [b for _, b in shares]
     axis = Axis.over("nominal coverage", nominal, actual)
     chart = Chart(axis, Axis("share of the rows inside", axis.low, axis.high))

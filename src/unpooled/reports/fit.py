@@ -53,17 +53,17 @@ class Spectrum:
         return np.geomspace(0.3 * least, 3.0 * top, 49)
 
 
-def spectrum_of(facts: ModelFacts, basis: Basis | None = None) -> Spectrum | str:
+def compute_spectrum(facts: ModelFacts, basis: Basis | None = None) -> Spectrum | str:
     """Compute the spectrum, or return a sentence that says why there is none."""
     summary = facts.summary
     if summary is not None and summary.order == 2:
         noisy = " (with its noise)" if summary.privacy is not None else ""
         return _drop_rounding(_second_order(facts, summary), f"the covariance of the features over all rows{noisy}")
     basis = facts.basis if basis is None else basis
-    return _of_points(facts) if basis is None else spectrum_of_basis(basis)
+    return _compute_from_points(facts) if basis is None else read_spectrum(basis)
 
 
-def spectrum_of_basis(basis: Basis) -> Spectrum | str:
+def read_spectrum(basis: Basis) -> Spectrum | str:
     """Return the spectrum of the public sample that a basis was fitted to."""
     return _drop_rounding(basis.eigenvalues_, f"the public sample of {basis.n_public_:,} rows")
 
@@ -83,7 +83,7 @@ def _drop_rounding(sigma: Floats, source: str) -> Spectrum | str:
     return Spectrum(sigma, source) if len(sigma) else "The features are zero on all rows: there is no spectrum."
 
 
-def _of_points(facts: ModelFacts) -> Spectrum | str:
+def _compute_from_points(facts: ModelFacts) -> Spectrum | str:
     if facts.expansion is None:
         return "The model stores neither its basis nor kernel points, so its spectrum cannot be computed here."
     kernel, points = facts.expansion
@@ -102,7 +102,7 @@ def _of_points(facts: ModelFacts) -> Spectrum | str:
     return spectrum if isinstance(spectrum, str) else Spectrum(spectrum.sigma, spectrum.source, exponent)
 
 
-def family_of(facts: ModelFacts, basis: Basis | None = None) -> Family | None:
+def restore_family(facts: ModelFacts, basis: Basis | None = None) -> Family | None:
     """Return the functions for rising λ, if the model stores them or its sums and basis can restore them."""
     if facts.path is None:
         return None

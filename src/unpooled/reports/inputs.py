@@ -57,7 +57,7 @@ class Background:
     middle: bool = False  #: only the middle row is averaged over; the others give the range of the inputs
 
 
-def background_of(facts: ModelFacts, given: Floats | None) -> Background | None:
+def choose_background(facts: ModelFacts, given: Floats | None) -> Background | None:
     """Choose given rows, else points stored in the model, else the middle of the public sample."""
     if given is not None and len(given):
         return Background(given[:BACKGROUND], "rows of the given data")
@@ -74,7 +74,9 @@ def background_of(facts: ModelFacts, given: Floats | None) -> Background | None:
     return Background(middle, "the public sample's means, two standard deviations to either side", True)
 
 
-def curves_of(model: FittedModel, background: Background, family: Family | None = None, target: int = 0) -> list[Curve]:
+def compute_curves(
+    model: FittedModel, background: Background, family: Family | None = None, target: int = 0
+) -> list[Curve]:
     """Compute a curve for each input, the one with the largest effect first."""
     facts, rows = model.facts(target), background.rows
     names = facts.input_names
@@ -82,7 +84,7 @@ def curves_of(model: FittedModel, background: Background, family: Family | None 
     others = others if not background.middle else rows[len(rows) // 2][None]
     result = []
     for j, name in enumerate(names):
-        values = _grid_of(rows[:, j])
+        values = _choose_values(rows[:, j])
         if len(values) < 2:
             continue
         moved = np.repeat(others[None], len(values), axis=0)
@@ -97,7 +99,7 @@ def curves_of(model: FittedModel, background: Background, family: Family | None 
     return sorted(result, key=lambda curve: -curve.moves)
 
 
-def _grid_of(values: Floats) -> Floats:
+def _choose_values(values: Floats) -> Floats:
     """Choose the values of an input: its own if they are few, else evenly spaced between two quantiles."""
     different = np.unique(values)
     if len(different) <= FEW:
@@ -139,12 +141,12 @@ def show_inputs(known: ReportMaterial, data: dict[str, Any]) -> Section:
         label = f"At another {tuning.noun} (dashed)"
         section.add(slider("along-inputs", label, len(tuning.values), tuning.chosen, said))
         data["curves"] = []
-    low, high = _range(shown)
+    low, high = _find_range(shown)
     figures = [_curve(curve, number_, known.facts.label, low, high, along, data) for number_, curve in enumerate(shown)]
     return section.add(pair(f'<div class="curves">{"".join(figures)}</div>', _moves(shown, known.facts.label)))
 
 
-def _range(curves: list[Curve]) -> tuple[float, float]:
+def _find_range(curves: list[Curve]) -> tuple[float, float]:
     """Return one scale for all curves, so that they can be compared."""
     low, high = min(float(c.mean.min()) for c in curves), max(float(c.mean.max()) for c in curves)
     room = ROOM * (high - low) or 1.0

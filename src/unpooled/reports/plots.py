@@ -21,7 +21,7 @@ from .._solvers.averaging.search import BlockPath
 from ..bases.base import Basis
 from ..estimators.facts import ModelFacts, ShowsChoices
 from ..planning.private import Plan
-from .fit import spectrum_of, spectrum_of_basis
+from .fit import compute_spectrum, read_spectrum
 from .sensitivity import leave_one_out
 from .sites import open_summaries
 
@@ -79,7 +79,7 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     >>> ax.get_xlabel(), ax.get_xscale()
     ('λ', 'log')
     """
-    facts = _facts_of(model)
+    facts = _read_facts(model)
     tried = model if facts is None else facts.path
     if isinstance(tried, SearchPath):
         return tried.plot(ax, **line)
@@ -88,7 +88,7 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     )
 
 
-def _facts_of(model: Any) -> ModelFacts | None:
+def _read_facts(model: Any) -> ModelFacts | None:
     """Return the facts of a fitted model of this library; None for anything else."""
     return model.facts() if isinstance(model, ShowsChoices) and model.__sklearn_is_fitted__() else None
 
@@ -115,11 +115,11 @@ def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
     >>> up.plot.spectrum(basis).get_ylabel()
     'eigenvalue'
     """
-    facts = _facts_of(model)
+    facts = _read_facts(model)
     if facts is not None:
-        result = spectrum_of(facts, basis)
+        result = compute_spectrum(facts, basis)
     elif isinstance(model, Basis) and model.__sklearn_is_fitted__():
-        result = spectrum_of_basis(model)
+        result = read_spectrum(model)
     else:
         raise ValueError(f"model must be a fitted model or a fitted basis, got {shown(model, 60)}")
     if isinstance(result, str):
@@ -160,7 +160,7 @@ def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> 
     >>> up.plot.partition(model).get_xlabel()
     'blocks'
     """
-    facts = _facts_of(model)
+    facts = _read_facts(model)
     tried = None if facts is None else facts.path
     if facts is None or not isinstance(tried, BlockPath) or len(tried) < 2:
         raise ValueError(

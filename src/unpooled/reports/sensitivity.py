@@ -20,7 +20,7 @@ from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..estimators.from_sums import means_of
 from ..summaries.summary import Summary
-from .sites import MOST_SITES, SentSummary, or_unknown, total_of
+from .sites import MOST_SITES, SentSummary, add_up, write_or_unknown
 from .svg import Axis, figure, row_chart
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def leave_one_out(model: Any, sent: list[SentSummary], basis: Basis | None = Non
         raise ValueError("summaries has only one entry: leaving it out leaves nothing to fit")
     if sent[0].is_residual:
         raise ValueError("summaries are of residuals: pass those of the labels, from the first round")
-    total = total_of(sent)
+    total = add_up(sent)
     basis = total.basis(basis)
     parameters = model.get_params(deep=False)
     facts = model.facts(target)
@@ -78,22 +78,22 @@ def leave_one_out(model: Any, sent: list[SentSummary], basis: Basis | None = Non
         parameters["lam"] = facts.lam
     reference = _fit(parameters, total, basis)
     left_out = []
-    for one, others in zip(sent, _without_each([item.summary for item in sent])):
+    for one, others in zip(sent, _add_up_others([item.summary for item in sent])):
         refit = _fit(parameters, others, basis)
         left_out.append(
             _SiteLeftOut(
                 one.name,
                 one.summary.n_rows,
                 refit.lam_,
-                _apart(reference, refit, total, basis, target),
-                _error_at(reference, one.summary, target),
-                _error_at(refit, one.summary, target),
+                _compute_change(reference, refit, total, basis, target),
+                _compute_error(reference, one.summary, target),
+                _compute_error(refit, one.summary, target),
             )
         )
     return Sensitivity(reference, left_out, total)
 
 
-def _without_each(summaries: list[Summary]) -> list[Summary]:
+def _add_up_others(summaries: list[Summary]) -> list[Summary]:
     """Add up all other summaries for each of them, with three additions per summary.
 
     Nothing is subtracted from a total. Sums are added in twice double precision, so their order changes no bit.
@@ -109,7 +109,7 @@ def _fit(parameters: dict[str, Any], summary: Summary, basis: Any) -> Any:
         return SummaryRegressor(**parameters).fit_summary(summary, basis=basis)
 
 
-def _apart(one: Any, other: Any, total: Summary, basis: Any, target: int) -> float:
+def _compute_change(one: Any, other: Any, total: Summary, basis: Any, target: int) -> float:
     """Compute √ E (f - g)², with E over all rows or over the public sample."""
     a = (one.coef_matrix_ - other.coef_matrix_)[:, target]
     b = float((one.predictor_.intercept - other.predictor_.intercept)[target])
@@ -121,7 +121,7 @@ def _apart(one: Any, other: Any, total: Summary, basis: Any, target: int) -> flo
     return math.sqrt(max(square, 0.0))
 
 
-def _error_at(model: Any, summary: Summary, target: int = 0) -> float | None:
+def _compute_error(model: Any, summary: Summary, target: int = 0) -> float | None:
     """√ mean (y - f(x))² over the rows of a summary of second order: mean y² - 2(aᵀyφ + by) + aᵀGa + 2b aᵀφ + b²."""
     means = means_of(summary)
     if means.gram is None or means.noise is not None:
@@ -176,7 +176,13 @@ def _changes(result: Sensitivity) -> str:
     words = [f"without {s.name}: {number(s.change)}, λ = {number(s.lam)}" for s in shown]
     chart.dots(changes, rows, words, kind="ghost", radius=4)
     table = [
-        [s.name, f"{s.n_rows:,}", number(s.change), number(s.lam), *map(or_unknown, (s.error_with, s.error_without))]
+        [
+            s.name,
+            f"{s.n_rows:,}",
+            number(s.change),
+            number(s.lam),
+            *map(write_or_unknown, (s.error_with, s.error_without)),
+        ]
         for s in result.sites
     ]
     header = ["without", "rows", "change of predictions", "λ", "error there, with it", "error there, without it"]

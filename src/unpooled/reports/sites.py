@@ -89,7 +89,7 @@ def _name_each(given: list[Any]) -> Iterable[tuple[str, Any]]:
             yield f"{path.parent.name}/{path.stem}", one
 
 
-def total_of(sent: list[SentSummary]) -> Summary:
+def add_up(sent: list[SentSummary]) -> Summary:
     """Add up the summaries; an error names the two that cannot be added."""
     total = sent[0].summary
     for one in sent[1:]:
@@ -110,7 +110,7 @@ class _SiteLabels:
     chance: float | None  #: the size of ``unlike`` that chance alone would explain
 
 
-def _labels_of(sent: list[SentSummary], basis: Basis | None = None, target: int = 0) -> list[_SiteLabels | None]:
+def _summarize_labels(sent: list[SentSummary], basis: Basis | None = None, target: int = 0) -> list[_SiteLabels | None]:
     """Summarise each site's labels; None if a summary is not protected on its own, or is of residuals."""
     means = [means_of(one.summary) for one in sent]
     sums = np.asarray([m.weight * m.phi for m in means])
@@ -130,7 +130,7 @@ def _labels_of(sent: list[SentSummary], basis: Basis | None = None, target: int 
     return labels
 
 
-def spread_of(summary: Summary, target: int = 0) -> float | None:
+def compute_spread(summary: Summary, target: int = 0) -> float | None:
     """Compute the standard deviation of the label over all rows; None if noise hides it."""
     if summary.privacy is not None or summary.contents.residual:
         return None
@@ -171,7 +171,7 @@ def _from_summaries(known: ReportMaterial, section: Section) -> Section:
     section.say(f"{sum(rows):,} rows at {with_noun(len(sent), 'site')}{_between(rows)}.")
     if known.mismatch:
         section.lack(known.mismatch)
-    labels = _labels_of(sent, known.basis, known.facts.target)
+    labels = _summarize_labels(sent, known.basis, known.facts.target)
     if not all(one.stands_alone for one in sent):
         section.lack(
             "Each summary holds only a share of the noise, so the page shows only the row counts of the sites."
@@ -215,7 +215,7 @@ def _labels(label: str, told: list[tuple[SentSummary, _SiteLabels]]) -> str:
     chart.spans(means - spread, means + spread, range(len(shown)))
     words = [f"{one.name}: {number(own.mean)}" + _plus_minus(own) for one, own in shown]
     chart.dots(means, range(len(shown)), words, radius=4.5)
-    table = [[one.name, number(f.mean), *map(or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
+    table = [[one.name, number(f.mean), *map(write_or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
     header = ["site", "mean", "standard deviation", "mean features apart", "by chance"]
     said = f"{label} at each site: mean, and one standard deviation to either side"
     return figure("labels", chart, said, header, table)
@@ -231,7 +231,7 @@ def _plus_minus(labels: _SiteLabels) -> str:
     return "" if labels.spread is None else f" ± {number(labels.spread)}"
 
 
-def or_unknown(value: float | None) -> str:
+def write_or_unknown(value: float | None) -> str:
     """Write a number, or that it is unknown."""
     return "unknown" if value is None else number(value)
 

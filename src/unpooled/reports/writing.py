@@ -30,11 +30,11 @@ from ..estimators import SummaryRegressor
 from ..estimators.facts import FittedModel, ModelFacts
 from ..estimators.paths import Family
 from . import errors, fit, inputs, overview, sensitivity, sites
-from .errors import Errors, LabeledRows, errors_of
-from .fit import Spectrum, family_of, spectrum_of
-from .inputs import Background, Curve, background_of, curves_of
+from .errors import Errors, LabeledRows, compute_errors
+from .fit import Spectrum, compute_spectrum, restore_family
+from .inputs import Background, Curve, choose_background, compute_curves
 from .sensitivity import Sensitivity, leave_one_out
-from .sites import SentSummary, open_summaries, spread_of, total_of
+from .sites import SentSummary, add_up, compute_spread, open_summaries
 
 
 @dataclass
@@ -80,28 +80,28 @@ class ReportMaterial:
     @cached_property
     def family(self) -> Family | None:
         """The functions of every λ."""
-        return None if self.tuning is None else family_of(self.facts, self.basis)
+        return None if self.tuning is None else restore_family(self.facts, self.basis)
 
     @cached_property
     def spectrum(self) -> Spectrum | str:
         """The spectrum, or why there is none."""
-        return spectrum_of(self.facts, self.basis)
+        return compute_spectrum(self.facts, self.basis)
 
     @cached_property
     def background(self) -> Background | None:
         """Rows whose other inputs stay fixed while one input varies."""
-        return background_of(self.facts, None if self.rows is None else self.rows.rows)
+        return choose_background(self.facts, None if self.rows is None else self.rows.rows)
 
     @cached_property
     def curves(self) -> list[Curve]:
         """Partial dependence, the input that matters most first."""
         background = self.background
-        return [] if background is None else curves_of(self.model, background, self.family, self.target)
+        return [] if background is None else compute_curves(self.model, background, self.family, self.target)
 
     @cached_property
     def overall(self) -> Errors | None:
         """The errors on the given rows."""
-        return None if self.rows is None else errors_of(self.rows.y, self.rows.predicted)
+        return None if self.rows is None else compute_errors(self.rows.y, self.rows.predicted)
 
     @cached_property
     def sensitivity(self) -> Sensitivity | str:
@@ -130,7 +130,7 @@ class ReportMaterial:
     def label_spread(self) -> float | None:
         """The standard deviation of the label, from sums or from the given rows."""
         if self.facts.summary is not None:
-            return spread_of(self.facts.summary, self.target)
+            return compute_spread(self.facts.summary, self.target)
         return None if self.rows is None or self.facts.privacy is not None else float(np.std(self.rows.y))
 
     @cached_property
@@ -139,7 +139,7 @@ class ReportMaterial:
         summary = self.facts.summary
         if not self.sent or summary is None:
             return ""
-        total = total_of(list(self.sent))
+        total = add_up(list(self.sent))
         same = total.n_rows == summary.n_rows and np.array_equal(total.feature_label_sum, summary.feature_label_sum)
         if same:
             return ""

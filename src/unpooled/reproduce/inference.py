@@ -72,7 +72,7 @@ def root(squares: np.ndarray) -> float:
     return float(np.sqrt(np.mean(squares)))
 
 
-def curve_of(label: str, x: Sequence[float], squares: np.ndarray, power: int = 1) -> Curve:
+def make_curve(label: str, x: Sequence[float], squares: np.ndarray, power: int = 1) -> Curve:
     """A curve of root mean squared errors, or a power of them, with intervals; ``squares`` is (repetitions, len(x))."""
     middle, low, high = (tuple(value**power for value in values.tolist()) for values in _root_mean_squares(squares))
     return Curve(label, tuple(map(float, x)), middle, low, high)

@@ -26,7 +26,7 @@ DIGITS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7))
 
 def _draw_panels(panels: tuple[Panel, ...]) -> Figure:
     """Draw panels beside each other, each with its legend below it."""
-    most = max(len(_labels_of(panel)) for panel in panels)
+    most = max(len(_list_labels(panel)) for panel in panels)
     columns = min(len(panels), A_ROW)
     rows = -(-len(panels) // columns)
     figure, _ = new_panels(WIDTH * columns, (HEIGHT + LEGEND_LINE * most) * rows, (1,))
@@ -63,11 +63,11 @@ def _draw(ax: Axes, panel: Panel) -> None:
     ax.set_axisbelow(True)
     handles, labels = ax.get_legend_handles_labels()
     by_label = dict(zip(labels, handles))
-    entries = [by_label[label] for label in _labels_of(panel)], _labels_of(panel)
+    entries = [by_label[label] for label in _list_labels(panel)], _list_labels(panel)
     ax.legend(*entries, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False, fontsize=8)
 
 
-def _labels_of(panel: Panel) -> list[str]:
+def _list_labels(panel: Panel) -> list[str]:
     """Return the entries of the legend; lines with the same label, such as two of one slope, share one."""
     return list(dict.fromkeys([*(curve.label for curve in panel.curves), *(label for label, _ in panel.marks)]))
 

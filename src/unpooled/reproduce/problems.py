@@ -204,7 +204,7 @@ PROBLEMS: dict[str, Callable[[], _KnownKernel]] = {
 
 
 @lru_cache
-def target_of(kernel: str, r: float) -> Target:
+def find_target(kernel: str, r: float) -> Target:
     """Return the target of regularity r on one of the problems."""
     return PROBLEMS[kernel]().target(r)
 

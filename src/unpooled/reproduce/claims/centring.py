@@ -12,9 +12,9 @@ from ...bases import EmpiricalFeatures
 from ...estimators import SpectralRegressor
 from ...kernels import Gaussian
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, curve_of, exponent, is_so, judge_rate, no_slower, ratio, root, together
+from ..inference import above, exponent, is_so, judge_rate, make_curve, no_slower, ratio, root, together
 from ..outcome import Outcome, Panel, Table, Verdict, power_law
-from ..problems import Target, fit_average, grid, target_of
+from ..problems import Target, find_target, fit_average, grid
 
 PRINTED = {  # N: error, error.const
     100: (0.06679019, 0.3580925),
@@ -70,7 +70,7 @@ def _judge_constant(p: Protocol, data: Measurements) -> Outcome:
         is_so(equal, gap < 1e-8, f"largest difference {gap:.1e}"),
         is_so(as_printed, against < 2 * shown, found_out, known_wrong=True),
     )
-    curves = tuple(curve_of(name, sizes, squares[name]) for name in COLUMNS)
+    curves = tuple(make_curve(name, sizes, squares[name]) for name in COLUMNS)
     panel = Panel(f"Gaussian kernel of width {p['width']:g}", "N, labels", "error in L²", curves)
     return Outcome((table,), (panel,), verdicts)
 
@@ -102,7 +102,7 @@ CONSTANT = Experiment(
 
 def _errors_centred(p: Protocol, at: Setting) -> Numbers:
     """λ = λ₁(N/N₁)^{-1/(2r+1)}, labels with a constant added, centred kernel."""
-    target, first = target_of(p["kernel"], at.case), p["sizes"][0]
+    target, first = find_target(p["kernel"], at.case), p["sizes"][0]
     lam = target.best_lam("tikhonov", first, p["noise"]) * (at.size / first) ** (-1 / (2 * target.r + 1))
     X, Y = target.draw(at.rng(), at.size, p["noise"], p["draws"])
     model = SpectralRegressor(target.kernel, lam=lam, center=True).fit(X, Y + p["shift"])
@@ -117,7 +117,7 @@ def _judge_centred_rate(p: Protocol, data: Measurements) -> Outcome:
         cells, verdict = judge_rate(f"r = {r:g}", sizes, squares, order, p["resolution"])
         verdicts.append(verdict)
         rows.append((p["kernel"], r, *cells))
-        curves.append(curve_of(f"r = {r:g}", sizes, squares))
+        curves.append(make_curve(f"r = {r:g}", sizes, squares))
         curves.append(power_law(sizes, curves[-1].y[0], order))
     heads = ("kernel", "r", "exponent [95 %]", "theory", "verdict")
     panel = Panel(f"{p['kernel']}, labels + {p['shift']:g}", "N, labels", "‖f̂ + b̂ - f‖ in L²", tuple(curves))
@@ -150,7 +150,7 @@ def error(target: Target, m: int, lam: float, X: np.ndarray, Y: np.ndarray, unla
 
 
 def _without_logs(n: int, target: Target, total: int | None = None) -> float:
-    """(3.2), or (3.25) with its sign mended, without the factor 1/(log³N + 1)."""
+    """(3.2), or (3.25) with its sign corrected, without the factor 1/(log³N + 1)."""
     method = "krr" if total is None else "semi-supervised"
     return theory.partition_limit(n, target.r, target.beta, method, total) * (math.log(n) ** 3 + 1)
 
@@ -166,7 +166,7 @@ def _allowed_machines(p: Protocol, target: Target, n: int) -> dict[str, int]:
 
 def _errors_of_averages(p: Protocol, at: Setting) -> Numbers:
     """m from (3.2), and from (3.25) with rows without labels; λ by the schedule."""
-    target, n, first, rng = target_of(*at.case), at.size, p["sizes"][0], at.rng()
+    target, n, first, rng = find_target(*at.case), at.size, p["sizes"][0], at.rng()
     lam = target.lam_from(target.best_lam("tikhonov", first, p["noise"]), first, n)
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
     more = {LABELS: np.empty((0, 1)), BOTH: rng.random(((p["times"] - 1) * n, 1))}
@@ -180,14 +180,14 @@ def _judge_distributed(p: Protocol, data: Measurements) -> Outcome:
     rows, curves = [], []
     verdicts: dict[str, list[Verdict]] = {name: [] for name in totals}
     for number, (kernel, r) in enumerate(p["cases"]):
-        target = target_of(kernel, r)
+        target = find_target(kernel, r)
         machines = [_allowed_machines(p, target, n) for n in sizes]
         for name, total in totals.items():
             squares = data.over(name, number)
             cells, verdict = judge_rate(f"{kernel}, r = {r:g}", sizes, squares, target.order(), p["resolution"])
             verdicts[name].append(verdict)
             rows.append((kernel, r, total, f"{machines[0][name]} to {machines[-1][name]}", *cells))
-            curves.append(curve_of(f"{kernel}, r = {r:g}, N* = {total}", sizes, squares))
+            curves.append(make_curve(f"{kernel}, r = {r:g}, N* = {total}", sizes, squares))
         curves.append(power_law(sizes, curves[-2].y[0], target.order()))
     allowed = theory.partition_limit(sizes[-1], 1.0, 0.5, "krr")
     first = next(k for k in range(1, 60) if theory.partition_limit(10.0**k, 1.0, 0.5, "krr") >= 1)
@@ -243,7 +243,7 @@ def _tried_machines(p: Protocol) -> tuple[dict[int, int], dict[int, list[int]]]:
 
 def _errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
     """Errors over m for several N*, beside one machine with the labels only."""
-    target, n, rng = target_of(p["kernel"], p["r"]), p["size"], at.rng()
+    target, n, rng = find_target(p["kernel"], p["r"]), p["size"], at.rng()
     lam = target.best_lam("tikhonov", n, p["noise"])
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
     more = rng.random(((max(p["times"]) - 1) * n, 1))
@@ -256,7 +256,7 @@ def _errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
 
 def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
     """The larger number of machines that rows without labels allow by (3.25), and their cost."""
-    target, n, (grown, tried), one = target_of(p["kernel"], p["r"]), p["size"], _tried_machines(p), data.at("one")
+    target, n, (grown, tried), one = find_target(p["kernel"], p["r"]), p["size"], _tried_machines(p), data.at("one")
     r, s, rows = target.r, target.beta, []
     more = {q: m for q, m in grown.items() if q > 1}
     for q, m in grown.items():
@@ -282,9 +282,9 @@ def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
         is_so(sign, term <= 1 + 1e-9, ten, known_wrong=True),
     )
     title = f"{p['kernel']}, r = {r:g}, N = {n} labels; (3.25) without logarithms; m grows as it does, like √N*"
-    heads = ("N*/N", "m", "error / one machine's", "same m, labels only", "(3.25), sign mended", "(3.25) as printed")
+    heads = ("N*/N", "m", "error / one machine's", "same m, labels only", "(3.25), sign corrected", "(3.25) as printed")
     over_one = {q: np.stack([data.at(f"{q}, {m}") / one.mean() for m in ms], axis=1) for q, ms in tried.items()}
-    curves = tuple(curve_of(f"N* = {q if q > 1 else ''}N", tried[q], own) for q, own in over_one.items())
+    curves = tuple(make_curve(f"N* = {q if q > 1 else ''}N", tried[q], own) for q, own in over_one.items())
     panel = Panel(f"N = {n} labels, r = {r:g}", "m, machines", "error / error of one machine", curves)
     return Outcome((Table(title, heads, tuple(rows)),), (panel,), verdicts)
 

@@ -21,9 +21,9 @@ import numpy as np
 from ... import theory
 from ...estimators import CorrentropyRegressor
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, curve_of, exponent, no_slower, ratio, root, together, typical_ratio
+from ..inference import above, below, exponent, make_curve, no_slower, ratio, root, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, line, power_law
-from ..problems import Target, fit_average, grid, target_of
+from ..problems import Target, find_target, fit_average, grid
 
 
 def descend(
@@ -73,7 +73,7 @@ def _draw_rows(p: Protocol, target: Target, fault: str, rng: np.random.Generator
 
 def _errors_of_methods(p: Protocol, at: Setting) -> Numbers:
     """Of every method at every scale and stop, and of correntropy as it comes."""
-    target, stops = target_of(p["kernel"], p["r"]), p["stops"]
+    target, stops = find_target(p["kernel"], p["r"]), p["stops"]
     X, y = _draw_rows(p, target, at.case, at.rng())
     kernel, points = target.kernel, grid()[:, None]
     K, K_new = kernel(X), kernel(points, X)
@@ -166,7 +166,7 @@ def _spoil(rng: np.random.Generator, Y: np.ndarray, share: float) -> np.ndarray:
 
 def _errors_over_scales(p: Protocol, at: Setting) -> Numbers:
     """One T, every σ: how far from least squares; at the largest N how far from the target, also with outliers."""
-    target, n, rng = target_of(p["kernel"], p["r"]), at.size, at.rng()
+    target, n, rng = find_target(p["kernel"], p["r"]), at.size, at.rng()
     T = _steps(p, target, n)
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
 
@@ -187,7 +187,7 @@ def _errors_over_scales(p: Protocol, at: Setting) -> Numbers:
 
 def _judge_scale(p: Protocol, data: Measurements) -> Outcome:
     """The error against the scale σ of the correntropy loss, and the use of the σ of Corollary 1."""
-    target, scales, sizes, share = target_of(p["kernel"], p["r"]), p["scales"], p["sizes"], p["share"]
+    target, scales, sizes, share = find_target(p["kernel"], p["r"]), p["scales"], p["sizes"], p["share"]
     n, gaps = sizes[-1], [data.at("gaps", 0, j) for j in range(len(sizes))]
     theirs, clean, dirty = theory.scale(n, p["r"], target.beta), data.at("clean"), data.at("dirty")
     large = [k for k, scale in enumerate(scales) if scale >= p["large_from"]]
@@ -210,9 +210,9 @@ def _judge_scale(p: Protocol, data: Measurements) -> Outcome:
     title = f"{target.known.name}, r = {target.r:g}, T by the schedule; no outliers but in the last column"
     distances = (f"‖f_σ - f_∞‖, N = {size}" for size in sizes)
     table = Table(title, ("σ", *distances, f"error, N = {n}", f"{share:.0%} outliers"), tuple(rows))
-    distance = curve_of("‖f_σ - f_∞‖", scales, gaps[-1])
+    distance = make_curve("‖f_σ - f_∞‖", scales, gaps[-1])
     law = line("σ^-2", scales, (distance.y[-1] * (scale / scales[-1]) ** -2 for scale in scales))
-    errors = (curve_of("bounded noise", scales, clean), curve_of(f"{share:.0%} outliers", scales, dirty))
+    errors = (make_curve("bounded noise", scales, clean), make_curve(f"{share:.0%} outliers", scales, dirty))
     mark = ((f"σ of Corollary 1, {theirs:.0f}", theirs),)
     panels = (
         Panel(f"N = {n}", "σ", "‖f̂ - f‖ in L²", errors, mark),
@@ -251,7 +251,7 @@ def _counts(p: Protocol, target: Target) -> list[int]:
 
 def _errors_of_averages(p: Protocol, at: Setting) -> Numbers:
     """With the theorem's σ over the machines of (8); at the largest N a moderate σ with outliers, over every m."""
-    target, n, rng = target_of(p["kernel"], p["r"]), at.size, at.rng()
+    target, n, rng = find_target(p["kernel"], p["r"]), at.size, at.rng()
     T = _steps(p, target, n)
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
 
@@ -268,7 +268,7 @@ def _errors_of_averages(p: Protocol, at: Setting) -> Numbers:
 
 def _judge_distributed(p: Protocol, data: Measurements) -> Outcome:
     """The rate of Corollary 1, and outliers against the number m of machines."""
-    target, sizes, n = target_of(p["kernel"], p["r"]), p["sizes"], p["sizes"][-1]
+    target, sizes, n = find_target(p["kernel"], p["r"]), p["sizes"], p["sizes"][-1]
     r, s, squares, ms = target.r, target.beta, data.over("rate"), _counts(p, target)
     limits, order, slope = [_most_machines(target, size) for size in sizes], r / (2 * r + s), exponent(sizes, squares)
     robust, plain = data.at(CORRENTROPY), data.at(LEAST_SQUARES)
@@ -294,8 +294,8 @@ def _judge_distributed(p: Protocol, data: Measurements) -> Outcome:
         Table(title, ("N", "m", "error", "(8) with its log⁵N"), over_n),
         Table(f"N = {n}, {setting}", ("m", CORRENTROPY, LEAST_SQUARES), over_m),
     )
-    rates = curve_of("averages, σ of Corollary 1", sizes, squares)
-    curves = (curve_of(CORRENTROPY, ms, robust), curve_of(LEAST_SQUARES, ms, plain))
+    rates = make_curve("averages, σ of Corollary 1", sizes, squares)
+    curves = (make_curve(CORRENTROPY, ms, robust), make_curve(LEAST_SQUARES, ms, plain))
     mark = (("(8) without its log", float(limits[-1])),)
     panels = (
         Panel("Bounded noise", "N, labels in all", "‖f̄ - f‖ in L²", (rates, power_law(sizes, rates.y[0], order))),

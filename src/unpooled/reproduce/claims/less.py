@@ -11,9 +11,9 @@ from ...bases import EmpiricalFeatures
 from ...estimators import LESSRegressor, SpectralRegressor
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, curve_of, is_so, judge_rate, ratio, root, together, typical_ratio
+from ..inference import above, below, is_so, judge_rate, make_curve, ratio, root, together, typical_ratio
 from ..outcome import Outcome, Panel, Table, Verdict, level, power_law
-from ..problems import PROBLEMS, Target, fit_average, fit_less, grid, on_purpose, target_of
+from ..problems import PROBLEMS, Target, find_target, fit_average, fit_less, grid, on_purpose
 
 METHODS = KRR, ALL, RULE = "ridge", "LESS, all features", "LESS, N by (A4)"
 
@@ -30,7 +30,7 @@ def _numbers_of_features(m: int) -> list[int]:
 
 def _errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
     """Of ridge and LESS, with the N of the rule; with the last noise and most labels also of LESS over N."""
-    target, m, (noise, first_lam), rng = target_of(p["kernel"], p["r"]), at.size, at.case, at.rng()
+    target, m, (noise, first_lam), rng = find_target(p["kernel"], p["r"]), at.size, at.case, at.rng()
     X, Y = target.draw(rng, m, noise, p["draws"])
     basis = EmpiricalFeatures(target.kernel).fit(rng.random((public_rows(m, target), 1)))
     summary, lam = Summary.of(basis, X, Y), target.lam_from(first_lam, p["sizes"][0], m)
@@ -48,7 +48,7 @@ def _errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
 
 def _judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     """Corollary 2.3 with n as it asks, and (A4): the number of features."""
-    target, sizes = target_of(p["kernel"], p["r"]), p["sizes"]
+    target, sizes = find_target(p["kernel"], p["r"]), p["sizes"]
     rows, exponents, curves, keeping = [], [], [], []
     slopes: list[Verdict] = []
     for number, (noise, lam) in enumerate(p["cases"]):
@@ -62,7 +62,7 @@ def _judge_ridge(p: Protocol, data: Measurements) -> Outcome:
             exponents.append((noise, lam, name, *cells))
             slopes += [verdict] if name != KRR else []
         keeping.append(below(case, ratio(squares[RULE][:, -1], squares[ALL][:, -1]), 1.0, "ratio"))
-        curves += [curve_of(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
+        curves += [make_curve(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
         curves.append(power_law(sizes, curves[-1].y[0], target.order(), "m"))
     rule, over = data.at("N", number)[p["feature_repetitions"] - 1], data.at("over N", number)
     tried, title = _numbers_of_features(m), f"The number N of features, m = {m}, noise {noise:g}"
@@ -85,7 +85,7 @@ def _judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     mark = ((f"(A4): N = {rule}", float(rule)),)
     panels = (
         Panel("n as (14) asks", "m, labels", "‖f̂ - f‖ in L²", tuple(curves)),
-        Panel(title, "N, features", "‖f̂ - f‖ in L²", (curve_of("LESS", tried, over),), mark),
+        Panel(title, "N, features", "‖f̂ - f‖ in L²", (make_curve("LESS", tried, over),), mark),
     )
     return Outcome(tables, panels, verdicts)
 
@@ -124,7 +124,7 @@ LESS, AVERAGE, INFLATED, SECOND = "LESS", "average of ridge fits", "inflation", 
 
 def _errors_over_sources(p: Protocol, at: Setting) -> Numbers:
     """Over more and more sources of the same rows: LESS from the sum of summaries, and the average of local fits."""
-    target, m, rng = target_of(p["kernel"], p["r"]), p["size"], at.rng()
+    target, m, rng = find_target(p["kernel"], p["r"]), p["size"], at.rng()
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"])
     basis = EmpiricalFeatures(target.kernel).fit(rng.random((p["public"], 1)))
@@ -150,7 +150,7 @@ def _judge_split(p: Protocol, data: Measurements) -> Outcome:
     ]
     heads = ("sources", "labels each", "largest change of a coefficient", *squares)
     table = Table(f"m = {m} labels, n = {p['public']} public rows", heads, tuple(rows))
-    curves = tuple(curve_of(name, sources, errors) for name, errors in squares.items())
+    curves = tuple(make_curve(name, sources, errors) for name, errors in squares.items())
     panel = Panel(f"m = {m} labels", "ℓ, sources", "‖f̂ - f‖ in L²", curves)
     lost = ratio(squares[AVERAGE][:, -1], squares[AVERAGE][:, 0])
     largest = f"largest change of a coefficient {moved.max():.1e}, which is rounding"
@@ -178,7 +178,7 @@ POOLED, WAVES, SMOOTH = "pooled", "A target of four waves", "A smooth target, at
 def _errors_over_public(p: Protocol, at: Setting) -> Numbers:
     """m sources of one label each; n public rows for LESS, or dealt to the sources as unlabeled ones."""
     m, rng, known = p["labels"], at.rng(), PROBLEMS[p["kernel"]]()
-    target = known.waves(p["r"], *p["waves"]) if at.case == WAVES else target_of(p["kernel"], p["r"])
+    target = known.waves(p["r"], *p["waves"]) if at.case == WAVES else find_target(p["kernel"], p["r"])
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"], p["draws"])
     U = rng.random((max(p["factors"]) * m, 1))
@@ -195,7 +195,7 @@ def _errors_over_public(p: Protocol, at: Setting) -> Numbers:
 def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
     """The public rows that LESS needs beside the inflation method, with one label per source (§3.2)."""
     m, ahead_to, within = p["labels"], p["ahead_to"], f"{p['tolerance']:.0%}"
-    sizes, target = [factor * m for factor in p["factors"]], target_of(p["kernel"], p["r"])
+    sizes, target = [factor * m for factor in p["factors"]], find_target(p["kernel"], p["r"])
     tables, panels, needed, ratios = [], [], [], {}
     for number, case in enumerate((WAVES, SMOOTH)):
         squares, ridge = {name: data.at(name, number) for name in (LESS, INFLATED)}, root(data.at(POOLED, number))
@@ -211,7 +211,7 @@ def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
         title = f"{case}; m = {m} sources of one label each; pooled ridge regression has {ridge:.3g}"
         heads = ("n, public rows", "a source", LESS, INFLATED, "inflation / LESS, typically")
         tables.append(Table(title, heads, tuple(rows)))
-        curves = [curve_of(name, sizes, errors) for name, errors in squares.items()]
+        curves = [make_curve(name, sizes, errors) for name, errors in squares.items()]
         panels.append(Panel(case, "n, public rows", "‖f̂ - f‖ in L²", (*curves, level("pooled ridge", sizes, ridge))))
     few = [(j, f"n = {n}") for j, n in enumerate(sizes) if n <= ahead_to * m]
     ahead = [above(label, ratios[WAVES][j], 1.0, "inflation / LESS") for j, label in few]
@@ -261,7 +261,7 @@ def _ways(p: Protocol) -> dict[str, dict[str, Any]]:
 
 def _errors_of_ways(p: Protocol, at: Setting) -> Numbers:
     """Many labels and few public rows: one round, several rounds, second order."""
-    target, m, rng = target_of(p["kernel"], p["r"]), p["labels"], at.rng()
+    target, m, rng = find_target(p["kernel"], p["r"]), p["labels"], at.rng()
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"], p["draws"])
     U = rng.random((max(p["public"]), 1))
@@ -289,7 +289,7 @@ def _judge_floor(p: Protocol, data: Measurements) -> Outcome:
     ]
     title = f"m = {m} labels, noise {p['noise']:g}; pooled ridge regression has {root(pooled):.3g}"
     table = Table(title, ("n, public rows", *squares, "floor that floor_ estimates"), tuple(rows))
-    curves = [curve_of(name, public, errors) for name, errors in squares.items()]
+    curves = [make_curve(name, public, errors) for name, errors in squares.items()]
     curves.append(level("pooled ridge", public, root(pooled)))
     panel = Panel(f"m = {m:,} labels", "n, public rows", "‖f̂ - f‖ in L²", tuple(curves))
     removed, also = (

@@ -15,13 +15,13 @@ from ...kernels import Gaussian
 from ...privacy import Private, delta_of, sgd, sigma_for
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import Estimate, above, below, curve_of, exponent, is_so, mean, no_slower, together, typical_ratio
+from ..inference import Estimate, above, below, exponent, is_so, make_curve, mean, no_slower, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, Verdict, level, line
 from ..problems import fit_less, grid
 
 KAPPA = math.sqrt(2)  # of cosine features
 NINE_SIZES = [300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000]
-HOW = PRINTED, MENDED, SHUFFLED = "as printed", "mended", "shuffled, clipped"
+HOW = PRINTED, CORRECTED, SHUFFLED = "as printed", "corrected", "shuffled, clipped"
 SCHEDULES = {"1/n": True, "n^{-2r/(2r+α)}": False}
 
 
@@ -39,12 +39,12 @@ def _noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delt
 
 
 def _noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
-    """Standard deviations on a weight: mended has Δ of the proof's last line, exactly calibrated at δ/2."""
+    """Standard deviations on a weight: corrected has Δ of the proof's last line, exactly calibrated at δ/2."""
     (eta, T), c, delta = schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
     moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient(c, KAPPA), kappa=KAPPA)
     return {
         PRINTED: _noise_as_printed(n, T, eta, c, epsilon, delta),
-        MENDED: sgd.paper(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
+        CORRECTED: sgd.paper(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
         SHUFFLED: moved * sigma_for(epsilon, delta),
     }
 
@@ -56,10 +56,10 @@ def _judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (f
     by_epsilon = {epsilon: _noises(p, n, True, epsilon) for epsilon in epsilons}
 
     def cells(noise: dict[str, float]) -> tuple[Cell, ...]:
-        share = noise[PRINTED] / noise[MENDED]
+        share = noise[PRINTED] / noise[CORRECTED]
         return (*noise.values(), share, "too little" if share < 1 else "too much")
 
-    budget, heads = f"δ = {p['delta']:g}, c = {p['label_bound']:g}", (*HOW, "printed / mended", "the print adds")
+    budget, heads = f"δ = {p['delta']:g}, c = {p['label_bound']:g}", (*HOW, "printed / corrected", "the print adds")
     over_n = tuple(
         (name, size, schedule(size, p["r"], p["alpha"], SCHEDULES[name])[1], *cells(noise))
         for (name, size), noise in by_n.items()
@@ -102,7 +102,7 @@ def _judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     """Two neighbouring data sets refute (17) as printed, not as it is proved; an ε above one refutes Lemma 1.1."""
     n, T, eta, c = (p["refuting"][key] for key in ("n", "T", "eta", "c"))
     apart = _neighbours_apart(n, T, eta, c, p["seed"])
-    printed, mended = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.paper_as_printed, sgd.paper))
+    printed, corrected = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.paper_as_printed, sgd.paper))
     where = f"n = {n}, T = {T}, η = {eta:g}, c = {c:g}: two neighbours end {apart:.2e} apart"
     as_printed = "Theorem 2, (17) as printed, bounds how far one record moves the weights"
     epsilon, delta = p["large_epsilon"], p["delta"]
@@ -111,7 +111,7 @@ def _judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     exactly = f"exactly, such noise has δ = {reached:.2e}; the lemma is for ε ≤ 1"
     return (
         is_so(as_printed, apart <= printed, f"{where}, and (17) is {printed:.2e}", known_wrong=True),
-        is_so("Theorem 2 as its proof has it does", apart <= mended, f"{where}; mended it is {mended:.2e}"),
+        is_so("Theorem 2 as its proof has it does", apart <= corrected, f"{where}; corrected it is {corrected:.2e}"),
         is_so(lemma, reached <= delta, exactly, known_wrong=True),
     )
 
@@ -119,11 +119,11 @@ def _judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
 def _judge_noise_term(p: Protocol) -> Verdict:
     """The noise term of (16): n^{-(4r+3α-4-2rα)/(2r+α)}, which has a factor M too many."""
     r, alpha, (low, high) = p["r"], p["alpha"], p["slope_between"]
-    first, last = (_noises(p, n, True, p["epsilon"])[MENDED] for n in (low, high))
+    first, last = (_noises(p, n, True, p["epsilon"])[CORRECTED] for n in (low, high))
     slope = -2 * math.log(last / first) / math.log(high / low)
     printed = (4 * r + 3 * alpha - 4 - 2 * r * alpha) / (2 * r + alpha)
     own = (4 * r + 2 * alpha - 3) / (2 * r + alpha)
-    falls = "Theorem 1, (16): the excess error that the mended noise makes falls at least as fast as its first term"
+    falls = "Theorem 1, (16): the excess error that the corrected noise makes falls at least as fast as its first term"
     here = f"from n = {low:.0e} to {high:.0e} like n^-{slope:.2f}, and (16) has n^-{printed:.2f}"
     cause = "(46) bounds E‖S_M b‖² by κ²E‖b‖² = κ²Mσ², where it is σ²Tr C_M ≤ κ²σ²"
     return is_so(falls, slope >= printed, f"{here}: {cause}; without that M it is n^-{own:.2f}, up to logarithms")
@@ -131,7 +131,7 @@ def _judge_noise_term(p: Protocol) -> Verdict:
 
 NOISE = Experiment(
     name="private-noise",
-    title="The noise of Algorithm 1: as printed, as mended, and tight",
+    title="The noise of Algorithm 1: as printed, as corrected, and tight",
     question="How much noise do (17) as printed and as proved add, and is it enough? Theorems 1 and 2, Lemma 1.1.",
     protocol={"seed": 24001, "r": 0.75, "alpha": 0.8, "epsilon": 1.0, "delta": 1e-5, "label_bound": 1.0}
     | {"sizes": ([1000, 10_000, 100_000, 1_000_000], NINE_SIZES)}
@@ -141,14 +141,14 @@ NOISE = Experiment(
     judge=_judge_noise,
     notes=(
         "(17) as printed lacks its square root and one c: it is about Δ² and not Δ, too much noise where Δ > 1, which "
-        "is at small n, and too little where Δ < 1. The proof's last line is right, and is what 'mended' is.",
+        "is at small n, and too little where Δ < 1. The proof's last line is right, and is what 'corrected' is.",
         "Shuffled, clipped: the same number of visits in k passes that see every record once each, residuals clipped "
         "to ±c: no part of δ goes to the indices, and no gradient grows with √(ηT).",
     ),
 )
 
-NO_NOISE, MEASURED, TIGHT, ROUNDS = "no noise", "mended, as measured", "tight", "residual rounds"
-METHODS = (NO_NOISE, PRINTED, MENDED, MEASURED, TIGHT, ROUNDS)
+NO_NOISE, MEASURED, TIGHT, ROUNDS = "no noise", "corrected, as measured", "tight", "residual rounds"
+METHODS = (NO_NOISE, PRINTED, CORRECTED, MEASURED, TIGHT, ROUNDS)
 
 
 def _truth(p: Protocol, x: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ def _excesses(p: Protocol, at: Setting) -> Numbers:
 
 
 def _excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, float]:
-    """Every method on one data set; as printed and mended are expectations over the noise."""
+    """Every method on one data set; as printed and corrected are expectations over the noise."""
     rng, n, c, delta, points = at.rng(), at.size, p["label_bound"], p["delta"], grid()[:, None]
     X, y = draw(p, rng, n)
     public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), _truth(p, points)
@@ -199,7 +199,7 @@ def _excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, 
     return {
         NO_NOISE: alone,
         PRINTED: alone + printed**2 * length,
-        MENDED: alone + paper.sigma_**2 * length,
+        CORRECTED: alone + paper.sigma_**2 * length,
         MEASURED: float(np.mean((paper.predictor_.predict(points)[:, 0] - target) ** 2)),
         TIGHT: float(np.mean((tight.predict(points) - target) ** 2)),
         ROUNDS: float(np.mean((rounds.predict(points) - target) ** 2)),
@@ -227,20 +227,20 @@ def _judge_excess(p: Protocol, data: Measurements) -> Outcome:
     ):
         rows = ((value, *(float(squares[m][:, j].mean()) for m in METHODS)) for j, value in enumerate(x))
         tables.append(Table(f"Excess error {against}", (head, *METHODS), tuple(rows)))
-        curves = [curve_of(name, x, own, power=2) for name, own in squares.items()]
+        curves = [make_curve(name, x, own, power=2) for name, own in squares.items()]
         curves.append(level("variance of the target", x, spread))
         panels.append(Panel(title, label, "‖f_priv - f‖²", tuple(curves)))
-    mended, tight, rounds = (
-        typical_ratio(by_n[name][:, -1], np.full(p["repetitions"], spread)) for name in (MENDED, TIGHT, ROUNDS)
+    corrected, tight, rounds = (
+        typical_ratio(by_n[name][:, -1], np.full(p["repetitions"], spread)) for name in (CORRECTED, TIGHT, ROUNDS)
     )
     falls = "Theorem 1, (16), its second term: before noise ‖f̂ - f‖² falls at least as fast as n^{-2r/(2r+α)}"
     before = exponent(p["sizes"], data.over("descent")).times(2)
     budget = f"n = {n}, ε = {p['epsilon']:g}"
-    no_use = f"Algorithm 1, mended, is useless at {budget}: its error is above the standard deviation of the target"
+    no_use = f"Algorithm 1, corrected, is useless at {budget}: its error is above the standard deviation of the target"
     useful = "Tight noise makes the same kind of descent useful: its error is typically below a third of that"
     verdicts = (
         no_slower(falls, before, order, p["resolution"]),
-        above(no_use, mended, 1.0, "ratio"),
+        above(no_use, corrected, 1.0, "ratio"),
         below(useful, tight, 1 / 3, "ratio"),
         below("So do private residual rounds", rounds, 1 / 3, "ratio"),
     )
@@ -259,7 +259,7 @@ EXCESS = Experiment(
     measure=_excesses,
     judge=_judge_excess,
     notes=(
-        "As printed and mended are expectations over the noise: the error of the descent, and σ² times the mean "
+        "As printed and corrected are expectations over the noise: the error of the descent, and σ² times the mean "
         "squared length of the features. 'As measured' is PrivateSGDRegressor(method='paper'), 'tight' its default, "
         "'residual rounds' PrivateRegressor. The noise that protects is never seeded, so what is measured differs from "
         "run to run, and the verdicts are on geometric means.",
@@ -269,7 +269,7 @@ EXCESS = Experiment(
     private=True,
 )
 
-ALGORITHM, LESS, DESCENT, NOT_PRIVATE = "Algorithm 1, mended", "LESS, one round", "tight descent", "not private"
+ALGORITHM, LESS, DESCENT, NOT_PRIVATE = "Algorithm 1, corrected", "LESS, one round", "tight descent", "not private"
 FRONTIER_METHODS = (ALGORITHM, LESS, DESCENT, ROUNDS)
 LOWEST = -0.2  # R² that is drawn
 
@@ -323,7 +323,7 @@ def _judge_frontier(p: Protocol, data: Measurements) -> Outcome:
     ]
     tighter = [above(f"ε = {e:g}", gain(DESCENT, ALGORITHM, j), 0.0, "gain in R²") for j, e in enumerate(epsilons)]
     verdicts = (
-        together("Descent with tight noise explains more than Algorithm 1, mended, at every ε", tighter),
+        together("Descent with tight noise explains more than Algorithm 1, corrected, at every ε", tighter),
         together("Private residual rounds explain more than every other private method, at every ε", ahead),
     )
     return Outcome((table,), (panel,), verdicts)

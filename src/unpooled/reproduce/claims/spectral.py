@@ -12,9 +12,9 @@ from ... import theory
 from ...estimators import SpectralRegressor
 from ...filters import as_filter
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, curve_of, exponent, is_so, judge_rate, no_slower, ratio, root, together
+from ..inference import above, below, exponent, is_so, judge_rate, make_curve, no_slower, ratio, root, together
 from ..outcome import Outcome, Panel, Table, Verdict, line, power_law
-from ..problems import Target, fit_average, grid, target_of
+from ..problems import Target, find_target, fit_average, grid
 
 
 def _most_machines(target: Target, n: int, filter: str) -> int:
@@ -33,7 +33,7 @@ ONE, MANY = "one machine", "m at the limit (9)"
 def _errors_by_machines(p: Protocol, at: Setting) -> Numbers:
     """λ by the schedule; on one machine, and on many where (9) allows more than one."""
     kernel, r, filter = at.case
-    target, first, last = target_of(kernel, r), p["sizes"][0], p["sizes"][-1]
+    target, first, last = find_target(kernel, r), p["sizes"][0], p["sizes"][-1]
     lam = target.lam_from(target.best_lam(filter, first, p["noise"]), first, at.size, filter)
     X, Y = target.draw(at.rng(), at.size, p["noise"], p["draws"])
     local = SpectralRegressor(target.kernel, filter, lam)
@@ -49,14 +49,14 @@ def _judge_rates(p: Protocol, data: Measurements) -> Outcome:
     rows, panels, sizes = [], [], p["sizes"]
     verdicts: dict[str, list[Verdict]] = {ONE: [], MANY: []}
     for number, (kernel, r, filter) in enumerate(p["cases"]):
-        target, curves = target_of(kernel, r), []
+        target, curves = find_target(kernel, r), []
         order, ms = target.order(filter), [_most_machines(target, n, filter) for n in sizes]
         for name in data.names(number):
             squares = data.over(name, number)
             cells, verdict = judge_rate(f"{kernel}, r = {r:g}, {filter}", sizes, squares, order, p["resolution"])
             verdicts[name].append(verdict)
             rows.append((kernel, target.beta, filter, r, "1" if name == ONE else f"{ms[0]} to {ms[-1]}", *cells))
-            curves.append(curve_of(name, sizes, squares))
+            curves.append(make_curve(name, sizes, squares))
         curves.append(power_law(sizes, curves[0].y[0], order))
         panels.append(Panel(f"{kernel}, {filter}, r = {r:g}", "N, labels in all", "‖f̂ - f‖ in L²", tuple(curves)))
     heads = ("kernel", "β", "filter", "r", "machines", "exponent [95 %]", "theory", "verdict")
@@ -92,7 +92,7 @@ RATES = Experiment(
 
 def _errors_over_path(p: Protocol, at: Setting) -> Numbers:
     """Of one filter, at every λ of a grid."""
-    target = target_of(p["kernel"], p["r"])
+    target = find_target(p["kernel"], p["r"])
     lams = target.known.kappa_sq * np.geomspace(p["lam_least"], 1.0, p["n_lams"])
     X, Y = target.draw(at.rng(), at.size, p["noise"], p["draws"])
     path = SpectralRegressor(target.kernel, at.case, lams).fit(X, Y).path_
@@ -101,7 +101,7 @@ def _errors_over_path(p: Protocol, at: Setting) -> Numbers:
 
 def _judge_saturation(p: Protocol, data: Measurements) -> Outcome:
     """Definition 1, (5): the qualification. (22) is bias ≤ γ_r λ^r ‖u‖ for f = L_K^r u, and γ_r is the filter's own."""
-    target, sizes, lams = target_of(p["kernel"], p["r"]), p["sizes"], p["bias_lams"]
+    target, sizes, lams = find_target(p["kernel"], p["r"]), p["sizes"], p["bias_lams"]
     norm = np.linalg.norm(target.coefficients / target.known.eigenvalues**target.r)
     x = (np.arange(p["bias_rows"]) + 0.5) / p["bias_rows"]
     labels, bias, squares, shares, rows, each = target(x), {}, {}, {}, [], []
@@ -134,7 +134,7 @@ def _judge_saturation(p: Protocol, data: Measurements) -> Outcome:
     heads = ("filter", "qualification", "bias ∝ λ^", "theory", "error ∝ N^- [95 %]", "theory", "error / Landweber's")
     title = f"{target.known.name}, r = {target.r:g}; the last column at N = {sizes[-1]}"
     by_lam = [line(name, lams, own, "measured") for name, own in bias.items()]
-    by_n = [curve_of(name, sizes, own) for name, own in squares.items()]
+    by_n = [make_curve(name, sizes, own) for name, own in squares.items()]
     for name, power in (("tikhonov", 1.0), ("landweber", target.r)):
         by_lam.append(line(f"λ^{power:g}", lams, (bias[name][0] * (lam / lams[0]) ** power for lam in lams)))
         by_n.append(power_law(sizes, root(squares[name][:, 0]), target.order(name)))
@@ -174,7 +174,7 @@ def _machine_counts(p: Protocol, target: Target, n: int, filter: str) -> list[in
 def _errors_over_machines(p: Protocol, at: Setting) -> Numbers:
     """Of averages over a range of m, with one λ."""
     kernel, r, filter = at.case
-    target, n = target_of(kernel, r), at.size
+    target, n = find_target(kernel, r), at.size
     lam, local = target.best_lam(filter, n, p["noise"]), SpectralRegressor(target.kernel, filter)
     X, Y = target.draw(at.rng(), n, p["noise"], p["draws"])
     models = (fit_average(local, m, X, Y, at.repetition, lam=lam) for m in _machine_counts(p, target, n, filter))
@@ -185,14 +185,14 @@ def _judge_blocks(p: Protocol, data: Measurements) -> Outcome:
     """Errors over a range of m, at two sizes or more of the whole sample."""
     rows, panels, verdicts = [], [], []
     for number, (kernel, r, filter) in enumerate(p["cases"]):
-        target, curves, marks, at_limit = target_of(kernel, r), [], [], []
+        target, curves, marks, at_limit = find_target(kernel, r), [], [], []
         for j, n in enumerate(p["sizes"]):
             ms, squares = _machine_counts(p, target, n, filter), data.at("errors", number, j)
             limit, one = theory.partition_limit(n, r, target.beta, filter=filter), squares[:, 0]
             at_limit.append(np.stack([squares[:, ms.index(int(limit))], one]))
             ratios = (str(ratio(*at_limit[-1])), str(ratio(squares[:, -1], one)))
             rows.append((kernel, filter, r, n, limit, root(one), *ratios, ms[-1]))
-            curves.append(curve_of(f"N = {n:,}", ms, squares))
+            curves.append(make_curve(f"N = {n:,}", ms, squares))
             marks.append((f"(9), N = {n:,}", float(limit)))
         title = f"{kernel}, {filter}, r = {r:g}"
         here, one = np.stack(at_limit, axis=2)
@@ -228,7 +228,7 @@ ALONE, MEAN = "one block", "average"
 
 def _errors_by_lam(p: Protocol, at: Setting) -> Numbers:
     """λ of the whole sample, λ of a block, and λ chosen by each block: for one block by itself, and averaged."""
-    target, n, m, errors = target_of(p["kernel"], p["r"]), p["size"], at.size, {}
+    target, n, m, errors = find_target(p["kernel"], p["r"]), p["size"], at.size, {}
     X, Y = target.draw(at.rng(), n, p["noise"], p["draws"])
     for choice, rows in ((WHOLE, n), (BLOCK, n // m)):
         lam = target.best_lam("tikhonov", rows, p["noise"])
@@ -254,7 +254,7 @@ def _judge_whose_lambda(p: Protocol, data: Measurements) -> Outcome:
         leading.append(below(f"m = {m}", alone, 1.0, "ratio"))
         losing.append(above(f"m = {m}", mean, 1.0, "ratio"))
         own.append(above(f"m = {m}", chosen, 1.0, "ratio"))
-    curves = tuple(curve_of(name, machines, data.over(name)) for name in data.names())
+    curves = tuple(make_curve(name, machines, data.over(name)) for name in data.names())
     panel = Panel(f"{p['kernel']}, r = {p['r']:g}, N = {n:,}", "m, machines", "‖f̂ - f‖ in L²", curves)
     heads = ("m", "rows a block", "one block alone", "averaged", "averaged, each block its own leave-one-out λ")
     table = Table("Errors with the λ of a block over those with the λ of the whole sample", heads, tuple(rows))
@@ -286,7 +286,7 @@ CHOICES = (ORACLE, PRINTED, REFITTED, JOINT)
 
 def _errors_by_rule(p: Protocol, at: Setting) -> Numbers:
     """The rules and an oracle that knows the target, with the λ and m that they choose."""
-    target, n = target_of(p["kernel"], p["r"]), at.size
+    target, n = find_target(p["kernel"], p["r"]), at.size
     X, Y = target.draw(at.rng(), n, p["noise"])
     lams, limit = target.known.kappa_sq * np.asarray(p["lams"]), _most_machines(target, n, "tikhonov")
     best, up_to = target.best_lam("tikhonov", n, p["noise"]), [*(2**k for k in range(20) if 2**k < limit), limit]
@@ -300,7 +300,7 @@ def _errors_by_rule(p: Protocol, at: Setting) -> Numbers:
 
 def _judge_rules(p: Protocol, data: Measurements) -> Outcome:
     """λ by rule (13), and λ with the number of blocks by rule (14), beside the oracle."""
-    target, sizes = target_of(p["kernel"], p["r"]), p["sizes"]
+    target, sizes = find_target(p["kernel"], p["r"]), p["sizes"]
     squares = {name: data.over(name) for name in CHOICES}
     rows = []
     for j, n in enumerate(sizes):
@@ -310,7 +310,7 @@ def _judge_rules(p: Protocol, data: Measurements) -> Outcome:
             rows.append((n, name, root(errors[:, j]), beside, float(lam), int(m)))
     title = f"{p['kernel']}, r = {p['r']:g}, {p['repetitions']} samples of each size"
     heads = ("N", "choice", "error", "ratio to the oracle", "λ (median)", "m (median)")
-    curves = [curve_of(name, sizes, errors) for name, errors in squares.items()]
+    curves = [make_curve(name, sizes, errors) for name, errors in squares.items()]
     order = [theory.rate(n, target.r, target.beta) for n in sizes]
     curves.append(line("N^{-r/(2r+β)}", sizes, (curves[0].y[0] * rate / order[0] for rate in order)))
     panel = Panel(f"{target.known.name}, r = {target.r:g}", "N, labels in all", "‖f̄ - f‖ in L²", tuple(curves))
