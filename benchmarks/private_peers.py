@@ -140,7 +140,7 @@ def less_peer(bench: Bench, epsilons: Sequence[float], draws: int = 10) -> Itera
         }
 
 
-# Algorithm 1 of paper 004
+# Wang and Guo (2024), Algorithm 1
 
 
 def algorithm_1_peer(bench: Bench, epsilons: Sequence[float], draws: int = 10) -> Iterator[Record]:

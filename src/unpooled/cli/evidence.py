@@ -67,7 +67,8 @@ if TYPE_CHECKING:
 def reproduce(
     out: Out,
     name: Annotated[
-        list[str] | None, typer.Argument(help="Papers (000 to 004) or experiments (001-rates); all without a name.")
+        list[str] | None,
+        typer.Argument(help="Papers (less, spectral, centring, correntropy, private) or experiments (spectral-rates)."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short protocols: two minutes and not half an hour.")] = False,
     folder: Annotated[
@@ -78,14 +79,14 @@ def reproduce(
 ) -> dict[str, Any]:
     """Run the papers' claims as experiments: tables and verdicts here, a page with plots in the folder.
 
-    NAME is a paper (000 to 004) or an experiment (001-rates); without one all are run. A run that was stopped goes
-    on where it stopped; a changed protocol is run again. A claim that does not hold is a result and no error: the
-    exit code is 0.
+    NAME is a paper (less, spectral, centring, correntropy, private) or an experiment (spectral-rates); without one all
+    are run. A run that was stopped goes on where it stopped; a changed protocol is run again. A claim
+    that does not hold is a result and not an error: the exit code is 0.
     """
-    from ..reproduce import EXPERIMENTS, chosen, page, run
+    from ..reproduce import EXPERIMENTS, choose_experiments, page, run
 
     try:
-        experiments = chosen(EXPERIMENTS, name or [])
+        experiments = choose_experiments(EXPERIMENTS, name or [])
     except ValueError as error:
         raise Problem.of(error, USAGE) from None
     if names:

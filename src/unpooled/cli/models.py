@@ -126,8 +126,8 @@ def report(
 
     What needs data or summaries that are not given is said on the page, in its place.
     """
-    from ..reports.sites import opened
-    from ..reports.writing import Gathered, written
+    from ..reports.sites import open_summaries
+    from ..reports.writing import ReportMaterial, write_page
 
     files = [*(summaries or []), *(more or [])]
     check_output(output, [model, *files, *(path for path in (data, basis) if path is not None)])
@@ -138,15 +138,15 @@ def report(
     sent: tuple[Any, ...] = ()
     if files:
         try:
-            sent = tuple(opened(files))
+            sent = tuple(open_summaries(files))
         except ValueError as error:
             raise Problem.of(error, FILE) from None
     shared = None if basis is None else bases.load(basis)
     rows = None if data is None else _rows(out, fitted, place, data, column, site)
-    known = Gathered(fitted, model.name, place, rows, sent, shared, folders=(model.parent,))
+    known = ReportMaterial(fitted, model.name, place, rows, sent, shared, folders=(model.parent,))
     with out.working("writing the page"):
         try:
-            page = written(known, title)
+            page = write_page(known, title)
         except ValueError as error:
             raise Problem.of(error, FILE) from None
     page.save(output)
@@ -178,7 +178,7 @@ def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]
 
 def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str | None) -> Any:
     """Labels and predictions of a table, read a stretch at a time; of the inputs only a few rows stay."""
-    from ..reports.errors import KEPT, Labelled
+    from ..reports.errors import KEPT, LabeledRows
 
     features = sources.columns_of(model)
     beside = [target] + ([site] if site is not None else [])
@@ -212,7 +212,7 @@ def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str |
     if not labels:
         raise Problem(f"{data} has no rows", DATA)
     named = np.concatenate(sites) if site is not None else None
-    return Labelled(np.concatenate(labels), np.concatenate(predicted), named, kept[1], kept[2])
+    return LabeledRows(np.concatenate(labels), np.concatenate(predicted), named, kept[1], kept[2])
 
 
 def _numbers(data: Path, name: str, column: Any) -> np.ndarray:

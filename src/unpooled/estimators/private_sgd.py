@@ -31,7 +31,10 @@ from .stored import SpanFunction
 METHODS = ("tight", "paper")
 IN_MEMORY = 1 << 27  # features that are kept for all passes: 1 GiB. Beyond, each batch is mapped anew
 MECHANISM = "discrete Gaussian noise on the outcome of stochastic gradient descent"
-PURPOSE = {"tight": "the weights of a regression", "paper": "the weights of a regression (Algorithm 1 of paper 004)"}
+PURPOSE = {
+    "tight": "the weights of a regression",
+    "paper": "the weights of a regression (Wang and Guo (2024), Algorithm 1)",
+}
 
 
 def _check_precondition(name: str, value: Any) -> None:

@@ -14,7 +14,7 @@ from ..bases import Basis
 from ..privacy import mu_for, noise, sgd
 from ..privacy.sensitivity import ROOM
 
-REGULARITY, CAPACITY = 0.75, 0.8  # r and α of paper 004's Theorem 1 where nobody says better
+REGULARITY, CAPACITY = 0.75, 0.8  # r and α of Wang and Guo (2024), Theorem 1, unless others are given
 RIDGES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6)  # λ₀ that are tried, in units of κ²
 TRUSTED = 0.1  # λ₀ is at least this share of κ²/m: smaller eigenvalues of m public rows say little of other rows
 CLIPS = (0.2, 0.1, 0.05)  # C that are tried, in units of c
