@@ -115,13 +115,13 @@ def test_rows_of_sites_cannot_be_read(sites, tmp_path):
     [
         ({"y": "z"}, "y must be y"),
         ({"sample_weight": "w"}, "sample_weight must be left out"),
-        ({"kernel": up.kernels.Gaussian(1.0), "public": np.ones((9, 2))}, "kernel must be the basis of the study"),
+        ({"kernel": up.kernels.Gaussian(1.0), "public": np.ones((9, 2))}, "basis must be the basis of the study"),
     ],
 )
 def test_what_the_study_is_not_about_is_refused(sites, tmp_path, wrong, sentence):
     engine = engine_of(sites, tmp_path / "study")
-    of_what = {"kernel": wrong["kernel"]} if "kernel" in wrong else {"basis": sites.basis}
-    model = up.LESSRegressor(**of_what, engine=engine, fit_intercept=False)
+    given = {"kernel": wrong["kernel"]} if "kernel" in wrong else {"basis": sites.basis}
+    model = up.LESSRegressor(engine=engine, fit_intercept=False, **given)
     others = {name: wrong[name] for name in ("sample_weight", "public") if name in wrong}
     with pytest.raises(ValueError, match=sentence):
         model.fit(engine.rows, wrong.get("y", "y"), **others)

@@ -162,12 +162,12 @@ def test_a_theory_that_promises_too_much_is_found_wrong(monkeypatch):
     assert EXPERIMENTS["001-rates"].run(PLANTED, lambda: None).verdicts[0].status == FAILS
 
 
-def without_centring(kernel, center=False, **more):
-    return spectral.SpectralRegressor(kernel, **{"fit_intercept": False, **more})
+def without_centring(kernel, fit_intercept=True, **more):
+    return spectral.SpectralRegressor(kernel, fit_intercept=False, **more)
 
 
-def with_a_wrong_lam(kernel, lam):
-    return less.SpectralRegressor(kernel, lam=1.01 * lam, fit_intercept=False)
+def with_a_wrong_lam(kernel, lam, fit_intercept):
+    return less.SpectralRegressor(kernel, lam=1.01 * lam, fit_intercept=fit_intercept)
 
 
 @pytest.mark.parametrize(

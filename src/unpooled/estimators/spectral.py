@@ -239,8 +239,9 @@ class SpectralRegressor(ExpansionModel):
         if criterion == "cv" and folds is None:
             shuffled = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
             folds = list(shuffled.split(np.empty((problem.n, 0))))
-        with Progress(len(folds or ()), "folds", self.verbose) as bar:
-            counted = bar.counting(folds or ())
+        splits = list(folds or ())
+        with Progress(len(splits), "folds", self.verbose) as bar:
+            counted = bar.counting(splits)
             solution = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, counted)
         chosen = lams[solution.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])

@@ -145,7 +145,7 @@ class RemoteRows(RemoteSource):
         if sample_weight is not None:
             raise ValueError("sample_weight must be left out: a site's weights are in its own configuration")
         if not isinstance(owner, Basis) or owner.digest != study.basis.digest:
-            raise ValueError("kernel must be the basis of the study, which the sites have")
+            raise ValueError("basis must be the basis of the study, which the sites have")
         self.engine.begin()
         return RemoteRows.of(self.engine)
 

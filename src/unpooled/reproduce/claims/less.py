@@ -94,7 +94,7 @@ def gap_to_ridge(p: Protocol, target: Target) -> float:
     """The largest difference between LESS whose public rows are those of the labels and ridge regression."""
     X, Y = target.draw(np.random.default_rng(p["seed"]), p["sizes"][0], 0.3)
     ours, ridge = (
-        model(target.kernel, lam=0.01).fit(X, Y[:, 0]).predict(grid()[:, None])
+        model(target.kernel, lam=0.01, fit_intercept=False).fit(X, Y[:, 0]).predict(grid()[:, None])
         for model in (LESSRegressor, SpectralRegressor)
     )
     return float(np.max(np.abs(ours - ridge)))
