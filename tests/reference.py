@@ -24,7 +24,7 @@ def centering(n, weights=None):
 
 
 def centered_ridge(K, y, lam):
-    """Paper 002: b = mean(y) and c = H(NλI + K̂)⁻¹(y - b), K̂ = H𝕂H; returns (c, b)."""
+    """Wang (2018): b = mean(y) and c = H(NλI + K̂)⁻¹(y - b), K̂ = H𝕂H; returns (c, b)."""
     n = len(K)
     H = centering(n)
     return H @ np.linalg.solve(n * lam * np.eye(n) + H @ K @ H, y - y.mean()), y.mean()
@@ -139,7 +139,7 @@ def nu_polynomials(x, t, nu):
 
 
 def empirical_features(K_uu, K_xu):
-    """Paper 000: λ^u of 𝕂_uu/n, descending, and φ_i(x) = (nλ_i)^{-1/2} Σ_j V_ji K(x, u_j) for the λ_i that count."""
+    """Qin and Guo (2019): λ^u of 𝕂_uu/n, descending, and φ_i(x) = (nλ_i)^{-1/2} Σ_j V_ji K(x, u_j) if λ_i counts."""
     values, V = np.linalg.eigh(K_uu / len(K_uu))
     values, V = values[::-1], V[:, ::-1]
     kept = values > 1e-10 * values[0]
@@ -165,7 +165,7 @@ def filtered_coefficients(filter, K, y, lam, kappa_sq):
 
 
 def less(phi, y, w, spectrum, public_mean, lam, center=False):
-    """Paper 000: a = (C^u + λ)⁻¹ d and b, from rows φ(x_j) of weights w; C^u = diag(λ^u), centred if there is a b.
+    """Qin and Guo (2019): a = (C^u + λ)⁻¹ d and b, from rows φ(x_j) of weights w; C^u = diag(λ^u), centred with b.
 
     ``center`` is False, True (φ and y centred at their means over the rows) or "public" (φ at its public mean).
     """

@@ -22,7 +22,15 @@ ALL = (
     "reproduce",
 )  # fmt: skip
 # Those that take a second or two.
-EXPERIMENTS = ("000-floor", "000-split", "001-whose-lambda", "002-constant", "002-rate", "003-scale", "004-noise")
+EXPERIMENTS = (
+    "less-floor",
+    "less-split",
+    "spectral-whose-lambda",
+    "centring-constant",
+    "centring-rate",
+    "correntropy-scale",
+    "private-noise",
+)
 
 
 @case()

@@ -113,7 +113,7 @@ def scores(kept: Folder) -> None:
 def noise(kept: Folder) -> None:
     """Planned noise, drawn and added to vectors and to symmetric matrices, and what an order of visits reaches."""
     p = up.privacy
-    one = p.plan(6, 1.5, 0.4, 20.0, inexact=1e-9, parties=3, missing=1)
+    one = p.calibrate_noise(6, 1.5, 0.4, 20.0, inexact=1e-9, parties=3, missing=1)
     matrix = np.cov(X.T)
     kept.json("formulas/noise", {**vars(one), "mu": one.mu, "sigma": one.sigma, "own": one.own_sigma})
     with fixed_noise():
@@ -121,7 +121,7 @@ def noise(kept: Folder) -> None:
         kept.array("formulas/noise/symmetric", one.add_symmetric(matrix))
     batches = [np.arange(i, i + 4) % 10 for i in range(7)]
     options: dict[str, Any] = {"kappa": 1.0, "lam": 0.1, "batch_size": 4}
-    reached = [p.sgd.realised(batches, 10, 0.1, 1.0, averaged=flag, **options) for flag in (False, True)]
+    reached = [p.sgd.fixed_order(batches, 10, 0.1, 1.0, averaged=flag, **options) for flag in (False, True)]
     kept.json("formulas/visits", reached)
 
 

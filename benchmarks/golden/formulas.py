@@ -132,20 +132,28 @@ def theorems(kept: Folder) -> None:
     ]
     pairs = [(e, d) for e in (0.01, 0.5, 3.0, 40.0) for d in (1e-12, 1e-6, 1e-2)]
     gaussian = [(p.mu_for(e, d), p.sigma_for(e, d, 2.0), p.delta_of(e, 0.7), p.epsilon_of(0.7, d)) for e, d in pairs]
-    released = [p.Released(25, 1.0, 3.0, order, 0.5, 0.8, True) for order in (1, 2)]
+    released = [p.WeightedSums(25, 1.0, 3.0, order, 0.5, 0.8, True) for order in (1, 2)]
     reach = [
-        (one.sensitivity, one.largest, one.size, asdict(one.plan(1000, 0.4, parties=3, missing=1))) for one in released
+        (one.sensitivity, one.largest, one.size, asdict(one.calibrate_noise(1000, 0.4, parties=3, missing=1)))
+        for one in released
     ]
     steps = {
         "full": p.sgd.full_batch(100, 20, 0.1, 1.0, kappa=1.0, lam=0.01),
         "passes": p.sgd.shuffled_passes(100, 3, 0.1, 1.0, kappa=1.0, batch_size=8, lam=0.01, averaged=True),
-        "paper": p.sgd.paper(100, 300, 0.01, 1.0, 1.0, 1e-6),
-        "printed": p.sgd.paper_as_printed(100, 300, 0.01, 1.0, 1.0, 1e-6),
-        "others": [p.sgd.largest_step(1.2, 0.1), p.sgd.visits(100, 300, 1e-6), p.sgd.clipped_gradient(0.5, 1.2)],
-        "squared": p.sgd.squared_gradients(9, 0.1, 2.0, 1.0),
+        "paper": p.sgd.wang_guo(100, 300, 0.01, 1.0, 1.0, 1e-6),
+        "printed": p.sgd.wang_guo_as_printed(100, 300, 0.01, 1.0, 1.0, 1e-6),
+        "others": [
+            p.sgd.largest_step(1.2, 0.1),
+            p.sgd.most_visits(100, 300, 1e-6),
+            p.sgd.clipped_gradient_bound(0.5, 1.2),
+        ],
+        "squared": p.sgd.squared_gradient_bounds(9, 0.1, 2.0, 1.0),
     }
     content = {"composed": priced, "gaussian": gaussian, "reach": reach, "descent": steps, "rho": p.rho_of(2.0, 9.0)}
-    content |= {"first": p.first_order(1.2, 3.0), "centred": [p.centered_kappa(1.2, flag) for flag in (False, True)]}
+    content |= {
+        "first": p.first_order_sensitivity(1.2, 3.0),
+        "centred": [p.centered_kappa(1.2, flag) for flag in (False, True)],
+    }
     kept.json("formulas/privacy", content)
 
 

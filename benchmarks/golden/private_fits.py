@@ -59,7 +59,7 @@ def asked(**changes: Any) -> Any:
     """Make a Private with every argument named."""
     named: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "label_bound": 3.0, "ledger": None, "means": 0.25}
     named |= {"labels": 1.0, "parties": 1, "missing": 0, "purpose": None, "kappa": None}
-    return p.Private(**named | changes)
+    return p.PrivacyRequest(**named | changes)
 
 
 SITES = np.asarray(["a", "b", "c"])[np.arange(len(X_PRIVATE)) % 3]
@@ -172,9 +172,11 @@ def books(kept: Folder) -> None:
     ledger.charge([p.ApproximateEvent(0.3, 1e-8), p.GaussianEvent(0.1)], "two counts").commit(n_rows=150, note="é")
     ledger.charge(p.GaussianEvent(0.05), "a sum that never left")
     kept.refusal("a ledger that refuses", lambda: ledger.charge(p.GaussianEvent(2.0), "too much"))
-    said = {"spent": ledger.spent(), "left": ledger.mu_left(), "events": list(map(str, ledger.events()))}
+    said = {"spent": ledger.epsilon_spent(), "left": ledger.mu_left(), "events": list(map(str, ledger.events()))}
     said |= {"guarantee": ledger.guarantee("several").to_dict(), "promise": str(ledger.guarantee("several"))}
-    said["charges"] = [(one.number, one.purpose, one.released, list(map(str, one.events))) for one in ledger.charges()]
+    said["charges"] = [
+        (one.number, one.purpose, one.is_released, list(map(str, one.events))) for one in ledger.charges()
+    ]
     kept.json("books/all", said)
     assert ledger.verify().ok
     log = up.gate.Log(kept.place("books/site.log"))

@@ -139,7 +139,7 @@ def _books(folder: Path, expected: dict[str, Any]) -> None:
             with contextlib.suppress(up.gate.Refused):
                 gate.write("a.summary", b"the content of a file", release)
     up.gate.Policy.write_template(folder / "policy.toml", overwrite=True)
-    expected["ledger"] = {"spent": ledger.spent(), "left": ledger.mu_left(), "head": ledger.verify().head}
+    expected["ledger"] = {"spent": ledger.epsilon_spent(), "left": ledger.mu_left(), "head": ledger.verify().head}
     expected["log"] = {"count": log.verify().count, "head": log.verify().head}
 
 

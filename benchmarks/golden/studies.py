@@ -75,7 +75,7 @@ def run(kept: Folder, name: str, wire: bool = False, fail: str = "", **choices: 
     def hook(site: str, way: str, content: bytes) -> bytes:
         number[site, way] += 1
         if site == fail and number[site, way] > 1:
-            raise fed.Lost("the line was cut")
+            raise fed.LostMessage("the line was cut")
         if wire:
             at = kept.place(f"studies/{name}/wire/{site} {way} {number[site, way]}.message")
             at.write_bytes(content)
@@ -179,7 +179,7 @@ def questions_of_consent(kept: Folder) -> None:
             answer(study.digest[:10], "a person")
         again = replace(study, id="golden-again")
         fed.run_study(again, transport, kept.place("studies/asked/again/x").parent)
-        kept.text("studies/asked/status", f"{fed.status_of(kept.place('studies/asked/again')).state}")
+        kept.text("studies/asked/status", f"{fed.read_status(kept.place('studies/asked/again')).state}")
         sites.keep(kept, "asked")
     message = fed.Message("question", {"a": [1, 2.5, None]}, {"x": np.arange(3.0)})
     kept.place("studies/a.message").write_bytes(message.to_bytes())

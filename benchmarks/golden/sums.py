@@ -102,7 +102,7 @@ def summaries(kept: Folder) -> None:
         parts = [TABLE[np.equal(SITE_OF_ROW, site)] for site in np.unique(SITE_OF_ROW)]
         each = [up.Summary.of(shared, part, LABELS.loc[part.index, "stay"], order=order) for part in parts]
         keep_summary(kept, f"order {order}, added", sum(each))
-    keep_summary(kept, "first of the second", up.Summary.of(shared, TABLE, y, order=2).first_order())
+    keep_summary(kept, "first of the second", up.Summary.of(shared, TABLE, y, order=2).to_first_order())
     for name, loss in {"huber": up.losses.Huber(0.6), "correntropy": up.losses.Correntropy(1.5)}.items():
         keep_summary(kept, f"loss {name}", up.Summary.of(shared, TABLE, y, loss=loss))
     model = summary_regressor(lam=0.01).fit_summary(up.Summary.of(shared, TABLE, LABELS["stay"]), basis=shared)

@@ -14,7 +14,7 @@ import numpy as np
 
 import unpooled as up
 from unpooled._base.drawing import COLOURS, MARKERS, new_panels
-from unpooled.demo import play
+from unpooled.demo import _play
 from unpooled.demo.study import REFUSED
 
 SITES = {"north": (0.0, 0.42), "west": (0.3, 0.75), "south": (0.6, 1.0)}
@@ -77,7 +77,7 @@ def draw_together(ax: Any, grid: np.ndarray) -> None:
 def draw_hospitals(ax: Any) -> None:
     """The demo's methods: blue is what all hospitals' policies let leave, grey what one of them refuses."""
     with TemporaryDirectory() as folder:
-        methods = play(up.datasets.load_heart(), Path(folder), lambda _: None).methods
+        methods = _play(up.datasets.load_heart(), Path(folder), lambda _: None).methods
     for key, (side, name) in METHODS.items():
         at = max(methods[key].mean_bytes, NOTHING), methods[key].rmse
         ax.scatter(*at, s=42, color="0.55" if methods[key].group == REFUSED else COLOURS[0], zorder=2)

@@ -19,9 +19,9 @@ from tests.cases.cli import answer_of, call, said
 from unpooled.auditing import FAULTS, SHIPPED, Mechanism, audit, lower_bound, worst_neighbours
 from unpooled.auditing.audit import _makers
 from unpooled.auditing.estimate import attainable
-from unpooled.auditing.of_summaries import furthest, public_basis
-from unpooled.privacy import Private, epsilon_of, mu_for
-from unpooled.privacy.release import asked
+from unpooled.auditing.of_summaries import _find_furthest, _fit_public_basis
+from unpooled.privacy import PrivacyRequest, epsilon_of, mu_for
+from unpooled.privacy.release import check_request
 
 FALSE_ALARM = 1e-8
 CALLS = 30
@@ -60,7 +60,7 @@ def test_the_table_prints_and_goes_to_json(table):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_mechanism_is_refuted_once_the_noise_is_taken_out(name, monkeypatch):
     """Or its line would be no evidence: the quick audit has to see a mechanism that adds nothing."""
-    monkeypatch.setattr("unpooled.privacy.noise._with_noise", lambda units, _scale: units)
+    monkeypatch.setattr("unpooled.privacy.noise._add_discrete_gaussian", lambda units, _scale: units)
     mechanism = SHIPPED[name]()
     if mechanism.many is None:  # a fit without noise gives the same numbers every time, so a few are enough
         outputs = [np.stack([np.ravel(mechanism.release(data)) for _ in range(2)]) for data in mechanism.neighbours]
@@ -107,8 +107,8 @@ def test_what_is_drawn_together_has_the_law_of_what_is_called(name):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_search_finds_neighbours_as_far_apart_as_is_proved(order):
-    question = asked(public_basis(), order, None, "squared", None, Private(1.0, 1e-3, 1.0))
-    found = furthest(question)
+    question = check_request(_fit_public_basis(), order, None, "squared", None, PrivacyRequest(1.0, 1e-3, 1.0))
+    found = _find_furthest(question)
     assert 0.99 < found.distance / question.noise.sensitivity <= 1 + 1e-9
     (X, y), (other_X, other_y) = found.first, found.second
     assert np.sum(np.any(other_X != X, axis=1) | (y != other_y)) == 1
@@ -187,8 +187,8 @@ def test_anyone_can_audit_their_own():
     [
         (("nothing",), "there is no mechanism 'nothing': the names are noise"),
         ((3,), "mechanisms must be a name"),
-        ((len,), "needs its claim: give neighbours, epsilon, delta"),
-        (("noise", {"epsilon": 1.0}), "epsilon belong to a function to audit"),
+        ((len,), "its claim is needed: give neighbours, epsilon, delta"),
+        (("noise", {"epsilon": 1.0}), "epsilon state the claim of a function, and mechanisms is not one"),
         (("noise", {"runs": 3}), "runs must be a whole number, at least 30"),
         (("noise", {"confidence": 1.5}), "confidence must lie between"),
         ((len, {"neighbours": (1, 2), "epsilon": -1.0, "delta": 0.1}), "epsilon must be a positive"),
@@ -205,7 +205,7 @@ def test_what_cannot_be_audited_is_refused_in_a_sentence(arguments, sentence):
     ("P", "Q", "sentence"),
     [
         (np.zeros(10), np.zeros(10), "runs must be at least 30"),
-        (np.zeros(100), np.zeros(90), "as many outputs on both"),
+        (np.zeros(100), np.zeros(90), "first and second must have the same shape"),
         (np.full(100, np.nan), np.zeros(100), "must be finite"),
     ],
 )

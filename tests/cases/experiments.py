@@ -16,7 +16,7 @@ OUTCOME = Outcome(
 )
 
 
-def toy(name="001-toy", quick=None, private=False, ran=None):
+def toy(name="spectral-toy", quick=None, private=False, ran=None):
     """An experiment that counts its runs."""
 
     def judge(protocol, found):

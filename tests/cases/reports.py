@@ -28,7 +28,7 @@ def basis():
 @cache
 def summaries(order=2, private=False):
     """Of three sites of different size."""
-    asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0) if private else None
+    asked = up.privacy.PrivacyRequest(epsilon=3.0, delta=1e-6, label_bound=3.0) if private else None
     sizes = {"north": 120, "south": 150, "west": 90}
     return {
         name: up.Summary.of(basis(), *named_rows(seed, n), order=order, privacy=asked)

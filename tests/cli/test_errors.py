@@ -278,7 +278,7 @@ def test_the_unexpected_is_one_line_and_a_way_to_more(study, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(summarize, "of_source", broken)
+    monkeypatch.setattr(summarize, "summarize_source", broken)
     base = ("summarize", "study.basis", "north.csv", "--target", "stay", "-o", "x.summary")
     assert said(*base, code=1) == "unexpected RuntimeError: two lines (run the command again with --debug to see where)"
     shown = CliRunner().invoke(app, [*base, "--debug"])
@@ -290,7 +290,7 @@ def test_stopping_from_the_keyboard_writes_nothing(study, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(summarize, "of_source", stop)
+    monkeypatch.setattr(summarize, "summarize_source", stop)
     base = ("summarize", "study.basis", "north.csv", "--target", "stay", "-o", "x.summary")
     assert untouched(study, *base, code=130) == "stopped"
 

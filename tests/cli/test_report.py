@@ -79,7 +79,7 @@ def test_csv_and_parquet_and_python_give_the_same_figures(study):
         np.mean((model.predict(table.select(list(model.feature_names_in_))) - table["stay"].to_numpy()) ** 2)
     )
     for page in (one, two):
-        assert f"On the 90 rows that were given the root mean square error is {rmse:.3g}" in page.words
+        assert f"On the 90 rows given, the root mean square error is {rmse:.3g}" in page.words
     assert one.words == two.words
 
 
@@ -120,7 +120,11 @@ def test_a_model_without_names_takes_the_columns_that_are_left(study):
         (["--data", "public.parquet"], 3, "public.parquet lacks what the report asks for: 'stay'"),
         (["--data", "nowhere.parquet"], 3, "nowhere.parquet"),
         (["--summaries", "study.model"], 4, "study.model holds a model, and a summary was asked for"),
-        (["--summaries", "site1.summary", "site1.summary"], 4, "which are the same: rows would count twice"),
+        (
+            ["--summaries", "site1.summary", "site1.summary"],
+            4,
+            "which are the same: remove one, or rows would count twice",
+        ),
         (["--basis", "study.model"], 4, "study.model holds a model, and a basis was asked for"),
         (["-o", "study.model"], 2, "is one of the files that are read: choose another name"),
         (["-o", "nowhere/report.html"], 3, "there is no folder nowhere"),

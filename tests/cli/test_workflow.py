@@ -75,7 +75,7 @@ def test_the_commands_as_people_type_them(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "A summary of order 2 of 90 rows" in done.stdout
+    assert "A second-order summary of 90 rows" in done.stdout
     assert json.loads((tmp_path / "verified.json").read_text())["count"] == 2
     predicted = pa.parquet.read_table(tmp_path / "predictions.parquet")
     truth = pa.parquet.read_table(tmp_path / "new.parquet")["stay"].to_numpy()

@@ -103,7 +103,7 @@ def test_a_share_is_not_known_where_no_rows_were_seen_or_noise_hides_them(path, 
     for unknown in (loaded, loaded + summary):
         assert np.isnan(unknown.label_share)
     pytest.importorskip("opendp")
-    private = up.Summary.of(basis, path, "y", privacy=up.privacy.Private(1.0, 1e-6, 2.0))
+    private = up.Summary.of(basis, path, "y", privacy=up.privacy.PrivacyRequest(1.0, 1e-6, 2.0))
     assert private.shares is None
 
 

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 import unpooled as up
 from unpooled import demo
 from unpooled.cli import app
-from unpooled.demo import _methods, _opened, page
-from unpooled.demo.study import HOSPITALS, TARGET, Played, studies
+from unpooled.demo import _methods, _open_folders, page
+from unpooled.demo.study import HOSPITALS, TARGET, DemoResults, divide_into_studies
 from unpooled.gate import Log
 
 NAMES = {
@@ -60,7 +60,7 @@ def test_the_table_has_every_method_and_fits_a_narrow_terminal(shown):
 def test_every_patient_is_tested_once_and_never_learned_from():
     data = up.datasets.load_heart()
     tested = np.zeros(len(data.y), dtype=int)
-    for study in studies(data):
+    for study in divide_into_studies(data):
         tested += study.test
         assert np.array_equal(study.public.astype(int) + study.private + study.test, np.ones(len(data.y)))
         assert all((study.test & (data.sites == site)).any() for site in HOSPITALS)
@@ -156,14 +156,14 @@ def test_the_commands_on_the_page_do_what_it_says(shown, tmp_path, monkeypatch):
 
 
 def test_a_second_run_replaces_its_own_folders_and_no_others(tmp_path):
-    study = next(studies(up.datasets.load_heart()))
-    first = _opened(study, tmp_path / "study-1")
-    again = _opened(study, tmp_path / "study-1")
+    study = next(divide_into_studies(up.datasets.load_heart()))
+    first = _open_folders(study, tmp_path / "study-1")
+    again = _open_folders(study, tmp_path / "study-1")
     assert again.folder == first.folder
     mine = tmp_path / "study-2" / "consortium"
     mine.mkdir(parents=True)
     with pytest.raises(FileExistsError):
-        _opened(study, tmp_path / "study-2")
+        _open_folders(study, tmp_path / "study-2")
     assert mine.exists()
 
 
@@ -173,7 +173,7 @@ def test_the_page_does_without_a_plot_where_there_is_no_matplotlib(monkeypatch):
     methods = _methods(data)
     for method in methods.values():
         method.predicted[:] = data.y.mean()
-    assert "pip install" in page._plot(Played(data, methods, None, 0.0))
+    assert "pip install" in page._plot(DemoResults(data, methods, None, 0.0))
 
 
 def test_the_command_line_knows_its_version_and_its_commands():

@@ -75,7 +75,7 @@ def arguments(method: object) -> list[str]:
 
 def test_there_is_something_public():
     assert len(PUBLIC) > 100
-    assert {"unpooled.SpectralRegressor", "unpooled.kernels.Gaussian", "unpooled.privacy.sgd.visits"} < set(PUBLIC)
+    assert {"unpooled.SpectralRegressor", "unpooled.kernels.Gaussian", "unpooled.privacy.sgd.most_visits"} < set(PUBLIC)
     assert {"unpooled.federation.run_study", "unpooled.engines.Dask"} < set(PUBLIC)
 
 
@@ -166,7 +166,7 @@ def fitted() -> dict[str, object]:
     X, y, U = regression(n=120, between=CUBE, others=(40,))
     budget = {"epsilon": 5.0, "delta": 1e-5, "label_bound": 3.0}
     basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 10).fit(U)
-    noised = up.Summary.of(basis, X, y, order=2, privacy=up.privacy.Private(**budget))
+    noised = up.Summary.of(basis, X, y, order=2, privacy=up.privacy.PrivacyRequest(**budget))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few public rows, and the like: nobody uses these models
         models = [

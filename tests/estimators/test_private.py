@@ -27,7 +27,7 @@ from unpooled.cli.inspect import describe_model
 from unpooled.data.sources import UnreadRows
 from unpooled.kernels import Gaussian, Matern, Polynomial
 from unpooled.privacy.rounds.learner import Budget, learn
-from unpooled.privacy.rounds.questions import Counts, Custodian, Residuals, answer, held
+from unpooled.privacy.rounds.questions import LabelCounts, Residuals, RowHolder, run_learner, sum_answer
 from unpooled.privacy.rounds.schedule import telling_features, widen_basis
 
 MUCH = 1e10  # an ε at which noise is nothing
@@ -82,7 +82,7 @@ def learned(labels, label_bound, *, loss="huber", rounds=8, mu=5.0):
     rows = points(4, 500, between=CUBE)
     values = labels(np.sin(3 * rows[:, 0]) + 0.3 * rows[:, 1] ** 2)
     told = exact(source_of(rows, values), 500, frame, frame, label_bound)
-    found, spent = held(learn(frame, 500, Budget(mu, rounds, 0.03, calibration=0.03), label_bound, loss), told)
+    found, spent = run_learner(learn(frame, 500, Budget(mu, rounds, 0.03, calibration=0.03), label_bound, loss), told)
     assert math.fsum(item.event.mu**2 for item in spent) <= mu**2 * (1 + 1e-12)
     return frame.coefficients(found.coef)
 
@@ -137,10 +137,10 @@ def test_a_file_is_as_good_as_the_arrays_in_it(no_noise, tmp_path):
     at = frame_of(basis)
     ones = np.ones(M + 1)
     for question in (
-        Counts(np.linspace(-1, 1, 9)),
+        LabelCounts(np.linspace(-1, 1, 9)),
         Residuals(ones, up.losses.Huber(1.0), ones, 1.0, 2.0, ones[:1], 0.3),
     ):
-        from_file = answer(question, source, at, at, 3.0, up.engines.as_engine(None))
+        from_file = sum_answer(question, source, at, at, 3.0, up.engines.as_engine(None))
         assert_allclose(from_file, answered(question, X, y, at, at, 3.0), rtol=1e-10, atol=1e-10)
 
 
@@ -178,8 +178,8 @@ def test_without_a_bound_gross_outliers_do_not_matter():
 
 
 def test_noise_at_every_site_is_the_noise_of_all_of_them():
-    question = Counts(np.linspace(-2, 2, 3000))
-    plain, shared = (Custodian(source_of(X, y), len(X), 3.0, up.engines.as_engine(None), sites) for sites in (1, 4))
+    question = LabelCounts(np.linspace(-2, 2, 3000))
+    plain, shared = (RowHolder(source_of(X, y), len(X), 3.0, up.engines.as_engine(None), sites) for sites in (1, 4))
     exact_shares = answered(question, X, y, None) / len(X)
     for custodian, sites in ((plain, 1), (shared, 4)):
         values, sigma = custodian.ask(question, 0.2)
@@ -318,7 +318,7 @@ def test_a_forged_file_is_refused():
     model = private(n_features=5, rounds=2).fit(X, y, public=U)
     header, arrays = model._to_parts()
     for place, value, says in [
-        (("privacy", "epsilon"), 0.01, "costs more"),
+        (("privacy", "epsilon"), 0.01, "which is more than the promised"),
         (("params", "epsilon"), 9.0, "not that of its epsilon"),
         (("params", "rounds"), 0, "rounds must be"),
         (("params", "loss"), "squared", "loss must be"),

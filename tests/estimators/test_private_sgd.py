@@ -54,7 +54,7 @@ def test_paper_004_has_its_own_features():
     model = private(method="paper", n_steps=50).fit(X, y)
     assert isinstance(model.basis_, up.bases.CosineFeatures)
     assert model.schedule_.kappa == pytest.approx(math.sqrt(2))
-    expected = privacy.sgd.paper(400, 50, model.schedule_.step, 2.0, math.sqrt(2), gamma=5e-7)
+    expected = privacy.sgd.wang_guo(400, 50, model.schedule_.step, 2.0, math.sqrt(2), gamma=5e-7)
     assert model.sensitivity_ == pytest.approx(expected, rel=1e-8)
     assert model.sigma_ == pytest.approx(expected * privacy.sigma_for(1.0, 5e-7), rel=1e-4)
 
@@ -205,7 +205,7 @@ def test_the_ledger_is_charged_before_the_data_are_looked_at(tmp_path):
     path = tmp_path / "clinic.ledger"
     ledger = privacy.Ledger.create(path, 1.0, 1e-6, "clinic")
     first = private(ledger=str(path)).fit(X, y)
-    assert [charge.released for charge in ledger.charges()] == [True]
+    assert [charge.is_released for charge in ledger.charges()] == [True]
     assert ledger.events() == [first.privacy_.spent_on[0].event]
     for method, how in METHODS.items():
         with pytest.raises(privacy.Overspend, match="would bring clinic"):
@@ -214,7 +214,7 @@ def test_the_ledger_is_charged_before_the_data_are_looked_at(tmp_path):
     other = privacy.Ledger.create(tmp_path / "other.ledger", 5.0, 1e-5, "other")
     with pytest.raises(AssertionError, match="looked at"):
         private(ledger=other).fit(Unread(400, 2), Unread(400))
-    assert [charge.released for charge in other.charges()] == [False]  # spent, and nothing has left
+    assert [charge.is_released for charge in other.charges()] == [False]  # spent, and nothing has left
     private(method="paper", n_steps=20, ledger=other).fit(X, y)
     assert other.events()[1] == privacy.ApproximateEvent(1.0, 1e-6)
 
@@ -341,7 +341,7 @@ def test_a_forged_file_is_refused(tmp_path):
     weaker = privacy.Guarantee(9.0, 1e-6, "noise").to_dict()
     for changes, says in [
         ({"privacy": weaker}, "not that of its epsilon"),
-        ({"privacy": {**header["privacy"], "epsilon": 0.01}}, "costs more"),
+        ({"privacy": {**header["privacy"], "epsilon": 0.01}}, "which is more than the promised"),
         ({"plan": {**header["plan"], "kappa": -1.0}}, "kappa must be"),
         ({"plan": {}}, "not the plan"),
         ({"params": {**header["params"], "epsilon": 0.0}}, "epsilon must be"),

@@ -1,4 +1,4 @@
-"""The same estimator on the rows of sites: LESSRegressor(engine=...), whose sums are made where the rows are."""
+"""LESSRegressor(engine=...) fits the rows of sites, which make the sums themselves."""
 
 import pickle
 from dataclasses import replace
@@ -69,18 +69,18 @@ def test_a_fit_that_was_cut_off_goes_on_with_the_sums_it_has(sites, tmp_path):
     )
     assert wire.seen == []
     assert np.array_equal(first.coef_, second.coef_)
-    with pytest.raises(StudyError, match="is of another question"):
+    with pytest.raises(StudyError, match="answers another question"):
         up.LESSRegressor(basis=sites.basis, rounds=3, lam=1e-2, engine=again, fit_intercept=False).fit(again.rows, "y")
 
 
 def test_functions_do_not_travel(sites, tmp_path):
-    """What a site has no name for is refused here, before anything is sent."""
+    """A function that is not among the named statistics is refused here, before anything is sent."""
     wire = Wire()
     engine = engine_of(sites, tmp_path / "study", wire)
-    with pytest.raises(ValueError, match="named statistics only"):
+    with pytest.raises(ValueError, match="is not among the statistics that sites answer"):
         engine.map_reduce(print, [], max)
     rounds = engine_of(sites, tmp_path / "rounds", rounds=2, loss="huber 1.0")
-    with pytest.raises(ValueError, match="named statistics only, and count is none"):
+    with pytest.raises(ValueError, match="count is not among the statistics that sites answer"):
         up.LESSRegressor(basis=sites.basis, rounds=2, loss="huber", engine=rounds, fit_intercept=False).fit(
             rounds.rows, "y"
         )
@@ -100,7 +100,7 @@ def test_a_statistic_is_asked_for_by_the_name_it_carries_whatever_function_is_ca
     found = engine.map_reduce(another, [], max, args=(contents, Target(Squared()), secret))
     assert found.n_rows == len(sites.pooled)
     assert all(secret.encode() not in content for _, _, content in wire.seen)
-    with pytest.raises(ValueError, match="named statistics only, and partial is none"):
+    with pytest.raises(ValueError, match="sum_block is not among the statistics that sites answer"):
         engine.map_reduce(SUMS.function, [], max, args=(sites.basis, contents, Target(Squared())))
 
 
@@ -114,7 +114,7 @@ def test_rows_of_sites_cannot_be_read(sites, tmp_path):
     ("wrong", "sentence"),
     [
         ({"y": "z"}, "y must be y"),
-        ({"sample_weight": "w"}, "sample_weight must be left out"),
+        ({"sample_weight": "w"}, "sample_weight must be None"),
         ({"kernel": up.kernels.Gaussian(1.0), "public": np.ones((9, 2))}, "basis must be the basis of the study"),
     ],
 )
@@ -153,5 +153,5 @@ def test_only_estimator_studies_run_on_an_engine(sites, tmp_path):
     with pytest.raises(ValueError, match="estimator"):
         FederatedEngine(sites.study(), sites.transport(), tmp_path / "study")
     engine = engine_of(sites, tmp_path / "study")
-    with pytest.raises(StudyError, match="nothing was"):
+    with pytest.raises(StudyError, match="there is no model yet"):
         engine.finish(None)

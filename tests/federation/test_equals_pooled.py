@@ -15,7 +15,7 @@ import unpooled as up
 from tests.cases.federation import Consortium
 from unpooled.estimators.span import BasisAverage
 from unpooled.federation import Study, run_study
-from unpooled.federation.secure.fixed_point import FixedPoint, flattened, restored, total
+from unpooled.federation.secure.fixed_point import FixedPoint, add_all, flatten, restore
 from unpooled.federation.site.statistics import Sums
 from unpooled.losses import Correntropy, Huber
 
@@ -134,7 +134,7 @@ def test_a_secure_sum_is_the_exact_sum_of_the_numbers_on_the_grid(sites, tmp_pat
     statistic = Sums(study, 0, None, "squared", 2)
     found = up.Summary.load(tmp_path / "study" / "exchanges" / "0000.total")
     parts = [up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y", order=2) for name in sites.names]
-    for field in statistic.fields():
+    for field in statistic.shapes():
         for place in np.ndindex(found.sums[field].high.shape):
             exact = [fraction(part.sums[field], place) * 2**bits for part in parts]
             nearest = [math.floor(number + Fraction(1, 2)) for number in exact]
@@ -142,7 +142,7 @@ def test_a_secure_sum_is_the_exact_sum_of_the_numbers_on_the_grid(sites, tmp_pat
 
 
 def test_masks_change_no_bit_of_the_model(sites, tmp_path):
-    """The same numbers, encoded and added without any mask, give the same bits."""
+    """Numbers that are encoded and added without masks give the same bits."""
     study = sites.study(kind="second-order", lam=1e-3, secure=True)
     run_study(study, sites.transport(), tmp_path / "study")
     model = up.load(tmp_path / "study" / "study.model")
@@ -150,8 +150,8 @@ def test_masks_change_no_bit_of_the_model(sites, tmp_path):
     words = []
     for name in sites.names:
         part = up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y", order=2)
-        words.append(numbers.encode(*flattened(part.n_rows, part.sums, statistic.fields())))
-    summary = statistic.result(*restored(*numbers.decode(total(words)), statistic.fields()), 4)
+        words.append(numbers.encode(*flatten(part.n_rows, part.sums, statistic.shapes())))
+    summary = statistic.from_sums(*restore(*numbers.decode(add_all(words)), statistic.shapes()), 4)
     twin = up.SummaryRegressor(lam=1e-3, fit_intercept=True).fit_summary(summary, basis=sites.basis)
     assert np.array_equal(model.coef_, twin.coef_)
     assert model.intercept_ == twin.intercept_

@@ -169,8 +169,8 @@ def test_a_study_by_files_goes_on_with_the_files_it_has():
 
 def test_noise_and_guarantees_are_known_from_the_files_alone():
     alone, share = (up.Summary.load(FOLDER / f"{name}.summary").privacy for name in ("private", "share"))
-    assert alone.complete
-    assert not share.complete
+    assert alone.is_complete
+    assert not share.is_complete
     assert (share.parties, share.missing, share.shares) == (3, 1, 1)
     for name in ("private", "private-descent", "summary-private"):
         promise = up.load(FOLDER / f"{name}.model").privacy_
@@ -181,11 +181,11 @@ def test_a_ledger_is_whole_and_has_the_budget_left_that_it_had():
     ledger, facts = up.privacy.Ledger(FOLDER / "books.ledger"), EXPECTED["ledger"]
     assert ledger.verify().ok
     assert ledger.verify().head == facts["head"]
-    assert [(one.purpose, one.released) for one in ledger.charges()] == [
+    assert [(one.purpose, one.is_released) for one in ledger.charges()] == [
         ("two means", True),
         ("a sum that never left", False),
     ]
-    close([ledger.spent(), ledger.mu_left()], [facts["spent"], facts["left"]])
+    close([ledger.epsilon_spent(), ledger.mu_left()], [facts["spent"], facts["left"]])
 
 
 def test_a_log_is_whole_and_says_what_left_and_what_did_not():

@@ -131,11 +131,11 @@ def test_a_kernel_without_values_at_its_own_points_is_refused(cls, kernel, tmp_p
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_summary_that_claims_many_features_makes_nothing_for_them(features, order, tmp_path):
     pytest.importorskip("opendp")
-    noisy = up.Summary.of(BASIS, X, X[:, 0], order=order, privacy=up.privacy.Private(1.0, 1e-6, label_bound=1.0))
+    noisy = up.Summary.of(BASIS, X, X[:, 0], order=order, privacy=up.privacy.PrivacyRequest(1.0, 1e-6, label_bound=1.0))
     noisy.save(tmp_path / "a.summary")
     header, arrays = files.read(tmp_path / "a.summary", "summary")
     kept = {name: value for name, value in header.items() if name not in ("format", "kind", "unpooled")}
-    refuse(tmp_path, "summary", kept | {"n_features": features}, arrays, "not those of as many features")
+    refuse(tmp_path, "summary", kept | {"n_features": features}, arrays, "too short for the number of features")
 
 
 def test_a_lack_of_memory_is_a_sentence_too(monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""Whatever can be read off a private object is public, or noised, or made from nothing but these.
+"""Everything that can be read off a private object is public, or has noise, or follows from such facts.
 
 ``KIND`` declares what every attribute is; one that is not declared fails. Two proofs stand behind it:
 
@@ -50,7 +50,7 @@ KIND = {
     up.PrivateSGDRegressor: SPAN
     | {"basis_": PUBLIC, "schedule_": PUBLIC, "privacy_": PUBLIC, "sensitivity_": PUBLIC, "sigma_": PUBLIC},
     up.Summary: {
-        **dict.fromkeys(("attached", "contents", "digest", "folder", "n_rows", "one_target", "order"), PUBLIC),
+        **dict.fromkeys(("known_basis", "contents", "digest", "folder", "n_rows", "one_target", "order"), PUBLIC),
         **dict.fromkeys(("privacy", "targets", "weight", "loss_sum", "shares", "label_share"), PUBLIC),
         **dict.fromkeys(("sums", "feature_label_sum", "feature_sum", "label_sum", "label_square_sum", "gram"), NOISED),
     },
@@ -72,18 +72,20 @@ with warnings.catch_warnings():
 
 
 def summary(data, labels, order):
-    return up.Summary.of(BASIS, data, labels, order=order, privacy=privacy.Private(1.0, 1e-6, label_bound=C))
+    return up.Summary.of(BASIS, data, labels, order=order, privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C))
 
 
 def residuals(data, labels, basis, **kappa):
-    asked = privacy.Private(1.0, 1e-6, **kappa)
+    asked = privacy.PrivacyRequest(1.0, 1e-6, **kappa)
     return up.Summary.of(basis, data, labels, residuals_of=START, loss=Huber(0.5), privacy=asked)
 
 
 def from_parquet(X, y):
     with tempfile.TemporaryDirectory() as folder:
         pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_parquet(f"{folder}/rows.parquet")
-        return up.Summary.of(BASIS, f"{folder}/rows.parquet", "y", privacy=privacy.Private(1.0, 1e-6, label_bound=C))
+        return up.Summary.of(
+            BASIS, f"{folder}/rows.parquet", "y", privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C)
+        )
 
 
 FITS = {
@@ -106,7 +108,7 @@ FITS = {
     "summary 2": lambda X, y: summary(X, y, 2),
     "summary, parquet": from_parquet,
     "summary, shrunk": lambda X, y: up.Summary.of(
-        CUBIC, X, y, order=2, privacy=privacy.Private(1.0, 1e-6, label_bound=C, kappa=3.0)
+        CUBIC, X, y, order=2, privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C, kappa=3.0)
     ),
     "residuals": lambda X, y: residuals(X, y, CUBIC, kappa=3.0),
     "residuals, other basis": lambda X, y: residuals(X, y, BASIS),
@@ -137,7 +139,7 @@ def tempting():
 
 
 def attributes(one):
-    """All that has a name without an underscore before it, and is no method; arguments are known to who gave them."""
+    """Return all public attributes that are not methods; arguments are known to the caller."""
     names = {name for name in dir(one) if not name.startswith("_") and hasattr(one, name)}
     names |= {name for name in vars(one) if not name.startswith("_")}
     given = set(one.get_params()) if hasattr(one, "get_params") else set()

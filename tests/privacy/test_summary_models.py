@@ -9,7 +9,7 @@ from unpooled._base import files
 from unpooled._base.files import FileError
 from unpooled._solvers.span import noisy_moments
 from unpooled.losses import Huber
-from unpooled.privacy import Private
+from unpooled.privacy import PrivacyRequest
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.filterwarnings(
@@ -25,7 +25,7 @@ def error(model):
 
 
 def summary(order, epsilon, **others):
-    return up.Summary.of(B, X, Y, order, privacy=Private(epsilon, 1e-6, 3.0, **others))
+    return up.Summary.of(B, X, Y, order, privacy=PrivacyRequest(epsilon, 1e-6, 3.0, **others))
 
 
 @pytest.mark.parametrize("center", [False, True, "public"])
@@ -45,7 +45,7 @@ def test_with_next_to_no_noise_it_is_the_model_without(order, center):
 @pytest.mark.parametrize("center", [False, True, "public"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_more_noise_means_more_regularisation_and_no_nonsense(order, center):
-    """At any ε the prediction is hardly worse than none at all: 50 noise draws, each at most a few spreads of y off."""
+    """At any ε the prediction is hardly worse than a constant, in 50 draws of noise."""
     lams = []
     for epsilon in (1e-3, 0.1, 1.0, 10.0, 1e6):
         found = [up.SummaryRegressor(fit_intercept=center).fit_summary(summary(order, epsilon)) for _ in range(5)]
@@ -152,7 +152,7 @@ def test_private_rounds_by_files_learn_and_add_their_costs(loss, bound, center, 
     small = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 15).fit(rows(77, n=40)[0])
 
     def asked(epsilon):
-        return Private(epsilon, 1e-6, bound)
+        return PrivacyRequest(epsilon, 1e-6, bound)
 
     model = up.SummaryRegressor(lam=0.1, fit_intercept=center, ridge=False)
     model.fit_summary(up.Summary.of(small, X, Y, loss=loss, privacy=asked(300.0)))
@@ -174,7 +174,7 @@ def test_rounds_are_all_private_or_none_is():
     def residuals(model, privacy=None):
         return up.Summary.of(B, X, Y, residuals_of=model, loss=Huber(1.0), privacy=privacy)
 
-    asked = Private(1.0, 1e-6)
+    asked = PrivacyRequest(1.0, 1e-6)
     private = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(
         up.Summary.of(B, X, Y, loss=Huber(1.0), privacy=asked)
     )
@@ -183,7 +183,7 @@ def test_rounds_are_all_private_or_none_is():
         private.update(residuals(private))
     with pytest.raises(ValueError, match="the residuals are private, the model is not"):
         plain.update(residuals(plain, asked))
-    share = Private(1.0, 1e-6, parties=2)
+    share = PrivacyRequest(1.0, 1e-6, parties=2)
     with pytest.raises(ValueError, match="holds 1 of 2 shares"):
         private.update(residuals(private, share))
 
@@ -191,6 +191,6 @@ def test_rounds_are_all_private_or_none_is():
 def test_partial_fit_adds_private_summaries():
     model = up.SummaryRegressor(fit_intercept=True)
     for part in (slice(0, 2000), slice(2000, 4000)):
-        model.partial_fit(up.Summary.of(B, X[part], Y[part], 2, privacy=Private(3.0, 1e-6, 3.0)))
+        model.partial_fit(up.Summary.of(B, X[part], Y[part], 2, privacy=PrivacyRequest(3.0, 1e-6, 3.0)))
     assert model.summary_.n_rows == 4000
     assert model.privacy_.epsilon == 3.0

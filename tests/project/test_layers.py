@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 #: Faces of several layers: they import nothing of the upper ones when they are imported, and hand out their names late.
 FACES = ("", "privacy")
 LATE = {
-    "privacy.Private": "privacy.release",
+    "privacy.PrivacyRequest": "privacy.release",
     "privacy.Forecast": "privacy.rounds.forecast",
     "privacy.forecast": "privacy.rounds.forecast",
 }

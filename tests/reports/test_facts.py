@@ -15,11 +15,19 @@ import unpooled as up
 from tests.cases.reports import basis, models, summaries
 from tests.made_up import named_rows
 from unpooled._base.text import number
-from unpooled.reports.errors import LEVELS, Labelled, binned, by_site, coverage, errors_of, slope_of
-from unpooled.reports.fit import family_of, spectrum_of
-from unpooled.reports.inputs import background_of, curves_of, grid_of
-from unpooled.reports.sensitivity import error_at, leave_one_out
-from unpooled.reports.sites import labels_of, opened
+from unpooled.reports.errors import (
+    LEVELS,
+    LabeledRows,
+    _bin_rows,
+    _compute_coverage,
+    _compute_slope,
+    _errors_by_site,
+    compute_errors,
+)
+from unpooled.reports.fit import compute_spectrum, restore_family
+from unpooled.reports.inputs import _choose_values, choose_background, compute_curves
+from unpooled.reports.sensitivity import _compute_error, leave_one_out
+from unpooled.reports.sites import _summarize_labels, open_summaries
 from unpooled.reports.svg import Axis
 
 ORDERS = pytest.mark.parametrize(("kind", "order"), [("second order", 2), ("first order", 1)])
@@ -35,23 +43,23 @@ def pooled():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_leaving_a_site_out_is_the_refit_without_it_to_the_last_bit(kind, order):
     parts, model = summaries(order), models()[kind]
-    found = leave_one_out(model, opened(parts))
+    found = leave_one_out(model, open_summaries(parts))
     assert [one.name for one in found.sites] == list(parts)
     for one in found.sites:
         others = [part for name, part in parts.items() if name != one.name]
         refit = up.SummaryRegressor(fit_intercept=True).fit_summary(others[0] + others[1])
         assert refit.lam_ == one.lam
-        again = leave_one_out(model, opened(dict(reversed(list(parts.items())))))
+        again = leave_one_out(model, open_summaries(dict(reversed(list(parts.items())))))
         assert {w.name: (w.lam, w.change) for w in again.sites}[one.name] == (one.lam, one.change)
         if order == 2:
-            assert one.error_without == error_at(refit, parts[one.name])
-            assert one.error_with == error_at(model, parts[one.name])
+            assert one.error_without == _compute_error(refit, parts[one.name])
+            assert one.error_with == _compute_error(model, parts[one.name])
 
 
 def test_what_sums_of_second_order_say_of_errors_and_changes_is_true_of_the_rows():
     X, y, at = pooled()
     model = models()["second order"]
-    found = leave_one_out(model, opened(summaries()))
+    found = leave_one_out(model, open_summaries(summaries()))
     for site, one in enumerate(found.sites):
         others = [part for name, part in summaries().items() if name != one.name]
         refit = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(others))
@@ -67,7 +75,7 @@ def test_weights_count_as_repeated_rows_there_too():
     twice = up.Summary.of(basis(), X, y, order=2, sample_weight=np.full(40, 2.0))
     once = up.Summary.of(basis(), X, y, order=2)
     model = models()["second order"]
-    assert error_at(model, twice) == pytest.approx(error_at(model, once), rel=1e-12)
+    assert _compute_error(model, twice) == pytest.approx(_compute_error(model, once), rel=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -79,12 +87,12 @@ def test_a_model_that_sites_scored_keeps_its_lam_when_sites_are_left_out():
         up.Scores.of(candidates, basis(), *named_rows(seed, n)) for n, seed in ((120, 10), (150, 11), (90, 12))
     )
     chosen = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(parts.values()), scores=scores)
-    assert {one.lam for one in leave_one_out(chosen, opened(parts)).sites} == {chosen.lam_}
+    assert {one.lam for one in leave_one_out(chosen, open_summaries(parts)).sites} == {chosen.lam_}
 
 
 def test_what_is_said_of_labels_is_true_of_the_rows():
     _, y, at = pooled()
-    for site, found in enumerate(labels_of(opened(summaries()), basis())):
+    for site, found in enumerate(_summarize_labels(open_summaries(summaries()), basis())):
         assert found.mean == pytest.approx(y[at == site].mean())
         assert found.spread == pytest.approx(y[at == site].std())
         assert 0 < found.unlike < 3 * found.chance  # all were drawn alike
@@ -93,33 +101,33 @@ def test_what_is_said_of_labels_is_true_of_the_rows():
 @pytest.mark.parametrize("parts", [{"one": summaries()["north"]}, ["just one"]])
 def test_nothing_is_left_without_the_only_site(parts):
     given = parts if isinstance(parts, dict) else [summaries()["north"]]
-    with pytest.raises(ValueError, match="there is only one summary: leaving it out leaves nothing"):
-        leave_one_out(models()["second order"], opened(given))
+    with pytest.raises(ValueError, match="summaries has only one entry: leaving it out leaves nothing"):
+        leave_one_out(models()["second order"], open_summaries(given))
 
 
 def labelled(seed=0, n=400):
     rng = np.random.default_rng(seed)
     predicted = rng.normal(size=n)
-    return Labelled(predicted + rng.normal(size=n), predicted, np.resize(["a", "b", "c"], n))
+    return LabeledRows(predicted + rng.normal(size=n), predicted, np.resize(["a", "b", "c"], n))
 
 
 def test_bins_and_sites_hold_every_row_once():
     rows_ = labelled()
-    bins = binned(rows_)
+    bins = _bin_rows(rows_)
     assert sum(b.n for b in bins) == 400
     assert sum(b.n * b.observed for b in bins) / 400 == pytest.approx(rows_.y.mean())
     assert [b.predicted for b in bins] == sorted(b.predicted for b in bins)
-    found = by_site(rows_)
+    found = _errors_by_site(rows_)
     assert sum(e.n for e in found.values()) == 400
     square = sum(e.n * e.rmse**2 for e in found.values()) / 400
-    assert square == pytest.approx(errors_of(rows_.y, rows_.predicted).rmse ** 2)
+    assert square == pytest.approx(compute_errors(rows_.y, rows_.predicted).rmse ** 2)
     assert [e.rmse for e in found.values()] == sorted((e.rmse for e in found.values()), reverse=True)
 
 
 def test_intervals_of_normal_residuals_cover_what_they_claim():
     n = 20_000
     residuals = 3.0 * ndtri((np.arange(n) + 0.5) / n)
-    found = coverage(Labelled(residuals, np.zeros(n)), 3.0)
+    found = _compute_coverage(LabeledRows(residuals, np.zeros(n)), 3.0)
     assert [level for level, _ in found] == list(LEVELS)
     for nominal, actual in found:
         assert actual == pytest.approx(nominal, abs=2 / n)
@@ -128,16 +136,16 @@ def test_intervals_of_normal_residuals_cover_what_they_claim():
 def test_the_slope_tells_predictions_that_are_spread_too_far():
     rng = np.random.default_rng(0)
     y = rng.normal(size=200)
-    assert slope_of(Labelled(y, y)) == pytest.approx(1.0)
-    assert slope_of(Labelled(y, 2 * y)) == pytest.approx(0.5)
-    assert slope_of(Labelled(y, np.zeros(200))) is None
+    assert _compute_slope(LabeledRows(y, y)) == pytest.approx(1.0)
+    assert _compute_slope(LabeledRows(y, 2 * y)) == pytest.approx(0.5)
+    assert _compute_slope(LabeledRows(y, np.zeros(200))) is None
 
 
 def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
     X, _ = named_rows(1, 100)
     slopes = np.asarray([2.0, -0.5, 0.0])
     model = up.SpectralRegressor(up.kernels.Linear(), lam=1e-9, fit_intercept=True).fit(X, X.to_numpy() @ slopes + 7)
-    found = {curve.name: curve for curve in curves_of(model, background_of(model.facts(), X.to_numpy()))}
+    found = {curve.name: curve for curve in compute_curves(model, choose_background(model.facts(), X.to_numpy()))}
     assert list(found) == ["age", "dose", "pressure"]  # the one that moves it furthest first
     for name, slope in zip(("age", "dose", "pressure"), slopes):
         curve = found[name]
@@ -146,33 +154,33 @@ def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
 
 
 def test_inputs_of_few_values_are_looked_at_there_and_constants_not_at_all():
-    assert grid_of(np.asarray([1.0, 0.0, 1.0])).tolist() == [0.0, 1.0]
-    many = grid_of(np.arange(1000.0))
+    assert _choose_values(np.asarray([1.0, 0.0, 1.0])).tolist() == [0.0, 1.0]
+    many = _choose_values(np.arange(1000.0))
     assert many[0] == pytest.approx(0.02 * 999)
     assert many[-1] == pytest.approx(0.98 * 999)
     X, y = named_rows(1, 60)
     X["dose"] = 4.0
     model = up.SpectralRegressor(lam=0.01, fit_intercept=False).fit(X, y)
-    assert "dose" not in [curve.name for curve in curves_of(model, background_of(model.facts(), None))]
+    assert "dose" not in [curve.name for curve in compute_curves(model, choose_background(model.facts(), None))]
 
 
 def test_waves_hold_no_rows_and_are_moved_about_the_public_means():
     X, y = named_rows(1, 200)
     waves = up.bases.RandomFeatures(n_features=40, standardize=True).fit(X)
     model = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(waves, X, y, order=2))
-    found = background_of(model.facts(), None)
+    found = choose_background(model.facts(), None)
     assert "public sample's means" in found.source
-    assert {curve.name for curve in curves_of(model, found)} == {"age", "dose", "pressure"}
+    assert {curve.name for curve in compute_curves(model, found)} == {"age", "dose", "pressure"}
     plain = up.bases.RandomFeatures(n_features=40).fit(X)
     bare = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(plain, X, y, order=2))
-    assert background_of(bare.facts(), None) is None
+    assert choose_background(bare.facts(), None) is None
 
 
 @pytest.mark.parametrize("kind", ["spectral", "second order", "first order", "less", "of private sums"])
 def test_the_function_of_the_chosen_lam_is_the_model(kind):
     model, X = models()[kind], named_rows(8, 30)[0]
     tuning = model.facts().tuning
-    family = family_of(model.facts(), basis())
+    family = restore_family(model.facts(), basis())
     assert tuning.values[tuning.chosen] == pytest.approx(model.lam_)
     assert np.all(np.diff(tuning.values) > 0)
     assert family.predictor.predict(X.to_numpy())[:, tuning.chosen] == pytest.approx(model.predict(X), abs=1e-8)
@@ -198,17 +206,17 @@ def test_a_robust_score_is_no_error(kind):
 
 def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge():
     model = models()["second order"]
-    spectrum = spectrum_of(model.facts())
+    spectrum = compute_spectrum(model.facts())
     assert spectrum.dimension(model.path_.lam) + 1 == pytest.approx(model.path_.df, rel=1e-8)  # one for the intercept
     spectral = models()["spectral"]
-    found = spectrum_of(spectral.facts())
+    found = compute_spectrum(spectral.facts())
     assert found.dimension(spectral.path_.lam[:15]) + 1 == pytest.approx(spectral.path_.df[:15], rel=1e-6)
 
 
 def test_where_there_is_no_spectrum_a_sentence_says_so():
     K = np.exp(-np.abs(np.arange(20.0)[:, None] - np.arange(20.0)))
     model = up.SpectralRegressor("precomputed", lam=0.1, fit_intercept=False).fit(K, np.arange(20.0))
-    assert "unknown here" in spectrum_of(model.facts())
+    assert "cannot be computed here" in compute_spectrum(model.facts())
 
 
 @given(st.floats(-1e300, 1e300), st.integers(2, 6))

@@ -14,7 +14,7 @@ import unpooled as up
 from tests.cases.reports import basis, models, summaries
 from tests.made_up import named_rows
 from unpooled.reports.sensitivity import leave_one_out
-from unpooled.reports.sites import opened
+from unpooled.reports.sites import open_summaries
 
 
 @pytest.mark.parametrize("kind", ["spectral", "second order", "first order", "less", "correntropy", "averaged"])
@@ -90,7 +90,7 @@ def test_a_frontier_has_what_the_plan_predicts():
 
 def test_sites_are_left_out_in_turn():
     model, parts = models()["second order"], summaries()
-    found = {one.name: one for one in leave_one_out(model, opened(parts)).sites}
+    found = {one.name: one for one in leave_one_out(model, open_summaries(parts)).sites}
     ax = up.plot.sites(model, parts)
     names = [text.get_text() for text in ax.get_yticklabels()]
     assert [bar.get_width() for bar in ax.patches] == [found[name].change for name in names]
@@ -115,7 +115,7 @@ def test_sites_are_left_out_in_turn():
         (lambda: up.plot.frontier(3), "forecast must be what up.privacy.forecast returns, got 3"),
         (
             lambda: up.plot.sites(models()["spectral"], summaries()),
-            "takes a model of summaries, and this is a Spectral",
+            "model must be a SummaryRegressor to leave sites out, got Spectral",
         ),
         (lambda: up.plot.sites(models()["second order"], summaries(), what="x"), "what must be 'change' or 'error'"),
         (lambda: up.plot.sites(models()["first order"], summaries(1), what="error"), "needs summaries of second order"),

@@ -35,7 +35,7 @@ def test_a_page_is_whole_and_says_what_the_model_is(kind, data):
     assert len(found.ids) == len(set(found.ids))
     for section in ("sites", "errors", "sensitivity", "choice", "inputs", "left", "predict"):
         assert section in found.ids
-    lead = about.sentences(models()[kind].facts())
+    lead = about._introduce(models()[kind].facts())
     assert " ".join(lead) in found.words
     assert "unpooled predict my.model" in found.words
 
@@ -159,7 +159,7 @@ def test_of_a_private_model_only_its_file_is_shown(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["private", "private descent", "of private sums"])
 def test_a_private_model_with_data_is_the_owners_page_and_says_so(kind):
-    said = "This is the data owner's own page."
+    said = "This page is for the data owner only."
     assert said in Page(page(kind, data=True).html).words
     assert said not in page(kind).html
     assert said not in Page(page("spectral", data=True).html).words
@@ -167,16 +167,16 @@ def test_a_private_model_with_data_is_the_owners_page_and_says_so(kind):
 
 @pytest.mark.parametrize("kind", ["private", "of private sums"])
 def test_sums_without_noise_may_not_stand_beside_a_private_model(kind):
-    with pytest.raises(ValueError, match="summaries have no noise and the model is private"):
+    with pytest.raises(ValueError, match="summaries have no noise, but the model is private"):
         up.report(models()[kind], summaries=summaries())
 
 
 def test_a_share_of_noise_is_not_looked_at_by_itself():
-    asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
+    asked = up.privacy.PrivacyRequest(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
     parts = {name: up.Summary.of(basis(), *named_rows(seed, 100), privacy=asked) for seed, name in enumerate(COLUMNS)}
     model = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(parts.values()))
     found = up.report(model, summaries=parts)
-    assert any("share of the noise only" in sentence for sentence in found.missing)
+    assert any("only a share of the noise" in sentence for sentence in found.missing)
     assert not {"labels", "changes", "strangers"} & set(Page(found.html).ids)
 
 
@@ -212,12 +212,12 @@ def test_a_notebook_shows_it_in_a_frame_that_cannot_reach_out():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"X": np.ones((3, 3))}, "X and y go together, and sites with both"),
+        ({"X": np.ones((3, 3))}, "X and y must be given together, and sites only with both"),
         ({"X": "rows.parquet", "y": "stay"}, "X must hold rows in memory; for rows in a file use"),
-        ({"sites": ["a"]}, "X and y go together, and sites with both"),
+        ({"sites": ["a"]}, "X and y must be given together, and sites only with both"),
         ({"X": named_rows(0, 3)[0], "y": [1.0, np.nan, 2.0]}, "y contains NaN or infinity: drop such rows first"),
-        ({"X": named_rows(0, 3)[0], "y": [1.0, 2.0]}, "y has 2 rows and X has 3"),
-        ({"summaries": []}, "summaries is empty: give the summary of every site"),
+        ({"X": named_rows(0, 3)[0], "y": [1.0, 2.0]}, "y has 2 rows, but X has 3"),
+        ({"summaries": []}, "summaries is empty: pass the summary of every site"),
         ({"summaries": [3]}, "summaries must hold Summary objects or paths of their files, got 3"),
         ({"target": True}, "target must be one of stay, or a number from 0 to 0, got True"),
     ],
@@ -239,13 +239,15 @@ def test_only_fitted_models_of_this_library_have_a_report():
 
 def test_summaries_that_do_not_go_with_the_model_or_each_other_are_named(tmp_path):
     same = summaries()["north"]
-    with pytest.raises(ValueError, match="summaries has a and b, which are the same: rows would count twice"):
+    with pytest.raises(
+        ValueError, match="summaries has a and b, which are the same: remove one, or rows would count twice"
+    ):
         up.report(models()["second order"], summaries={"a": same, "b": same})
-    with pytest.raises(ValueError, match="a and b do not add up: one is of order 2 and the other of order 1"):
+    with pytest.raises(ValueError, match="a and b cannot be added: one is of order 2 and the other of order 1"):
         up.report(models()["second order"], summaries={"a": same, "b": summaries(1)["west"]})
     two = {name: summaries()[name] for name in ("north", "south")}
     found = up.report(models()["second order"], summaries=two)
-    assert any("270 rows, and the model was learned from 360" in sentence for sentence in found.missing)
+    assert any("270 rows, but the model was fitted to 360" in sentence for sentence in found.missing)
 
 
 def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_path):
@@ -266,5 +268,5 @@ def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_p
 def test_a_model_from_a_file_has_a_page_with_the_same_choice(kind, tmp_path):
     up.save(models()[kind], tmp_path / "some.model")
     found, fresh = Page(up.report(tmp_path / "some.model").html), Page(page(kind).html)
-    assert about.sentences(models()[kind].facts())[1] in found.words
+    assert about._introduce(models()[kind].facts())[1] in found.words
     assert {"moves", "eigenvalues", "dimension"} <= set(found.ids) & set(fresh.ids)

@@ -10,23 +10,23 @@ from unpooled.reproduce import EXPERIMENTS, PAPERS
 from unpooled.reproduce import experiment as running
 from unpooled.reproduce.claims import centring, less, private, spectral
 from unpooled.reproduce.outcome import FAILS, HOLDS, UNDECIDED
-from unpooled.reproduce.page import drawn, labels_of, words_for
+from unpooled.reproduce.page import _describe_figure, _draw_panels, _list_labels
 
 STATUSES = {HOLDS, FAILS, UNDECIDED}
 TINY = {  # what is smaller than in the quick protocols
-    "000-ridge": {"sizes": [16, 32], "repetitions": 3, "feature_repetitions": 2},
-    "000-split": {"size": 12, "public": 20, "sources": [1, 3, 12], "repetitions": 2},
-    "000-unlabeled": {"labels": 6, "factors": [1, 4], "repetitions": 2, "draws": 2},
-    "000-floor": {"labels": 80, "public": [8, 24], "rounds": [1, 6], "repetitions": 2},
-    "001-rates": {"sizes": [16, 32], "repetitions": 2, "draws": 2},
-    "001-saturation": {"sizes": [16, 32], "repetitions": 2, "n_lams": 5, "bias_rows": 64, "bias_lams": [0.4, 0.2]},
-    "001-blocks": {"cases": [["Brownian", 1.0, "tikhonov"]], "sizes": [32, 64], "repetitions": 2, "draws": 2},
-    "001-whose-lambda": {"size": 48, "machines": [2, 4], "repetitions": 2, "draws": 2},
-    "001-rules": {"sizes": [16, 32], "repetitions": 2},
-    "002-constant": {"sizes": [20, 40], "repetitions": 2, "features_of": 60},
-    "002-rate": {"sizes": [16, 32], "repetitions": 2, "regularities": [1.0]},
-    "002-distributed": {"sizes": [16, 32], "repetitions": 2, "draws": 2},
-    "002-unlabeled": {
+    "less-ridge": {"sizes": [16, 32], "repetitions": 3, "feature_repetitions": 2},
+    "less-split": {"size": 12, "public": 20, "sources": [1, 3, 12], "repetitions": 2},
+    "less-unlabeled": {"labels": 6, "factors": [1, 4], "repetitions": 2, "draws": 2},
+    "less-floor": {"labels": 80, "public": [8, 24], "rounds": [1, 6], "repetitions": 2},
+    "spectral-rates": {"sizes": [16, 32], "repetitions": 2, "draws": 2},
+    "spectral-saturation": {"sizes": [16, 32], "repetitions": 2, "n_lams": 5, "bias_rows": 64, "bias_lams": [0.4, 0.2]},
+    "spectral-blocks": {"cases": [["Brownian", 1.0, "tikhonov"]], "sizes": [32, 64], "repetitions": 2, "draws": 2},
+    "spectral-whose-lambda": {"size": 48, "machines": [2, 4], "repetitions": 2, "draws": 2},
+    "spectral-rules": {"sizes": [16, 32], "repetitions": 2},
+    "centring-constant": {"sizes": [20, 40], "repetitions": 2, "features_of": 60},
+    "centring-rate": {"sizes": [16, 32], "repetitions": 2, "regularities": [1.0]},
+    "centring-distributed": {"sizes": [16, 32], "repetitions": 2, "draws": 2},
+    "centring-unlabeled": {
         "size": 32,
         "machines": 4,
         "times": [1, 2, 4],
@@ -34,11 +34,11 @@ TINY = {  # what is smaller than in the quick protocols
         "most_rows": 64,
         "repetitions": 2,
     },
-    "003-robust": {"size": 24, "repetitions": 2, "scales": [1.0], "huber": [0.4], "stops": [4, 8]},
-    "003-scale": {"sizes": [16, 32], "scales": [2.0, 4.0, 8.0], "repetitions": 2, "draws": 2},
-    "003-distributed": {"sizes": [16, 32], "machines": [1, 4], "repetitions": 2, "draws": 2},
-    "004-noise": {"sizes": [1000, 10_000]},
-    "004-excess": {
+    "correntropy-robust": {"size": 24, "repetitions": 2, "scales": [1.0], "huber": [0.4], "stops": [4, 8]},
+    "correntropy-scale": {"sizes": [16, 32], "scales": [2.0, 4.0, 8.0], "repetitions": 2, "draws": 2},
+    "correntropy-distributed": {"sizes": [16, 32], "machines": [1, 4], "repetitions": 2, "draws": 2},
+    "private-noise": {"sizes": [1000, 10_000]},
+    "private-excess": {
         "sizes": [60, 120],
         "epsilons": [1.0],
         "repetitions": 2,
@@ -46,9 +46,9 @@ TINY = {  # what is smaller than in the quick protocols
         "public": 30,
         "features": 20,
     },
-    "004-frontier": {"size": 120, "epsilons": [1.0], "repetitions": 2, "fresh": 60, "public": 40, "features": 20},
+    "private-frontier": {"size": 120, "epsilons": [1.0], "repetitions": 2, "fresh": 60, "public": 40, "features": 20},
 }
-NOISED = {"004-excess", "004-frontier"}  # the noise that protects has no seed
+NOISED = {"private-excess", "private-frontier"}  # the noise that protects has no seed
 
 
 @pytest.fixture(scope="module")
@@ -102,18 +102,18 @@ def test_it_runs_and_tells_of_it_in_tables_panels_and_verdicts(tiny_outcomes, na
         assert verdict.claim
         assert verdict.evidence
         assert "\n" not in verdict.claim + verdict.evidence
-    assert any(panel.title in words_for(outcome) for panel in outcome.panels)
+    assert any(panel.title in _describe_figure(outcome) for panel in outcome.panels)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_was_found_is_the_same_from_its_file(tiny_outcomes, name, tmp_path):
     protocol, outcome, _ = of(tiny_outcomes, name)
-    path = running.path_of(tmp_path, EXPERIMENTS[name], protocol)
+    path = running._path_of(tmp_path, EXPERIMENTS[name], protocol)
     running.write(path, EXPERIMENTS[name], protocol, outcome, 1.5)
     assert running.read(path, EXPERIMENTS[name], protocol) == (outcome, 1.5)
 
 
-@pytest.mark.parametrize("name", ["000-split", "001-rules", "003-robust"])
+@pytest.mark.parametrize("name", ["less-split", "spectral-rules", "correntropy-robust"])
 def test_a_protocol_gives_the_same_figures_again(tiny_outcomes, name):
     protocol, outcome, _ = tiny_outcomes[name]
     assert name not in NOISED
@@ -123,12 +123,12 @@ def test_a_protocol_gives_the_same_figures_again(tiny_outcomes, name):
 def test_every_experiment_can_be_drawn(tiny_outcomes):
     pytest.importorskip("matplotlib")
     for _, outcome, _ in tiny_outcomes.values():
-        figure = drawn(outcome.panels)
+        figure = _draw_panels(outcome.panels)
         titles = [ax.get_title() for ax in figure.axes if ax.axison]
         assert titles == [panel.title for panel in outcome.panels]
         for ax, panel in zip(figure.axes, outcome.panels):
             labels = [text.get_text() for text in ax.get_legend().get_texts()]
-            assert labels == labels_of(panel)
+            assert labels == _list_labels(panel)
             assert len(set(labels)) == len(labels)
             assert {curve.label for curve in panel.curves} | {label for label, _ in panel.marks} == set(labels)
 
@@ -144,22 +144,26 @@ def test_identities_and_errata_come_out_at_any_size(tiny_outcomes):
         assert verdict.status == HOLDS
 
 
-PLANTED = {**EXPERIMENTS["001-rates"].quick, "cases": [["Sobolev 1", 1.0, "tikhonov"]], "sizes": [32, 64, 128, 256]}
+PLANTED = {
+    **EXPERIMENTS["spectral-rates"].quick,
+    "cases": [["Sobolev 1", 1.0, "tikhonov"]],
+    "sizes": [32, 64, 128, 256],
+}
 
 
 def test_a_rate_that_is_wrong_is_found_wrong(monkeypatch):
     """λ that does not fall leaves the bias where it is: Theorem 2 then fails, with the exponent as evidence."""
-    good = EXPERIMENTS["001-rates"].run(PLANTED, lambda: None)
+    good = EXPERIMENTS["spectral-rates"].run(PLANTED, lambda: None)
     assert [v.status for v in good.verdicts] == [HOLDS, HOLDS]
     monkeypatch.setattr(spectral.Target, "lam_from", lambda *_: 1.0)
-    bad = EXPERIMENTS["001-rates"].run(PLANTED, lambda: None)
+    bad = EXPERIMENTS["spectral-rates"].run(PLANTED, lambda: None)
     assert [v.status for v in bad.verdicts] == [FAILS, FAILS]
     assert "slower, beyond the interval" in bad.verdicts[0].evidence
 
 
 def test_a_theory_that_promises_too_much_is_found_wrong(monkeypatch):
     monkeypatch.setattr(spectral.theory, "rate", lambda n, *_, **__: n**-0.9)
-    assert EXPERIMENTS["001-rates"].run(PLANTED, lambda: None).verdicts[0].status == FAILS
+    assert EXPERIMENTS["spectral-rates"].run(PLANTED, lambda: None).verdicts[0].status == FAILS
 
 
 def without_centring(kernel, fit_intercept=True, **more):
@@ -173,9 +177,9 @@ def with_a_wrong_lam(kernel, lam, fit_intercept):
 @pytest.mark.parametrize(
     ("name", "module", "broken", "fault", "claim"),
     [
-        ("002-constant", centring, "SpectralRegressor", without_centring, "The centred kernel makes"),
-        ("000-ridge", less, "LESSRegressor", with_a_wrong_lam, "With u = x"),
-        ("004-noise", private.sgd, "paper", private.sgd.paper_as_printed, "Theorem 2 as its proof"),
+        ("centring-constant", centring, "SpectralRegressor", without_centring, "The centred kernel makes"),
+        ("less-ridge", less, "LESSRegressor", with_a_wrong_lam, "With u = x"),
+        ("private-noise", private.sgd, "wang_guo", private.sgd.wang_guo_as_printed, "Theorem 2 as its proof"),
     ],
 )
 def test_a_fault_in_the_library_makes_an_identity_fail(monkeypatch, name, module, broken, fault, claim):

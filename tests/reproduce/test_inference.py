@@ -8,6 +8,7 @@ from scipy.stats import kstest
 
 from unpooled.reproduce.inference import (
     Estimate,
+    _root_mean_squares,
     above,
     below,
     exponent,
@@ -15,7 +16,6 @@ from unpooled.reproduce.inference import (
     mean,
     no_slower,
     ratio,
-    root_mean_squares,
     together,
     typical_ratio,
 )
@@ -122,7 +122,7 @@ def test_errors_over_those_of_another_method_have_the_difference_of_the_exponent
 
 def test_root_mean_squares_and_means_are_what_they_say():
     squares = power_law(0.3, "lognormal", 6)
-    middle, low, high = root_mean_squares(squares)
+    middle, low, high = _root_mean_squares(squares)
     assert middle == pytest.approx(np.sqrt(squares.mean(axis=0)))
     assert np.all((low < middle) & (middle < high))
     values = np.asarray([1.0, 2.0, 4.0, 5.0])

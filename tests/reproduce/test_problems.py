@@ -101,7 +101,7 @@ def test_minimum_error_entropy_descends_the_pairwise_loss():
         gaps = np.subtract.outer(y - K @ c, y - K @ c)
         return -(h**2) * np.mean(np.exp(-0.5 * (gaps / h) ** 2))
 
-    one_step = np.linalg.solve(K, mee.descend(K, y, K, h, [1], kappa_sq)[0] - mee.densest(y - K @ step_of(K, y, h), h))
+    one_step = np.linalg.solve(K, mee.descend(K, y, K, h, [1], kappa_sq)[0] - mee._densest(y - K @ step_of(K, y, h), h))
     np.testing.assert_allclose(one_step, step_of(K, y, h), atol=1e-6)
     slopes = [(loss(1e-6 * e) - loss(-1e-6 * e)) / 2e-6 for e in np.eye(9)]
     np.testing.assert_allclose(K @ step_of(K, y, h), -np.asarray(slopes) / 2, atol=1e-6)  # η = 1/(2κ²)
@@ -120,5 +120,5 @@ def step_of(K, y, h):
 
 def test_the_densest_place_of_residuals_does_not_give_way_to_outliers_on_one_side():
     e = np.concatenate([np.random.default_rng(0).normal(0.2, 0.1, 70), np.full(30, 9.0)])
-    assert mee.densest(e, 0.3) == pytest.approx(0.2, abs=0.05)
-    assert mee.densest(e, 1e6) == pytest.approx(e.mean())
+    assert mee._densest(e, 0.3) == pytest.approx(0.2, abs=0.05)
+    assert mee._densest(e, 1e6) == pytest.approx(e.mean())

@@ -47,15 +47,15 @@ def test_a_run_that_was_stopped_goes_on_where_it_stopped(tmp_path):
     def stopped(protocol, setting):
         raise KeyboardInterrupt
 
-    first, second = toy("001-first", ran=ran), toy("001-second", ran=ran)
+    first, second = toy("spectral-first", ran=ran), toy("spectral-second", ran=ran)
     with pytest.raises(KeyboardInterrupt):
         results_of(tmp_path, first, dataclasses.replace(second, measure=stopped))
     files = [path.name for path in (tmp_path / running.RESULTS).iterdir()]
     assert len(files) == 1  # and no half of another
-    assert files[0].startswith("001-first-")
+    assert files[0].startswith("spectral-first-")
     both = results_of(tmp_path, first, second)
     assert [result.stored for result in both] == [True, False]
-    assert [name for name, _ in ran] == ["001-first", "001-second"]
+    assert [name for name, _ in ran] == ["spectral-first", "spectral-second"]
 
 
 KILLED = """
@@ -72,7 +72,7 @@ def judge(protocol, found):
 def toy(name, **protocol):
     return Experiment(name, "A toy", "Does it run?", {"seed": 1, **protocol}, judge, repetitions=lambda _: 1)
 
-toys = [toy("001-done", word="done", blocks=False), toy("001-killed", word="killed", blocks=True)]
+toys = [toy("spectral-done", word="done", blocks=False), toy("spectral-killed", word="killed", blocks=True)]
 for result in running.run(toys, Path(sys.argv[1]), progress=False):
     print(result.experiment.name, result.stored, result.outcome.notes[0], flush=True)
 """
@@ -83,17 +83,17 @@ def test_a_process_that_was_killed_leaves_what_was_done_and_nothing_half_done(tm
     script.write_text(KILLED)
     command, folder = [sys.executable, str(script), str(tmp_path / "there")], tmp_path / "there" / running.RESULTS
     with subprocess.Popen([*command, "first"], stdout=subprocess.PIPE, text=True) as first:
-        assert first.stdout.readline().split() == ["001-done", "False", "done"]
+        assert first.stdout.readline().split() == ["spectral-done", "False", "done"]
         first.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
     assert first.returncode != 0
-    assert [path.name[:9] for path in folder.iterdir()] == ["001-done-"]
-    (folder / ".001-killed-0123.json.abc").write_text("half of a res")  # as if the kill had come while it was written
+    assert [path.name.rpartition("-")[0] for path in folder.iterdir()] == ["spectral-done"]
+    (folder / ".spectral-killed-0123.json.abc").write_text("half of a res")  # as if killed while writing
     second = subprocess.run([*command, "second"], capture_output=True, text=True, check=True, timeout=60)
-    assert second.stdout.splitlines() == ["001-done True done", "001-killed False killed"]
+    assert second.stdout.splitlines() == ["spectral-done True done", "spectral-killed False killed"]
 
 
 def test_a_result_is_named_by_the_code_of_the_experiment_and_of_all_it_judges_with(tmp_path, monkeypatch):
-    code = experiment._modules(EXPERIMENTS["000-unlabeled"].judge.__module__)
+    code = experiment._modules(EXPERIMENTS["less-unlabeled"].judge.__module__)
     here = "unpooled.reproduce"
     assert {f"{here}.{name}" for name in ("claims.less", "problems", "inference")} <= set(code)
     assert f"{here}.claims.spectral" not in code
@@ -135,7 +135,7 @@ def test_a_broken_result_is_refused_in_a_sentence_that_names_it(tmp_path, how):
 def test_a_result_under_the_name_of_another_is_refused(tmp_path):
     results_of(tmp_path, toy())
     (path,) = (tmp_path / running.RESULTS).iterdir()
-    other = toy("001-other")
-    path.rename(running.path_of(path.parent, other, other.quick))
-    with pytest.raises(FileError, match="of another experiment or protocol than its name says"):
+    other = toy("spectral-other")
+    path.rename(running._path_of(path.parent, other, other.quick))
+    with pytest.raises(FileError, match="contains another experiment or protocol than its name says"):
         results_of(tmp_path, other)

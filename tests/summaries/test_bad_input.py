@@ -1,4 +1,4 @@
-"""What cannot be right is refused in one clear sentence, and never becomes a wrong model."""
+"""Impossible input is refused with one clear sentence, and never becomes a wrong model."""
 
 from __future__ import annotations
 
@@ -209,9 +209,9 @@ def test_columns_of_other_names_are_refused():
                 bad, y, public=pd.DataFrame(U, columns=["a", "b"])
             )
     swapped = up.SpectralRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(right[["b", "a"]], y)
-    with refused("residuals_of is a model of b, a, and the basis is of a, b"):
+    with refused("residuals_of is a model of b, a, but the basis maps a, b"):
         up.Summary.of(NAMED, right, y, residuals_of=swapped)
-    with refused("residuals_of is a model of 1 columns, and the basis is of 2 columns"):
+    with refused("residuals_of is a model of 1 columns, but the basis maps 2 columns"):
         up.Summary.of(
             BASIS, X, y, residuals_of=up.SpectralRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(X[:, :1], y)
         )
@@ -225,9 +225,9 @@ BAD_OPTIONS = {
     "a negative scale": ({"loss": Huber(-1.0)}, "scale must be a positive number, got -1.0"),
     "a scale that is no number": ({"loss": Correntropy(np.nan)}, "scale must be a positive number, got nan"),
     "a scale of zero": ({"loss": Huber(0.0)}, "scale must be a positive number"),
-    "many scales": ({"loss": Huber(np.array([1.0, 2.0]))}, "one scale"),
-    "residuals at second order": ({"order": 2, "residuals_of": MODEL}, "residuals are summarised at order 1"),
-    "robust at second order": ({"order": 2, "loss": Huber(1.0)}, "residuals are summarised at order 1"),
+    "many scales": ({"loss": Huber(np.array([1.0, 2.0]))}, "must be one number"),
+    "residuals at second order": ({"order": 2, "residuals_of": MODEL}, "order must be 1 for residuals"),
+    "robust at second order": ({"order": 2, "loss": Huber(1.0)}, "order must be 1 for residuals"),
     "no model": ({"residuals_of": "model"}, "str is not a model"),
     "a basis": ({"residuals_of": BASIS}, "EmpiricalFeatures is not a model"),
     "a model of two labels": (
@@ -357,7 +357,7 @@ def test_a_public_sample_of_another_width_is_refused():
 
 
 def test_sums_that_are_no_numbers_any_more_are_refused():
-    with refused("too large for a number", (ValueError, up.BlockError)):
+    with refused("too large for double precision", (ValueError, up.BlockError)):
         up.Summary.of(BASIS, np.repeat(X, 500, axis=0), np.full(10_000, 1e149), sample_weight=np.full(10_000, 1e99))
 
 

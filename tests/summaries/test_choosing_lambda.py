@@ -66,7 +66,7 @@ def test_scores_at_first_order_are_the_errors_of_models_that_have_not_seen_the_r
 @few
 @given(seed=seeds, weighted=st.booleans())
 def test_scores_at_second_order_are_the_errors_of_ridge_without_the_row(center, seed, weighted):
-    """With Wλ, the penalty beside the sum of squares, held as it is."""
+    """The penalty Wλ beside the sum of squares stays fixed."""
     X, y, U, w = data(seed)
     w = w if weighted else np.ones(len(y))
     basis = EmpiricalFeatures(Matern(0.7), n_features=9).fit(U)
@@ -163,7 +163,7 @@ def test_scores_of_other_candidates_do_not_add_and_do_not_choose():
         a + b
     with pytest.raises(ValueError, match=f"the scores are of the candidates {b.candidates[:12]}"):
         models[0].fit_summary(models[0].summary_, scores=b)
-    with pytest.raises(ValueError, match=f"{basis.digest[:12]}, not of {other.digest[:12]}"):
+    with pytest.raises(ValueError, match=f"{basis.digest[:12]}, not {other.digest[:12]}"):
         up.Scores.of(models[0].candidates(), other, X, y)
     with pytest.raises(ValueError, match="predict 1 label"):
         up.Scores.of(models[0].candidates(), basis, X, np.column_stack([y, y]))
@@ -225,7 +225,7 @@ def drawn(seed, n_public, n=500):
 
 @pytest.mark.parametrize("n_public", [50, 400, 2000])
 def test_the_summarys_own_estimate_of_the_risk_is_not_too_hopeful(n_public):
-    """Over some draws of everything: near the error on new rows where λ is large, and never far below it."""
+    """In several draws of the data it is near the error on new rows if λ is large, and never far below it."""
     estimated, true = [], []
     for seed in range(12):
         summary, Z, z = drawn(seed, n_public)

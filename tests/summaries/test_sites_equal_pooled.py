@@ -1,4 +1,4 @@
-"""However rows are split over sites, even one row each, and however sums are taken, the summary is the pooled one."""
+"""The sum of the sites' summaries is the pooled summary, for any split of rows and any order of additions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def added(rng, parts):
 
 
 def sizes(basis, X, Y, w):
-    """What each field's terms add up to without their signs: rounding is measured beside it."""
+    """Return the sum of absolute values of each field's terms, the scale for rounding errors."""
     phi, Y = np.abs(basis.transform(X).astype(float)), np.abs(Y.astype(float))
     weighted = phi * w[:, None]
     return {

@@ -136,14 +136,14 @@ def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.nd
 
 
 def to_file(model: Savable) -> tuple[dict[str, Any], dict[str, np.ndarray], int]:
-    """The header, the arrays and the format of the file of a fitted model."""
+    """Return the header, the arrays and the format of the file of a fitted model."""
     header, arrays = parts_of(model, "saved")
     former = _find_former_digest(model, header, arrays)
     return header | ({"digest": former} if former else {}), arrays, renames.format_of(header["class"])
 
 
 def from_file(cls: type[M], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> M:
-    """The model in a file; a ValueError or TypeError where it is none. One of format 1 keeps the digest it had."""
+    """Return the model in a file; one of format 1 keeps its digest. Raise a ValueError or TypeError if it is none."""
     newest = renames.format_of(cls.__name__)
     if header["format"] > newest:
         raise ValueError(f"it has format {header['format']}, and a {cls.__name__} has format {newest} at most")
@@ -163,22 +163,22 @@ def from_file(cls: type[M], header: dict[str, Any], arrays: dict[str, np.ndarray
 
 
 def _find_former_digest(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    """The digest that a model had in a file of format 1; nothing where it had none, or has changed since."""
+    """Return the digest that a model had in a file of format 1; an empty text if it had none, or has changed since."""
     former = vars(model).get("_digest")
     known = former is not None and any(files.digest(old, arrays) == former for old in renames.translate_back(header))
     return str(former) if known else ""
 
 
 def as_saved(model: M) -> M:
-    """The fitted model as its file has it, with nothing that a file does not keep."""
+    """Return the fitted model as a file would give it back, without anything that a file does not keep."""
     header, arrays, format = to_file(model)
     return from_file(type(model), header | {"format": format}, arrays)
 
 
 def digest_of(model: Savable) -> str:
-    """SHA-256 over a fitted model: what a summary of its residuals names it by. A file keeps it.
+    """Return the SHA-256 of a fitted model, by which a summary of its residuals names it. A file keeps it.
 
-    A model from a file of format 1 has the digest that it had there, for as long as nothing in it changes.
+    A model that was read from a file of format 1 has the digest that it had there until something in it changes.
     """
     header, arrays = parts_of(model, "named")
     return _find_former_digest(model, header, arrays) or files.digest(header, arrays)

@@ -71,7 +71,7 @@ class Coordinates:
         return self.root * self.root / self.n
 
     def coefficients(self, a: Array) -> Array:
-        """c = root·a/N for a = g(A)v; where centred Σ c_i = 0, which rounding must not blur (paper 002's H)."""
+        """c = root·a/N for a = g(A)v; where centred Σ c_i = 0, which rounding must not blur (Wang (2018)'s H)."""
         c = (a if self.root is None else a * self.root[:, None]) / self.n
         if self.center:
             c = c - self.weights(c)[:, None] * namespace(c).sum(c, axis=0)

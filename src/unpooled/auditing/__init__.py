@@ -1,6 +1,6 @@
-"""Audits of privacy: many runs on neighbouring data sets, and what they prove of ε (docs/privacy/audit.md)."""
+"""Audits of privacy: many runs on neighbouring data sets bound ε from below (docs/privacy/audit.md)."""
 
-from .audit import SHIPPED, Audit, Audited, audit
+from .audit import SHIPPED, Audit, AuditRow, audit
 from .estimate import CONFIDENCE, LowerBound, lower_bound
 from .faults import FAULTS
 from .mechanism import Mechanism, Neighbours, worst_neighbours
@@ -10,7 +10,7 @@ __all__ = [
     "FAULTS",
     "SHIPPED",
     "Audit",
-    "Audited",
+    "AuditRow",
     "LowerBound",
     "Mechanism",
     "Neighbours",

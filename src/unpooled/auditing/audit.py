@@ -1,7 +1,7 @@
 """up.audit: run mechanisms on neighbouring data sets, and compare their outputs with what the mechanisms claim.
 
-The list of every private mechanism that the library ships is here. A new one to audit is a new line in it. The result
-is a table: what was claimed, what was found, and the verdict.
+``SHIPPED`` lists every private mechanism of the library; a line there adds one to the audit. The result is a
+table: the claim, the lower bound that was found, and the verdict.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .faults import FAULTS
 from .mechanism import FEW_RUNS_EPSILON, Mechanism
 
 
-def every_run_a_call(mechanism: Mechanism, runs: int = 5_000, quick_runs: int = 200) -> Mechanism:
-    """The same without anything taken together: what a user calls is called in every run.
+def _call_in_every_run(mechanism: Mechanism, runs: int = 5_000, quick_runs: int = 200) -> Mechanism:
+    """Make every run call what a user calls, with nothing computed for several runs together.
 
-    That is slow, and few runs can refute a small ε only: claim one.
+    That is slow, and a few runs can refute only a small ε, so the mechanism should claim one.
     """
     name, note = f"{mechanism.name}, call by call", "the call that a user makes, in every run"
     return replace(mechanism, name=name, many=None, runs=runs, quick_runs=quick_runs, note=note)
@@ -36,12 +36,12 @@ SHIPPED: dict[str, Callable[[], Mechanism]] = {
     "noise-small-epsilon": lambda: of_summaries.grid_noise(1.0, 0.01, size=1),
     "shares": of_summaries.in_shares,
     "summary-1": of_summaries.first_order,
-    "summary-1-calls": lambda: every_run_a_call(of_summaries.first_order(FEW_RUNS_EPSILON)),
+    "summary-1-calls": lambda: _call_in_every_run(of_summaries.first_order(FEW_RUNS_EPSILON)),
     "summary-2": of_summaries.second_order,
     "residuals": of_summaries.residual_round,
     "ledger": of_summaries.through_a_ledger,
     "sgd-tight": of_models.tight_descent,
-    "sgd-tight-calls": lambda: every_run_a_call(of_models.tight_descent(FEW_RUNS_EPSILON)),
+    "sgd-tight-calls": lambda: _call_in_every_run(of_models.tight_descent(FEW_RUNS_EPSILON)),
     "sgd-paper": of_models.paper_descent,
     "regressor": of_models.rounds,
     "regressor-no-public": of_models.rounds_without_public_rows,
@@ -69,20 +69,20 @@ def audit(
     Parameters
     ----------
     mechanisms : what to audit
-        None is everything the library ships, and planted faults that have to be caught; or names of these, or
-        ``auditing.Mechanism`` objects, one or several. Or a function of one data set that returns a number or an array
-        with fresh noise, and then ``neighbours``, ``epsilon`` and ``delta`` say what it claims.
-    neighbours, epsilon, delta : of such a function: two data sets, and how hard they are to tell apart
-    runs : on each data set; None is what each mechanism suggests
-    confidence : with which each lower bound holds
-    quick : fewer runs: a minute and not several
-    progress : whether to show a bar, where somebody waits for it
+        None audits every mechanism that the library ships, and planted faults that must be caught. Otherwise a name of
+        these or an ``auditing.Mechanism``, or several; or a function of one data set that returns a number or an array
+        with fresh noise, whose claim is then stated by ``neighbours``, ``epsilon`` and ``delta``.
+    neighbours, epsilon, delta : two data sets for such a function, and how hard it claims they are to tell apart
+    runs : the number of runs on each data set; None takes what each mechanism suggests
+    confidence : the probability with which each lower bound holds
+    quick : whether to make fewer runs, which takes about one minute instead of several
+    progress : whether to show a progress bar at a terminal
 
     Returns
     -------
     Audit, which prints as a table; ``ok`` says whether no claim was refuted and every planted fault was caught. It is
-    False too where the runs are too few to refute a claim, whatever the mechanism does. A claim that was not refuted
-    is not proved: docs/privacy/audit.md.
+    also False if the runs are too few to refute a claim. A claim that was not refuted is not thereby proved:
+    docs/privacy/audit.md.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def audit(
     >>> def mean(y):
     ...     return np.mean(y) + rng.laplace(scale=0.01)  # should be 2/(nε) = 0.02 for labels in ±1
     >>> y = np.zeros(100)
-    >>> found = up.audit(mean, neighbours=(np.append(y, 1.0), np.append(y, -1.0)), epsilon=1.0, delta=0.0, runs=5000)
-    >>> found.ok
+    >>> result = up.audit(mean, neighbours=(np.append(y, 1.0), np.append(y, -1.0)), epsilon=1.0, delta=0.0, runs=5000)
+    >>> result.ok
     False
     """
     if runs is not None:
@@ -105,33 +105,36 @@ def audit(
             each = mechanism.runs_of(runs, quick)
             first, second = (_outputs(mechanism, data, each, bar) for data in mechanism.neighbours)
             bound = lower_bound(first, second, mechanism.delta, confidence, mechanism.direction)
-            rows.append(Audited.of(mechanism, bound))
+            rows.append(AuditRow.of(mechanism, bound))
     return Audit(tuple(sorted(rows, key=lambda row: row.fault)), confidence)
 
 
 def _outputs(mechanism: Mechanism, data: Any, runs: int, bar: Progress) -> np.ndarray:
-    found = []
+    outputs = []
     for part in np.array_split(np.arange(runs), PARTS):
-        found.append(mechanism.outputs(data, len(part)))
+        outputs.append(mechanism.outputs(data, len(part)))
         bar.advance()
-    return np.concatenate(found)
+    return np.concatenate(outputs)
 
 
 def _makers(
     mechanisms: Any, neighbours: tuple[Any, Any] | None, epsilon: float | None, delta: float | None
 ) -> Sequence[Callable[[], Mechanism]]:
-    """What makes each of the mechanisms; names are looked up, and nothing is made before all are known."""
+    """Return a factory for each mechanism; an unknown name raises before any mechanism is made."""
     claim = {"neighbours": neighbours, "epsilon": epsilon, "delta": delta}
     if callable(mechanisms):
         missing = [name for name, value in claim.items() if value is None]
         if missing:
-            raise ValueError(f"a function to audit needs its claim: give {', '.join(missing)}")
+            raise ValueError(f"mechanisms is a function, so its claim is needed: give {', '.join(missing)}")
         name = getattr(mechanisms, "__name__", type(mechanisms).__name__)
         own = Mechanism(name, mechanisms, **claim)  # type: ignore[arg-type]
         return [lambda: own]
     given = [name for name, value in claim.items() if value is not None]
     if given:
-        raise ValueError(f"{', '.join(given)} belong to a function to audit: leave them out, or give the function")
+        raise ValueError(
+            f"{', '.join(given)} state the claim of a function, and mechanisms is not one: leave them out, or pass the "
+            "function"
+        )
     known = SHIPPED | FAULTS
     if mechanisms is None:
         return list(known.values())
@@ -156,20 +159,18 @@ HEADS = ("mechanism", "claimed ε", "at δ", "found ε ≥", "if Gaussian", "run
 
 
 @dataclass(frozen=True)
-class Audited:
-    """One line: ``found`` is the lower bound that decides, ``found_if_gaussian`` the one that assumes more.
-
-    ``attainable`` is the largest bound that so many runs can show: that of outputs without any noise.
+class AuditRow:
+    """One row of an audit: the claim of a mechanism and the lower bounds on ε that were found.
 
     Attributes
     ----------
-    name : of the mechanism
-    fault : whether it is a planted one, that must be caught
-    epsilon, delta : what is claimed
+    name : the name of the mechanism
+    fault : whether it is a planted fault, which must be caught
+    epsilon, delta : the claim
     found : the lower bound on ε that decides
-    found_if_gaussian : the one that holds if the mechanism is Gaussian
-    runs : on each of the two data sets
-    attainable : the largest bound that so many runs can show
+    found_if_gaussian : the lower bound that holds if the mechanism is Gaussian
+    runs : the number of runs on each of the two data sets
+    attainable : the largest bound that so many runs can show, which is that of outputs without any noise
     note : a remark
     """
 
@@ -184,8 +185,8 @@ class Audited:
     note: str = ""
 
     @classmethod
-    def of(cls, mechanism: Mechanism, bound: LowerBound) -> Audited:
-        """The line of a mechanism."""
+    def of(cls, mechanism: Mechanism, bound: LowerBound) -> AuditRow:
+        """Make the row of a mechanism."""
         m, b = mechanism, bound
         most = attainable(b.runs, m.delta, b.confidence)
         return cls(m.name, m.fault, m.epsilon, m.delta, b.epsilon, b.gaussian_epsilon, b.runs, most, m.note)
@@ -197,17 +198,17 @@ class Audited:
 
     @property
     def can_refute(self) -> bool:
-        """Whether so many runs could refute the claim at all; where not, they are no evidence for it."""
+        """Whether so many runs could refute the claim at all; otherwise they are no evidence for it."""
         return self.attainable > self.epsilon
 
     @property
     def ok(self) -> bool:
-        """A claim must not be refuted though it could have been; that of a planted fault must be."""
+        """Whether the claim could have been refuted and was not; for a planted fault, whether it was."""
         return self.can_refute and self.exceeds == self.fault
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict in words."""
         if not self.can_refute:
             return "too few runs to refute"
         if self.fault:
@@ -216,22 +217,22 @@ class Audited:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As the table shows them, in the order of its columns."""
+        """The cells of the row as text, in the order of the table's columns."""
         numbers = (f"{self.epsilon:.4g}", f"{self.delta:.4g}", f"{self.found:.2f}", f"{self.found_if_gaussian:.2f}")
         return (self.name, *numbers, f"{self.runs:,}", self.verdict)
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What :func:`unpooled.audit` found; it prints as a table.
+    """The result of :func:`unpooled.audit`, which prints as a table.
 
     Attributes
     ----------
-    rows : a line for each mechanism, planted faults last
-    confidence : with which each lower bound holds
+    rows : a row for each mechanism, planted faults last
+    confidence : the probability with which each lower bound holds
     """
 
-    rows: tuple[Audited, ...]
+    rows: tuple[AuditRow, ...]
     confidence: float
 
     @property
@@ -241,32 +242,33 @@ class Audit:
 
     @property
     def reading(self) -> str:
-        """What the numbers mean, in two sentences."""
+        """An explanation of the numbers in two sentences."""
         return (
-            f"Each lower bound holds but with probability {1 - self.confidence:.1g}. The one that decides assumes "
-            "nothing of the mechanism; the other is nearer to the truth, and assumes that it is μ-Gaussian private."
+            f"Each lower bound fails with probability at most {1 - self.confidence:.1g}. The bound that decides makes "
+            "no assumption about the mechanism; the other is closer to the truth, but assumes that the mechanism is "
+            "μ-Gaussian private."
         )
 
     def __str__(self) -> str:
         lines = [HEADS, *(row.cells for row in self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(HEADS))]
-        table = ["  ".join(_aligned(line, widths)).rstrip() for line in lines]
+        table = ["  ".join(_align(line, widths)).rstrip() for line in lines]
         first_fault = next((i for i, row in enumerate(self.rows) if row.fault), None)
         if first_fault is not None:
             table.insert(1 + first_fault, "planted faults")
         return "\n".join([*table, self.reading])
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the audit as plain data for JSON."""
         rows = [asdict(row) | {"verdict": row.verdict, "ok": row.ok} for row in self.rows]
         return {"confidence": self.confidence, "kept": self.ok, "rows": rows}
 
     def to_json(self) -> str:
-        """The same as text."""
+        """Return the audit as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
-def _aligned(cells: tuple[str, ...], widths: list[int]) -> list[str]:
-    """Names and verdicts to the left, numbers to the right."""
+def _align(cells: tuple[str, ...], widths: list[int]) -> list[str]:
+    """Align names and verdicts to the left and numbers to the right."""
     last = len(cells) - 1
     return [c.ljust(w) if i in (0, last) else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))]

@@ -35,15 +35,15 @@ LEAST_RUNS = 30
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What the runs prove of ε at δ, each bound by itself with the confidence that was asked for.
+    """Lower bounds on ε at δ that the runs prove, each with the requested confidence.
 
     Attributes
     ----------
     epsilon : holds whatever the mechanism is; 0 where the runs show nothing
     gaussian_epsilon, mu : hold if the mechanism is μ-Gaussian private
-    delta : the δ that they are for
-    runs : on each of the two data sets
-    confidence : of each bound
+    delta : the δ of the bounds
+    runs : the number of runs on each of the two data sets
+    confidence : the confidence of each bound
     """
 
     epsilon: float
@@ -57,23 +57,25 @@ class LowerBound:
 def lower_bound(
     first: Any, second: Any, delta: float, confidence: float = CONFIDENCE, direction: Any = None
 ) -> LowerBound:
-    """The bound from outputs on S and on S', one a row.
+    """Bound ε from below from outputs on S and on S', one per row.
 
     Parameters
     ----------
     first, second : arrays of shape (runs,) or (runs, k), every row an independent run
     delta : the δ of the claim
     confidence : of each bound
-    direction : k numbers, where it is known which way outputs differ most; None learns it from the runs that choose
+    direction : k numbers, the direction in which outputs differ most; None learns it from the runs that choose the rule
     """
     delta, confidence = probability("delta", delta, zero=True), probability("confidence", confidence)
     P, Q = _outputs("first", first), _outputs("second", second)
     if P.shape != Q.shape:
-        raise ValueError(f"there must be as many outputs on both data sets, got shapes {P.shape} and {Q.shape}")
+        raise ValueError(
+            f"first and second must have the same shape, got {P.shape} and {Q.shape}: run both data sets equally often"
+        )
     runs = len(P)
     if runs < LEAST_RUNS:
-        raise ValueError(f"runs must be at least {LEAST_RUNS}, or nothing can be said; got {runs}")
-    counted, alpha = _counted(runs), _alpha(confidence)
+        raise ValueError(f"runs must be at least {LEAST_RUNS} for a lower bound, got {runs}")
+    counted, alpha = _count_remaining(runs), _alpha(confidence)
     choosing = runs - counted
 
     def epsilon(low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -83,32 +85,32 @@ def lower_bound(
         return ndtri(np.maximum(low, 1e-300)) - ndtri(np.minimum(high, 1 - 1e-16))
 
     statistics = _statistics(P[:choosing], Q[:choosing], direction)
-    found = []
+    bounds = []
     for value in (epsilon, mu):
         rule = max(
             (_best(statistic, P[:choosing], Q[:choosing], alpha, value) for statistic in statistics),
             key=lambda rule: rule.promised,
         )
         low, high = rule.rates(P[choosing:], Q[choosing:], counted, alpha)
-        found.append(max(0.0, float(value(low, high))))
-    as_gaussian = epsilon_of(found[1], delta) if delta > 0 else (math.inf if found[1] > 0 else 0.0)
-    return LowerBound(found[0], as_gaussian, found[1], delta, runs, confidence)
+        bounds.append(max(0.0, float(value(low, high))))
+    as_gaussian = epsilon_of(bounds[1], delta) if delta > 0 else (math.inf if bounds[1] > 0 else 0.0)
+    return LowerBound(bounds[0], as_gaussian, bounds[1], delta, runs, confidence)
 
 
 def attainable(runs: int, delta: float, confidence: float = CONFIDENCE) -> float:
     """The largest ε that so many runs can prove: that of outputs which tell S from S' without error."""
-    counted, alpha = np.asarray(_counted(runs)), _alpha(confidence)
+    counted, alpha = np.asarray(_count_remaining(runs)), _alpha(confidence)
     low, high = _low(counted, int(counted), alpha), _high(np.asarray(0), int(counted), alpha)
     return max(0.0, float(np.log(np.maximum(low - delta, 1e-300) / high)))
 
 
-def _counted(runs: int) -> int:
-    """The runs that are left when the rule is chosen."""
+def _count_remaining(runs: int) -> int:
+    """Count the runs that remain once the rule has been chosen."""
     return runs - math.ceil(CHOOSING * runs)
 
 
 def _alpha(confidence: float) -> float:
-    """For each of the two rates."""
+    """The probability of error that each of the two rates may have."""
     return (1.0 - confidence) / 2.0
 
 
@@ -139,7 +141,8 @@ def _best(
 ) -> _Rule:
     """The rule with the largest bound on these runs alone.
 
-    It is a bound already, and so wary of thresholds that few outputs passed: they look good by chance.
+    The criterion is itself a confidence bound, so it avoids thresholds that few outputs passed and that look good by
+    chance.
     """
     n = len(P)
     p, q = np.sort(statistic(P)), np.sort(statistic(Q))
@@ -162,7 +165,7 @@ def _best(
 def _statistics(P: np.ndarray, Q: np.ndarray, direction: Any) -> list[Callable[[np.ndarray], np.ndarray]]:
     """Outputs along the direction in which means differ most beside the noise, and how far outputs are from the middle.
 
-    The second sees noise whose size depends on the data.
+    The second detects noise whose size depends on the data.
     """
     middle = (P.mean(axis=0) + Q.mean(axis=0)) / 2
     centred = np.concatenate([P - P.mean(axis=0), Q - Q.mean(axis=0)])
@@ -175,7 +178,7 @@ def _statistics(P: np.ndarray, Q: np.ndarray, direction: Any) -> list[Callable[[
     else:
         along = np.asarray(direction, dtype=float).ravel()
         if along.shape != middle.shape:
-            raise ValueError(f"direction must be {len(middle)} numbers, as outputs are, got {len(along)}")
+            raise ValueError(f"direction must have {len(middle)} numbers, like every output, got {len(along)}")
     return [
         lambda outputs: (outputs - middle) @ along,
         lambda outputs: np.linalg.norm((outputs - middle) / scale, axis=1),

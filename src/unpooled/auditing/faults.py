@@ -1,4 +1,4 @@
-"""Planted faults, of kinds that have been made in real code. An audit that does not catch them is worth nothing."""
+"""Planted faults of kinds that have occurred in real code. An audit that misses them proves nothing."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ import numpy as np
 from .._solvers.descent.sgd import drawn, one_by_one
 from ..bases import Basis, RandomFeatures
 from ..kernels import Gaussian
-from ..privacy import Private, mu_for, noise, sgd
-from ..privacy.release import asked
+from ..privacy import PrivacyRequest, mu_for, noise, sgd
+from ..privacy.release import check_request
 from ..summaries import Summary
 from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Rows, with_noise
-from .of_summaries import LABEL_BOUND, half_the_noise, sums, weighted
+from .of_summaries import LABEL_BOUND, half_the_noise, sums, whiten
 
 PUBLIC = np.linspace(-2.0, 2.0, 50)[:, None]
 
 
-def theorem_2_as_printed() -> Mechanism:
+def _theorem_2_as_printed() -> Mechanism:
     """Algorithm 1 of Wang and Guo (2024) with Δ_SGD as their (17) prints it, at n = T = 1000, c = 1, η = 10⁻⁵.
 
-    One feature, √2 for all records, as the bound of cosine features allows; all labels are 0 but that of the record.
+    There is one feature, √2 for all records, as the bound on cosine features allows. Only the replaced record has a
+    label other than 0.
     """
     n = steps = 1000
     step, kappa, epsilon, delta = 1e-5, math.sqrt(2.0), 1.0, 1e-3
-    printed = sgd.paper_as_printed(n, steps, step, 1.0, kappa, delta / 2)
-    planned = noise.plan(1, printed, mu_for(epsilon, delta / 2), bound=1.0)
+    printed = sgd.wang_guo_as_printed(n, steps, step, 1.0, kappa, delta / 2)
+    planned = noise.calibrate_noise(1, printed, mu_for(epsilon, delta / 2), bound=1.0)
     phi = np.full((n, 1), kappa)
     label = np.zeros(n)
     label[0] = 1.0
@@ -43,7 +44,7 @@ def theorem_2_as_printed() -> Mechanism:
         return with_noise(planned, w[:, None])
 
     return Mechanism(
-        "Theorem 2 of paper 004 as printed",
+        "Theorem 2 of Wang and Guo (2024) as printed",
         release,
         (label, -label),
         epsilon,
@@ -57,11 +58,11 @@ def theorem_2_as_printed() -> Mechanism:
     )
 
 
-def private_length_scale() -> Mechanism:
+def _private_length_scale() -> Mechanism:
     """A summary whose kernel takes its length scale, the median distance, from the private rows.
 
-    Two clusters far apart: where one record changes sides, most pairs lie in different clusters and no longer in the
-    same one. The median jumps, and every record's features with it.
+    There are two clusters far apart. If one record moves to the other cluster, most pairs no longer lie in the same
+    cluster, so the median jumps and changes every record's features.
     """
     n, few = 16, 5  # 65 pairs within the clusters and 55 across; one more on the other side makes that 60 and 60
     near = np.linspace(0.0, 0.1, n)
@@ -76,13 +77,13 @@ def private_length_scale() -> Mechanism:
         "a length scale from private rows",
         lambda X, y: (basis_of(X), X, y),
         (data(few), data(few + 1)),
-        Private(EPSILON, DELTA, LABEL_BOUND),
+        PrivacyRequest(EPSILON, DELTA, LABEL_BOUND),
     )
 
 
-def intercept_without_noise() -> Mechanism:
-    """Sums of centred labels with noise, and the mean of the labels without: the intercept of the model to be."""
-    centred = labels_centred_in_private()
+def _intercept_without_noise() -> Mechanism:
+    """Noisy sums of centred labels, released with the exact mean of the labels as the model's intercept."""
+    centred = _labels_centred_in_private()
 
     def with_mean(data: Rows, outputs: np.ndarray) -> np.ndarray:
         return np.concatenate([outputs, np.full((len(outputs), 1), data[1].mean())], axis=1)  # THE FAULT
@@ -100,10 +101,10 @@ def intercept_without_noise() -> Mechanism:
     )
 
 
-def labels_centred_in_private() -> Mechanism:
-    """The same, and nothing but the noisy sums is shown: the mean of the labels was used, and that is enough.
+def _labels_centred_in_private() -> Mechanism:
+    """Noisy sums of labels from which their private mean was subtracted; only the sums are released.
 
-    One record moves its own label and, through the mean, everybody's: about twice as far as the noise allows for.
+    One record changes its own label and, through the mean, all others: about twice as much as the noise accounts for.
     """
     basis = RandomFeatures(Gaussian(1.0), 2).fit(PUBLIC)
 
@@ -115,27 +116,27 @@ def labels_centred_in_private() -> Mechanism:
     X[0] = 0.0
     labels = np.zeros(n)
     labels[0] = LABEL_BOUND
-    privacy = Private(1.0, DELTA, LABEL_BOUND, means=0.0)  # it takes the fewest runs to see at a small ε
-    found = _summary("labels centred by their private mean", centred, ((X, labels), (X, -labels)), privacy)
-    return replace(found, quick_runs=4 * QUICK_RUNS)
+    privacy = PrivacyRequest(1.0, DELTA, LABEL_BOUND, means=0.0)  # it takes the fewest runs to see at a small ε
+    mechanism = _summary("labels centred by their private mean", centred, ((X, labels), (X, -labels)), privacy)
+    return replace(mechanism, quick_runs=4 * QUICK_RUNS)
 
 
 def _summary(
     name: str,
     prepared: Callable[[np.ndarray, np.ndarray], tuple[Basis, np.ndarray, np.ndarray]],
     neighbours: tuple[Rows, Rows],
-    privacy: Private,
+    privacy: PrivacyRequest,
 ) -> Mechanism:
-    """A private summary of order 1 of what was made of private rows before it looked."""
+    """Audit a first-order private summary of rows that were prepared with the help of private values."""
 
     def release(data: Rows) -> np.ndarray:
         basis, X, y = prepared(*data)
-        question = asked(basis, 1, None, "squared", None, privacy)
-        return weighted(question, Summary.of(basis, X, y, privacy=privacy))
+        question = check_request(basis, 1, None, "squared", None, privacy)
+        return whiten(question, Summary.of(basis, X, y, privacy=privacy))
 
     def many(data: Rows, runs: int) -> np.ndarray:
         basis, X, y = prepared(*data)
-        question = asked(basis, 1, None, "squared", None, privacy)
+        question = check_request(basis, 1, None, "squared", None, privacy)
         return with_noise(question.noise, sums(question, X, y), runs)
 
     return Mechanism(
@@ -160,8 +161,8 @@ def _opposite(basis: Basis) -> float:
 
 FAULTS: dict[str, Callable[[], Mechanism]] = {
     "half-noise": half_the_noise,
-    "printed-theorem": theorem_2_as_printed,
-    "private-length-scale": private_length_scale,
-    "open-intercept": intercept_without_noise,
-    "private-centring": labels_centred_in_private,
+    "printed-theorem": _theorem_2_as_printed,
+    "private-length-scale": _private_length_scale,
+    "open-intercept": _intercept_without_noise,
+    "private-centring": _labels_centred_in_private,
 }

@@ -1,8 +1,8 @@
-"""Mechanism: something to audit, and what it claims; and neighbouring data sets on which to look at it.
+"""Mechanisms to audit with their claims, and the neighbouring data sets on which they are run.
 
-Many draws of the library's own noise are made at once. An audit is as good as the neighbours it looks at. The search
-for them is for outputs that are far apart before there is noise on them, which takes no runs: many random starts, then
-uphill from the best. The noise is then audited on the pair that was found.
+An audit is only as good as its neighbours. They are found without any runs, by a search for outputs that are far apart
+before noise is added: many random starts, then ascent from the best. The noise is then audited on that pair. Many draws
+of the library's own noise are made at once.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def with_noise(noise: GridGaussian, values: Any, runs: int | None = None) -> np.
 
 @dataclass(frozen=True)
 class Mechanism:
-    """Something that says it is (ε, δ)-private.
+    """A mechanism to audit, and its claim to be (ε, δ)-private.
 
     Parameters
     ----------
-    name : for the table
+    name : the name in the table
     release : one data set to one output, a number or an array, with fresh noise every time it is called
     neighbours : S and S', two data sets that the claim says can hardly be told apart, in the form ``release`` takes
     epsilon, delta : the claim
-    many : a data set and a number of runs to so many independent outputs, one a row, where that can be had faster
-        than by calling ``release`` again and again. It must have the same law
-    direction : how outputs differ on average, where that is known; None learns it
-    runs, quick_runs : on each data set, in the full and in the quick audit
-    fault : whether it is planted, and has to be caught
-    note : what is run, and what is taken together in ``many``
+    many : a function from a data set and a number of runs to that many independent outputs, one per row, with the same
+        law as ``release``, if that is faster than calling ``release`` repeatedly
+    direction : how outputs differ on average, if that is known; None learns it
+    runs, quick_runs : the number of runs on each data set, in the full and in the quick audit
+    fault : whether it is a planted fault, which must be caught
+    note : what is run, and what ``many`` computes once for all runs
     """
 
     name: str
@@ -68,7 +68,7 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ValueError(f"name must say what is audited, got {shown(self.name)}")
+            raise ValueError(f"name must be a non-empty string that says what is audited, got {shown(self.name)}")
         if not callable(self.release):
             raise ValueError(f"release must be a function of one data set, got {shown(self.release)}")
         if not isinstance(self.neighbours, tuple) or len(self.neighbours) != 2:
@@ -77,18 +77,18 @@ class Mechanism:
             object.__setattr__(self, name, value)
 
     def runs_of(self, runs: int | None, quick: bool) -> int:
-        """How often it runs on each data set."""
+        """Return the number of runs on each data set."""
         return max(runs if runs is not None else self.quick_runs if quick else self.runs, LEAST_RUNS)
 
     def outputs(self, data: Any, runs: int) -> np.ndarray:
-        """Independent outputs, one a row."""
+        """Run the mechanism and return independent outputs, one per row."""
         if self.many is not None:
-            found = np.asarray(self.many(data, runs), dtype=float)
+            outputs = np.asarray(self.many(data, runs), dtype=float)
         else:
-            found = np.stack([np.asarray(self.release(data), dtype=float).ravel() for _ in range(runs)])
-        if len(found) != runs:
-            raise ValueError(f"many must return {runs} outputs, one a row, got an array of shape {found.shape}")
-        return found.reshape(runs, -1)
+            outputs = np.stack([np.asarray(self.release(data), dtype=float).ravel() for _ in range(runs)])
+        if len(outputs) != runs:
+            raise ValueError(f"many must return {runs} outputs, one per row, got an array of shape {outputs.shape}")
+        return outputs.reshape(runs, -1)
 
 
 Rows = tuple[np.ndarray, np.ndarray]  # X and y
@@ -102,8 +102,8 @@ class Neighbours:
     Attributes
     ----------
     first, second : S and S'
-    direction : how their outputs differ before there is noise, where that is known
-    distance : how far, in ℓ2 norm
+    direction : how their outputs differ before noise is added, if that is known
+    distance : the ℓ2 norm of that difference
     """
 
     first: Rows
@@ -123,19 +123,20 @@ def worst_neighbours(
     steps: int = 120,
     seed: int = 0,
 ) -> Neighbours:
-    """The furthest pair that was found, of data sets (X, y) with labels in ±``label_bound``.
+    """Search for the pair of neighbours (X, y), with labels in ±``label_bound``, whose outputs are furthest apart.
 
-    Every second start replaces the label alone, by its opposite: that is the worst for most sums. Then all numbers of
-    the best start, those of the other records too, are moved at random, and what is further apart is kept.
+    Every second start only reverses the sign of the label, which is the worst case for most sums. Then all numbers of
+    the best start, including those of the other records, are changed at random, and a change that increases the
+    distance is kept.
 
     Parameters
     ----------
-    noiseless : X and y to the numbers that would get noise
+    noiseless : a function from X and y to the numbers that noise would be added to
     n_rows, n_inputs : the size of X
     label_bound : c
     spread : the standard deviation of inputs at the start
-    starts, steps : how many pairs are tried at random, and then uphill
-    seed : of the search
+    starts, steps : the number of random starts, and of steps of ascent
+    seed : the seed of the search
     """
     rng = np.random.default_rng(seed)
     scale = np.append(np.full(n_inputs, spread), label_bound)
@@ -150,14 +151,14 @@ def worst_neighbours(
         first, second = pair(candidate)
         return np.asarray(noiseless(*first) - noiseless(*second), dtype=float).ravel()
 
-    def drawn(flipped: bool) -> np.ndarray:
+    def draw(flipped: bool) -> np.ndarray:
         candidate = rng.standard_normal((n_rows + 1, n_inputs + 1))
         candidate[:, -1] *= 3.0  # most labels at their bound
         if flipped:
             candidate[-1] = candidate[RECORD] * np.append(np.ones(n_inputs), -1.0)
         return candidate
 
-    tried = [drawn(bool(i % 2)) for i in range(starts)]
+    tried = [draw(bool(i % 2)) for i in range(starts)]
     lengths = [float(np.linalg.norm(difference(candidate))) for candidate in tried]
     best, furthest, width = tried[int(np.argmax(lengths))], max(lengths), 1.0
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Private estimators to audit, by the coefficients that they show."""
+"""Mechanisms that audit the private estimators through the coefficients that they publish."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 6
 def tight_descent(epsilon: float = EPSILON) -> Mechanism:
     """PrivateSGDRegressor(method="tight"): a record that is clipped at every visit reaches its sensitivity.
 
-    ``shrink`` is off: it works on the noisy weights alone and could only hide something from the audit.
+    ``shrink`` is off, because it acts only on the noisy weights and could hide a fault from the audit.
     """
     basis = RandomFeatures(Gaussian(1.0), 2).fit(PUBLIC)
     model = PrivateSGDRegressor(
@@ -52,16 +52,16 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
         model.fit(*data)
         return np.append(np.ravel(model.coef_), model.intercept_)
 
-    found = worst_neighbours(before, ROWS, 1, LABEL_BOUND)
-    assert found.direction is not None
+    pair = worst_neighbours(before, ROWS, 1, LABEL_BOUND)
+    assert pair.direction is not None
     return Mechanism(
         "PrivateSGDRegressor, tight",
         release,
-        (found.first, found.second),
+        (pair.first, pair.second),
         epsilon,
         DELTA,
         many=lambda data, runs: as_shown(with_noise(noise, before(*data), runs)),
-        direction=as_shown(found.direction) / np.append(np.ones(basis.n_features_), plan.constant**2),
+        direction=as_shown(pair.direction) / np.append(np.ones(basis.n_features_), plan.constant**2),
         runs=RUNS,
         quick_runs=QUICK_RUNS,
         note="the order of visits is public and always the same, so descent is made once; noise of all runs together",
@@ -69,7 +69,7 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
 
 
 def paper_descent() -> Mechanism:
-    """PrivateSGDRegressor(method="paper"): its bound is loose, so an audit finds next to nothing."""
+    """PrivateSGDRegressor(method="paper"): its bound is loose, so the audit finds little."""
     basis = CosineFeatures(Gaussian(1.0), 2).fit(PUBLIC)
     model = PrivateSGDRegressor(
         EPSILON,
@@ -97,15 +97,15 @@ def paper_descent() -> Mechanism:
         phi, y = features(*data)
         return with_noise(noise, [one_by_one(phi, y, drawn(ROWS, plan.steps), plan.step) for _ in range(runs)])
 
-    found = worst_neighbours(in_turn, ROWS, 1, LABEL_BOUND)
+    pair = worst_neighbours(in_turn, ROWS, 1, LABEL_BOUND)
     return Mechanism(
         "PrivateSGDRegressor, paper",
         release,
-        (found.first, found.second),
+        (pair.first, pair.second),
         EPSILON,
         DELTA,
         many=many,
-        direction=found.direction,
+        direction=pair.direction,
         runs=RUNS // 2,
         quick_runs=QUICK_RUNS,
         note="features are made once, indices are drawn and descent is made in every run; noise of all runs together",
@@ -113,14 +113,15 @@ def paper_descent() -> Mechanism:
 
 
 def rounds() -> Mechanism:
-    """PrivateRegressor from one end to the other, with a label bound and a public basis."""
+    """Audit a whole fit of PrivateRegressor with a label bound and a public basis."""
     return _rounds("PrivateRegressor", PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, basis=_basis(), rounds=2))
 
 
 def rounds_without_public_rows() -> Mechanism:
-    """The same with features of made-up rows: noised counts of the input are asked for first, and shown by the basis.
+    """Audit PrivateRegressor without public rows: it first releases noisy counts of inputs, which the basis shows.
 
-    The record changes sides with its label. It takes more rows before anything is asked of inputs at this ε.
+    The replaced record changes its inputs together with its label. At this ε more rows are needed before the estimator
+    asks for counts of inputs.
     """
     kernel = Gaussian(1.0)  # without a length scale to look for it is three times as fast
     model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, kernel, n_features=2, rounds=2)
@@ -139,28 +140,29 @@ def rounds_without_public_rows() -> Mechanism:
 
 
 def rounds_without_bound() -> Mechanism:
-    """The same without a label bound: counts of labels are asked for first, and the loss is correntropy.
+    """Audit PrivateRegressor without a label bound: it first releases counts of labels.
 
-    The other labels spread as far as that of the record: beside nothing but zeros it would be an outlier, and ignored.
+    Its loss is then correntropy. The other labels vary as much as the replaced one: among zeros alone it would be an
+    outlier with no influence.
     """
     model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, None, basis=_basis(), rounds=2)
     return _rounds("PrivateRegressor, no label bound", model, labels=LABEL_BOUND)
 
 
 def rounds_at_sites() -> Mechanism:
-    """The same at two sites, each of which adds all the noise that its sums need.
+    """Audit PrivateRegressor at two sites, each of which adds all the noise that its sums need.
 
-    What is shown is the model, which has the noise of both; it is audited as what it is, and not a site's message.
+    The audit looks at the model, which contains the noise of both sites, and not at the message of one site.
     """
     model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, basis=_basis(), rounds=2, noise="site")
     return _rounds("PrivateRegressor, noise of 2 sites", model, sites=2)
 
 
 def _rounds(name: str, model: PrivateRegressor, sites: int = 1, labels: float = 0.0) -> Mechanism:
-    """Neighbours by hand, because every round asks what the answers before suggest.
+    """Audit rounds on neighbours made by hand, because every question depends on the answers before it.
 
-    The record is the one whose features are furthest from their mean, its label at the bound and then at the opposite
-    one; all other labels are 0, so that residuals stay small beside it, or reach from -``labels`` to ``labels``.
+    The replaced record is the one whose features are furthest from their mean; its label is at the bound, and then at
+    the opposite bound. All other labels are 0, so that residuals stay small, or range from -``labels`` to ``labels``.
     """
     basis = model.basis
     X = np.tile(PUBLIC[::5], (2, 1))

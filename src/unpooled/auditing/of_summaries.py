@@ -1,9 +1,7 @@
-"""Noise and private summaries to audit: alone, in shares, as rounds of residuals, and several through one ledger.
+"""Mechanisms that audit noise and private summaries: alone, in shares, as rounds of residuals, and through one ledger.
 
-The noise itself comes first, without a summary around it.
-
-``release`` is the call that a user makes. ``many`` adds the rows up once, because the sums before noise are the same
-bits in every run, and draws the noise of all runs together.
+The noise itself comes first, without a summary around it. ``release`` is the call that a user makes. ``many`` computes
+the sums once, because the sums before noise are identical in every run, and draws the noise of all runs together.
 """
 
 from __future__ import annotations
@@ -21,29 +19,29 @@ from ..bases import Basis, RandomFeatures
 from ..data.sources import open_labeled
 from ..kernels import Gaussian
 from ..losses import Huber
-from ..privacy import Ledger, Overspend, Private, epsilon_of, mu_for, plan
+from ..privacy import Ledger, Overspend, PrivacyRequest, calibrate_noise, epsilon_of, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.noise import GridGaussian
-from ..privacy.release import Asked, asked
+from ..privacy.release import CheckedRequest, check_request
 from ..summaries import Summary
 from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Neighbours, Rows, with_noise, worst_neighbours
 
 
 def grid_noise(epsilon: float = EPSILON, delta: float = DELTA, size: int = 3) -> Mechanism:
-    """Discrete Gaussian noise on M numbers that one record moves by Δ, all of it."""
-    planned = plan(size, 1.0, mu_for(epsilon, delta), bound=10.0)
-    return of_noise(f"discrete Gaussian noise, M = {size}", planned, epsilon, delta)
+    """Audit discrete Gaussian noise on M numbers, of which one record changes all by Δ in ℓ2 norm."""
+    planned = calibrate_noise(size, 1.0, mu_for(epsilon, delta), bound=10.0)
+    return _noise_mechanism(f"discrete Gaussian noise, M = {size}", planned, epsilon, delta)
 
 
 def half_the_noise() -> Mechanism:
-    """The same with half the scale that the plan asks for: a fault. It takes the fewest runs to see at a small ε."""
-    planned = plan(2, 1.0, mu_for(1.0, DELTA), bound=10.0)
-    halved = of_noise("half the noise", replace(planned, scale=planned.scale / 2), 1.0, DELTA)
+    """Audit noise of half the scale that is needed, a planted fault. A small ε shows it in the fewest runs."""
+    planned = calibrate_noise(2, 1.0, mu_for(1.0, DELTA), bound=10.0)
+    halved = _noise_mechanism("half the noise", replace(planned, scale=planned.scale / 2), 1.0, DELTA)
     return replace(halved, fault=True, quick_runs=4 * QUICK_RUNS)
 
 
-def of_noise(name: str, planned: GridGaussian, epsilon: float, delta: float) -> Mechanism:
-    """Numbers that lie Δ apart in ℓ2 norm, and not along an axis nor on the grid."""
+def _noise_mechanism(name: str, planned: GridGaussian, epsilon: float, delta: float) -> Mechanism:
+    """Audit noise on numbers that lie Δ apart in ℓ2 norm, neither along an axis nor on the grid."""
     direction = np.random.default_rng(0).standard_normal(planned.size)
     direction *= planned.sensitivity / np.linalg.norm(direction)
     middle = np.full(planned.size, 0.123)
@@ -73,39 +71,41 @@ NOTE = "the rows are added up once, the noise of all runs is drawn together"
 
 
 def first_order(epsilon: float = EPSILON) -> Mechanism:
-    """Σyφ, Σφ, Σy and Σy²."""
-    return _summary("summary of order 1", 1, Private(epsilon, DELTA, LABEL_BOUND))
+    """Audit a first-order summary: Σyφ, Σφ, Σy and Σy²."""
+    return _summary("summary of order 1", 1, PrivacyRequest(epsilon, DELTA, LABEL_BOUND))
 
 
 def second_order() -> Mechanism:
-    """The same, and Σφφᵀ."""
-    return _summary("summary of order 2", 2, Private(EPSILON, DELTA, LABEL_BOUND))
+    """Audit a second-order summary, which also contains Σφφᵀ."""
+    return _summary("summary of order 2", 2, PrivacyRequest(EPSILON, DELTA, LABEL_BOUND))
 
 
 def residual_round() -> Mechanism:
-    """Σψ(y - f(x))φ(x), labels without a bound."""
-    basis = public_basis()
+    """Audit a round of residuals: Σψ(y - f(x))φ(x), with no bound on the labels."""
+    basis = _fit_public_basis()
     X, y = np.linspace(-1, 1, 50)[:, None], np.sin(3 * np.linspace(-1, 1, 50))
     from ..estimators import SummaryRegressor
 
     model = SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(Summary.of(basis, X, y, loss=Huber(0.5)))
-    return _summary("round of residuals, Huber's loss", 1, Private(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5))
+    return _summary(
+        "round of residuals, Huber's loss", 1, PrivacyRequest(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5)
+    )
 
 
 def in_shares() -> Mechanism:
-    """The sum over sites that make the noise together, one of which sends nothing."""
-    basis = public_basis()
-    privacy = Private(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
-    question = asked(basis, 1, None, "squared", None, privacy)
+    """Audit the sum of sites that add noise in shares, when one of them sends nothing."""
+    basis = _fit_public_basis()
+    privacy = PrivacyRequest(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
+    question = check_request(basis, 1, None, "squared", None, privacy)
     others = [(np.full((2, 1), 0.5 * site), np.full(2, 0.3)) for site in range(1, PARTIES - MISSING)]
-    found = furthest(question)
+    pair = _find_furthest(question)
 
     def release(data: Rows) -> np.ndarray:
         messages = [Summary.of(basis, *rows, privacy=privacy) for rows in (data, *others)]
         total = sum(messages[1:], messages[0])
         assert total.privacy is not None
         total.privacy.check_complete()
-        return weighted(question, total)
+        return whiten(question, total)
 
     def many(data: Rows, runs: int) -> np.ndarray:
         return sum(
@@ -114,26 +114,26 @@ def in_shares() -> Mechanism:
         )
 
     name = f"noise in {PARTIES} shares, {MISSING} missing"
-    return _mechanism(name, release, many, found, runs=RUNS // (PARTIES - MISSING))
+    return _mechanism(name, release, many, pair, runs=RUNS // (PARTIES - MISSING))
 
 
 def through_a_ledger() -> Mechanism:
-    """Summaries of the same rows until the ledger refuses the next: the claim is the ledger's budget.
+    """Audit summaries of the same rows until the ledger refuses another: the claim is the ledger's budget.
 
-    The price of each is a part of the budget that makes it go up in ``ROUNDS`` of them.
+    Each costs so much that ``ROUNDS`` of them use up the budget.
     """
-    basis = public_basis()
+    basis = _fit_public_basis()
     each = epsilon_of(mu_for(EPSILON, DELTA) / math.sqrt(ROUNDS), DELTA)
-    question = asked(basis, 1, None, "squared", None, Private(each, DELTA, LABEL_BOUND, means=0.0))
-    found = furthest(question)
+    question = check_request(basis, 1, None, "squared", None, PrivacyRequest(each, DELTA, LABEL_BOUND, means=0.0))
+    pair = _find_furthest(question)
 
     def release(data: Rows) -> np.ndarray:
         messages = []
         for ledger in _ledgers():
             try:
                 while True:
-                    privacy = Private(each, DELTA, LABEL_BOUND, means=0.0, ledger=ledger)
-                    messages.append(weighted(question, Summary.of(basis, *data, privacy=privacy)))
+                    privacy = PrivacyRequest(each, DELTA, LABEL_BOUND, means=0.0, ledger=ledger)
+                    messages.append(whiten(question, Summary.of(basis, *data, privacy=privacy)))
             except Overspend:
                 pass
         return np.concatenate(messages)
@@ -152,38 +152,38 @@ def through_a_ledger() -> Mechanism:
 
     name = f"{ROUNDS} summaries until the ledger refuses"
     note = f"{NOTE}; the ledger is asked once"
-    return _mechanism(name, release, many, found, rounds=ROUNDS, runs=RUNS // ROUNDS, note=note)
+    return _mechanism(name, release, many, pair, rounds=ROUNDS, runs=RUNS // ROUNDS, note=note)
 
 
-def public_basis() -> Basis:
-    """A cosine and a sine, so that φ(x) may point anywhere and |φ(x)| = κ for all x."""
+def _fit_public_basis() -> Basis:
+    """Fit a basis of one cosine and one sine: φ(x) can take any direction, and |φ(x)| = κ for all x."""
     return RandomFeatures(Gaussian(1.0), 2).fit(np.linspace(-2.0, 2.0, 50)[:, None])
 
 
-def sums(question: Asked, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What would be released, before there is noise on it."""
-    return question.before_noise(open_labeled(question.basis, X, y, None))[1]
+def sums(question: CheckedRequest, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Compute the sums that would be released, before noise is added."""
+    return question.sum_before_noise(open_labeled(question.basis, X, y, None))[1]
 
 
-def weighted(question: Asked, summary: Summary) -> np.ndarray:
-    """What was released, in units in which the noise is alike on all numbers."""
-    return question.bounds.released.pack({name: value.high for name, value in summary.sums.items()})
+def whiten(question: CheckedRequest, summary: Summary) -> np.ndarray:
+    """Scale the released sums so that the noise has the same standard deviation on all of them."""
+    return question.bounds.weighted_sums.pack({name: value.high for name, value in summary.sums.items()})
 
 
-def furthest(question: Asked, label_bound: float = LABEL_BOUND) -> Neighbours:
-    """Rows whose sums are as far apart as a search finds them."""
+def _find_furthest(question: CheckedRequest, label_bound: float = LABEL_BOUND) -> Neighbours:
+    """Search for neighbours whose sums are far apart."""
     return worst_neighbours(lambda X, y: sums(question, X, y), ROWS, 1, label_bound, spread=2.0)
 
 
-def _summary(name: str, order: int, privacy: Private, **how: Any) -> Mechanism:
-    basis = public_basis()
-    question = asked(basis, order, how.get("residuals_of"), how.get("loss", "squared"), None, privacy)
-    found = furthest(question, 5.0 * LABEL_BOUND)  # labels beyond the bound, which has to hold by force
+def _summary(name: str, order: int, privacy: PrivacyRequest, **how: Any) -> Mechanism:
+    basis = _fit_public_basis()
+    question = check_request(basis, order, how.get("residuals_of"), how.get("loss", "squared"), None, privacy)
+    pair = _find_furthest(question, 5.0 * LABEL_BOUND)  # labels beyond the bound, which has to hold by force
     return _mechanism(
         name,
-        lambda data: weighted(question, Summary.of(basis, data[0], data[1], order, privacy=privacy, **how)),
+        lambda data: whiten(question, Summary.of(basis, data[0], data[1], order, privacy=privacy, **how)),
         lambda data, runs: with_noise(question.noise, sums(question, *data), runs),
-        found,
+        pair,
         epsilon=privacy.epsilon,
     )
 
@@ -192,22 +192,22 @@ def _mechanism(
     name: str,
     release: Any,
     many: Any,
-    found: Neighbours,
+    pair: Neighbours,
     *,
     epsilon: float = EPSILON,
     rounds: int = 1,
     runs: int = RUNS,
     note: str = NOTE,
 ) -> Mechanism:
-    assert found.direction is not None
+    assert pair.direction is not None
     return Mechanism(
         name,
         release,
-        (found.first, found.second),
+        (pair.first, pair.second),
         epsilon,
         DELTA,
         many=many,
-        direction=np.tile(found.direction, rounds),
+        direction=np.tile(pair.direction, rounds),
         runs=runs,
         quick_runs=QUICK_RUNS,
         note=note,
@@ -215,6 +215,6 @@ def _mechanism(
 
 
 def _ledgers() -> Iterator[Ledger]:
-    """One new ledger, gone afterwards."""
+    """Yield a new ledger, which is deleted afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         yield Ledger.create(Path(folder) / "audit.ledger", EPSILON, DELTA, "an audit")

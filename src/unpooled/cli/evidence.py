@@ -91,13 +91,13 @@ def audit(
     """
     from ..auditing import FAULTS, SHIPPED
     from ..auditing import audit as run
-    from ..privacy.noise import opendp
+    from ..privacy.noise import load_opendp
 
     unknown = [one for one in name or [] if one not in SHIPPED | FAULTS]
     if unknown:
         raise Problem(f"there is no mechanism {unknown[0]}: the names are {', '.join(SHIPPED | FAULTS)}", USAGE)
     try:
-        opendp()
+        load_opendp()
     except ImportError as error:
         raise Problem.of(error, DATA) from None
     result = run(name or None, runs=runs, quick=quick, progress=not out.as_json)
@@ -124,7 +124,8 @@ class _AuditFailure(Problem):
 def reproduce(
     out: Out,
     name: Annotated[
-        list[str] | None, typer.Argument(help="Papers (000 to 004) or experiments (001-rates). Default: all.")
+        list[str] | None,
+        typer.Argument(help="Papers (less, spectral, centring, correntropy, private) or experiments (spectral-rates)."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Short protocols: two minutes instead of half an hour.")
@@ -140,10 +141,10 @@ def reproduce(
     A run that was stopped continues where it stopped, and an experiment whose protocol changed is run again. A claim
     that does not hold is a result and not an error: the exit code is 0.
     """
-    from ..reproduce import EXPERIMENTS, chosen, page, run
+    from ..reproduce import EXPERIMENTS, choose_experiments, page, run
 
     try:
-        experiments = chosen(EXPERIMENTS, name or [])
+        experiments = choose_experiments(EXPERIMENTS, name or [])
     except ValueError as error:
         raise Problem.of(error, USAGE) from None
     if names:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from .._base.text import size
-from ..federation import Identity, Request, Site, Status, StudyError, StudyRecord, status_of
+from ..federation import Identity, Request, Site, Status, StudyError, StudyRecord, read_status
 from ..federation.site.config import CONFIG_NAME
 from ..federation.study.new_study import NewStudy
 from ..federation.study.study import RESULTS, STUDY_NAME
@@ -77,7 +77,7 @@ def site(out: Out, folder: _SiteFolder) -> dict[str, Any]:
     """Run a site: start its node and answer studies until stopped, with the code that is installed here."""
     from ..federation.wire import network
 
-    code = network.run(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
+    code = network.run_site(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
     if code > 0:
         raise Problem(f"the SuperNode of {folder} ended with exit code {code}: its output is above")
     return {"site": folder}
@@ -133,7 +133,7 @@ def status(
     if (folder / CONFIG_NAME).exists():
         raise Problem(f"{folder} is a site's folder: look at its requests with `unpooled federation approve`", USAGE)
     place = folder / RESULTS if (folder / STUDY_NAME).exists() else folder
-    latest = _watch(out, place) if watch else status_of(place)
+    latest = _watch(out, place) if watch else read_status(place)
     record = None
     with suppress(StudyError):
         record = StudyRecord.load(place)
@@ -185,7 +185,7 @@ def _watch(out: Out, place: Path) -> Status:
 def _read_status(place: Path) -> Status | None:
     """Read the status; None while the study has not begun."""
     with suppress(StudyError):
-        return status_of(place)
+        return read_status(place)
     return None
 
 

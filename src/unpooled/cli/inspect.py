@@ -71,7 +71,7 @@ def describe_candidates(candidates: Candidates) -> str:
     """Describe candidate models, which go out to sites to be scored."""
     n_lam, n_features, n_targets = candidates.coef.shape
     label = ", ".join(candidates.targets) or ("the label" if n_targets == 1 else f"{n_targets} labels")
-    order = "2" if candidates.own else "1"
+    order = "2" if candidates.same_sample else "1"
     return "\n".join(
         [
             f"{n_lam} candidate models for {label}, one for each λ from {candidates.lam.max():.2g} to "
@@ -209,8 +209,8 @@ def report(
 
     Where a section needs data or summaries that are not given, the page says so.
     """
-    from ..reports.sites import opened
-    from ..reports.writing import Gathered, written
+    from ..reports.sites import open_summaries
+    from ..reports.writing import ReportMaterial, write_page
 
     files = [*(summaries or []), *(more or [])]
     check_output(output, [model, *files, *(path for path in (data, basis) if path is not None)])
@@ -221,15 +221,15 @@ def report(
     sent: tuple[Any, ...] = ()
     if files:
         try:
-            sent = tuple(opened(files))
+            sent = tuple(open_summaries(files))
         except ValueError as error:
             raise Problem.of(error, FILE) from None
     shared = None if basis is None else bases.load(basis)
     rows = None if data is None else _read_errors(out, fitted, place, data, column, sites)
-    known = Gathered(fitted, model.name, place, rows, sent, shared, folders=(model.parent,))
+    known = ReportMaterial(fitted, model.name, place, rows, sent, shared, folders=(model.parent,))
     with out.working("writing the page"):
         try:
-            page = written(known, title)
+            page = write_page(known, title)
         except ValueError as error:
             raise Problem.of(error, FILE) from None
     page.save(output)
@@ -261,7 +261,7 @@ def _find_label(model: Any, target: str | None, data: Path | None) -> tuple[int,
 
 def _read_errors(out: Out, model: Any, place: int, data: Path, target: str, site: str | None) -> Any:
     """Read labels and predictions of a table, a stretch at a time; of the inputs only a few rows are kept."""
-    from ..reports.errors import KEPT, Labelled
+    from ..reports.errors import KEPT, LabeledRows
 
     features = sources.columns_of(model)
     beside = [target] + ([site] if site is not None else [])
@@ -295,7 +295,7 @@ def _read_errors(out: Out, model: Any, place: int, data: Path, target: str, site
     if not labels:
         raise Problem(f"{data} has no rows", DATA)
     named = np.concatenate(sites) if site is not None else None
-    return Labelled(np.concatenate(labels), np.concatenate(predicted), named, kept[1], kept[2])
+    return LabeledRows(np.concatenate(labels), np.concatenate(predicted), named, kept[1], kept[2])
 
 
 def _read_numbers(data: Path, name: str, column: Any) -> np.ndarray:

@@ -21,13 +21,13 @@ from ..data.sources import open_labeled
 from ..gate import Entry, Gate, Log, Policy, Refused, Release, facts, find_policy, release
 from ..gate.gate import LOG_NAME, NothingSpent, check_policy, content_of
 from ..losses import as_loss
-from ..privacy import Private
+from ..privacy import PrivacyRequest
 from ..privacy.ledger import Spending
-from ..privacy.release import Asked, asked
+from ..privacy.release import CheckedRequest, check_request
 from ..summaries import Candidates, Summary
-from ..summaries.candidates import scores_of_source
+from ..summaries.candidates import score_source
 from ..summaries.contents import spec_of
-from ..summaries.summary import of_source
+from ..summaries.summary import summarize_source
 from .app import app, command
 from .console import (
     FILE,
@@ -117,7 +117,7 @@ def summarize(
         else:
             with out.working(f"reading {data}"):
                 source = open_labeled(shared, rows, y, sample_weight)
-            summary = of_source(shared, source, order, model, chosen, None, verbose=1)
+            summary = summarize_source(shared, source, order, model, chosen, None, verbose=1)
 
         def write(show: _Show) -> Entry:
             return release(summary, output, policy=gate.policy, log=gate.log, approve=gate.approve, show=show)
@@ -137,12 +137,12 @@ def summarize(
     }
 
 
-def _add_noise(out: Out, question: Asked, spending: Spending, rows: Any, y: Any) -> Summary:
+def _add_noise(out: Out, question: CheckedRequest, spending: Spending, rows: Any, y: Any) -> Summary:
     """Make the summary that was charged. Only this site is told how many labels were clipped."""
     with out.working("reading"):
         source = question.read(spending, rows, y)
     summary = question.release(source, None, verbose=1)
-    if not question.contents.residual:
+    if not question.contents.is_residual:
         outside = facts.count_clipped_labels(source, question.bounds.label_bound)
         out.say(f"For this site only: {outside} of {summary.n_rows} labels were clipped to the label bound.")
     return summary
@@ -257,7 +257,7 @@ def _read_privacy_options(
     parties: int,
     missing: int,
     sample_weight: str | None,
-) -> Private | None:
+) -> PrivacyRequest | None:
     """Read the options of noise; None where no noise is asked for."""
     if epsilon is None or delta is None:
         given = {"--label-bound": label_bound, "--ledger": ledger, "--epsilon": epsilon, "--delta": delta}
@@ -272,20 +272,20 @@ def _read_privacy_options(
             USAGE,
         )
     try:
-        return Private(epsilon, delta, label_bound, ledger=ledger, parties=parties, missing=missing)
+        return PrivacyRequest(epsilon, delta, label_bound, ledger=ledger, parties=parties, missing=missing)
     except ValueError as error:
         raise Problem.of(error, USAGE) from None
 
 
 def _check_question(
-    out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: Private
-) -> Asked:
+    out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: PrivacyRequest
+) -> CheckedRequest:
     """Check the request for a private summary as far as no rows are needed, before the ledger is charged."""
     if not isinstance(y, str):
         raise Problem(
             "a private summary has one --target: make one summary per label; each is charged separately", USAGE
         )
-    question = asked(basis, order, model, loss, None, privacy)
+    question = check_request(basis, order, model, loss, None, privacy)
     try:
         check_policy(policy, question)
     except NothingSpent as error:
@@ -330,7 +330,7 @@ def validate(
     )
     with out.working(f"reading {data}"):
         source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, sample_weight)
-    scores = scores_of_source(asked, shared, source, verbose=1)
+    scores = score_source(asked, shared, source, verbose=1)
     with out.working("looking for large errors"):
         share = facts.error_share_of(asked, shared, source)
     content = content_of(scores.save)

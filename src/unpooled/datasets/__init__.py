@@ -8,6 +8,8 @@ from importlib.resources import as_file, files
 
 import numpy as np
 
+__all__ = ["BUNDLED", "Dataset", "SiteDataset", "load_airfoil", "load_heart"]
+
 
 @dataclass
 class Dataset:
@@ -18,10 +20,10 @@ class Dataset:
     X : (N, d)
     y : (N,)
     fold : (N,) whole numbers from 0 to 9
-    feature_names : one a column of X
-    target : what y is, with its unit
-    source : where the data are from, and, after the last comma, their licence
-    label : y in a word, as the name of a column
+    feature_names : a name for each column of X
+    target : a description of y, with its unit
+    source : the origin of the data and, after the last comma, their licence
+    label : the name of y as a column
     """
 
     X: np.ndarray
@@ -34,11 +36,11 @@ class Dataset:
 
     @property
     def licence(self) -> str:
-        """Its short name."""
+        """The short name of the licence."""
         return self.source.rpartition(", ")[2]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """The columns of a table by their names: features, then the label.
+        """Return the columns of a table by their names: features, then the label.
 
         Returns
         -------
@@ -63,7 +65,7 @@ class SiteDataset(Dataset):
     sites: np.ndarray
 
     def columns(self) -> dict[str, np.ndarray]:
-        """The same, and the ``site`` of every row.
+        """Return the columns of a table by their names: features, the label, and the ``site`` of every row.
 
         Returns
         -------
@@ -77,7 +79,7 @@ class SiteDataset(Dataset):
 
 
 def load_airfoil() -> Dataset:
-    """NASA airfoil self-noise: 1503 wind-tunnel runs, 5 features, the sound level in dB; means removed."""
+    """Load NASA airfoil self-noise: 1503 wind-tunnel runs, 5 features, the sound level in dB; means removed."""
     import pyarrow.parquet as pq  # here and not above: importing the library stays quick
 
     with as_file(files("unpooled.datasets") / "airfoil.parquet") as path:
@@ -96,10 +98,11 @@ def load_airfoil() -> Dataset:
 
 
 def load_heart() -> SiteDataset:
-    """Patients of four hospitals: 740 rows, 15 features, the highest heart rate reached in a test, in beats a minute.
+    """Load patients of four hospitals: 740 rows, 15 features, the highest heart rate in an exercise test.
 
     Source: A. Janosi, W. Steinbrunn, M. Pfisterer, R. Detrano: Heart Disease, UCI Machine Learning Repository. Licence:
-    CC BY 4.0. The hospitals differ much: Switzerland has 46 rows and did not record cholesterol, which is 0 there.
+    CC BY 4.0. The heart rate is in beats a minute. The hospitals differ considerably: Switzerland has 46 rows and did
+    not record cholesterol, which is 0 there.
     """
     import pyarrow.parquet as pq
 

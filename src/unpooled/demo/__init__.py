@@ -1,7 +1,7 @@
-"""The demo: four hospitals learn one model together, by files, and no row of theirs leaves.
+"""The demo: four hospitals learn one model together by exchanging files, and none of their rows leaves.
 
-Five studies are played through, from public rows to test errors. What the sums can do is compared with hospitals alone,
-with the average of their functions, and with all rows in one place.
+Five studies are run, from public rows to test errors. Models of sums are compared with models of single hospitals, with
+the average of their functions, and with a model of all rows in one place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..datasets import SiteDataset, load_heart
 from ..estimators import AveragedRegressor, SpectralRegressor, SummaryRegressor
 from ..kernels import Gaussian
 from ..summaries import Summary
-from ..summaries.contents import numbers
+from ..summaries.contents import count_numbers
 from .page import table, write
 from .study import (
     FEATURES,
@@ -33,64 +33,64 @@ from .study import (
     STAYS,
     SUMS,
     Consortium,
+    DemoResults,
     Hospital,
     Method,
-    Played,
     Study,
-    predictions,
-    studies,
+    divide_into_studies,
+    predict_test,
 )
 
 __all__ = ["run"]
 
 
 def run(out: Path, console: Console | None = None) -> list[dict[str, Any]]:
-    """Play the studies, print the table, write the page ``out/index.html`` beside the files; the lines of the table."""
+    """Run the studies, print the table and write the page ``out/index.html``; return the rows of the table."""
     console = console or Console()
     data = load_heart()
-    first = next(studies(data))
+    first = next(divide_into_studies(data))
     console.print(f"[bold]{data!r}[/bold]", highlight=False)
     console.print(
-        f"{N_STUDIES} studies, each with two tenths of the patients public (inputs only), two tenths to test on, and "
-        f"the others at their hospitals: {first.public.sum()}, {first.test.sum()} and {first.private.sum()} patients "
-        "in the first. Over all of them every patient is tested once.",
+        f"{N_STUDIES} studies. In each, two tenths of the patients are public (inputs only), two tenths are for "
+        f"testing, and the others stay at their hospitals: {first.public.sum()}, {first.test.sum()} and "
+        f"{first.private.sum()} patients in the first. Over all studies, every patient is tested once.",
         highlight=False,
     )
     with console.status("opening hospitals") as status:
-        played = play(data, out, status.update)
+        played = _play(data, out, status.update)
     console.print(table(played), highlight=False)
     for hospital in played.first.hospitals:
-        for called in hospital.refusals:
+        for name in hospital.refusals:
             console.print(
-                f"{HOSPITALS[hospital.name]}'s policy refused the {called} summary of {FEATURES_SECOND} features: the "
-                "log in its folder says why, and the others went on without it.",
+                f"{HOSPITALS[hospital.name]}'s policy refused the {name} summary of {FEATURES_SECOND} features: the "
+                "log in its folder says why, and the study continued without it.",
                 highlight=False,
             )
     write(played, out)
-    console.print(f"What it means, and the files that were sent: [bold]{out / 'index.html'}[/bold]")
+    console.print(f"The results explained, and the files that were sent: [bold]{out / 'index.html'}[/bold]")
     return [method.to_dict() for method in played.methods.values()]
 
 
-class References:
-    """The same kernel, and inputs on the same scale, for everybody: those of the basis."""
+class _References:
+    """Models to compare with, all with the kernel and the scale of inputs that the basis has."""
 
     def __init__(self, study: Study, basis: Path) -> None:
         self.study = study
         self.basis = bases.load(basis)
         self.kernel = self.basis.kernel_
 
-    def local(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Each hospital's own model, for the test patients of all."""
+    def predict_locally(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Predict the test patients of all hospitals by each hospital's own model."""
         for hospital in HOSPITALS:
             model = self._spectral("loo").fit(*self._rows(self.study.at(hospital)))
             yield hospital, model.predict(self._inputs(self.study.test))
 
-    def averaged(self, folder: Path) -> tuple[np.ndarray, list[Path]]:
-        """The average of their functions, and what each would send: its function, which has its patients in it."""
+    def predict_average(self, folder: Path) -> tuple[np.ndarray, list[Path]]:
+        """Predict by the average of their functions, and save the functions, which contain the hospitals' patients."""
         X, y = self._rows(self.study.private)
         average = AveragedRegressor(self._spectral("loo"))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # more sites than the theory supports: the table shows it
+            warnings.simplefilter("ignore", UserWarning)  # more sites than theory supports, as the table shows
             average.fit(X, y, sites=self.study.data.sites[self.study.private])
         sent = []
         for hospital in HOSPITALS:
@@ -99,20 +99,20 @@ class References:
             models.save(function, sent[-1])
         return np.asarray(average.predict(self._inputs(self.study.test))), sent
 
-    def second_order(self) -> np.ndarray:
-        """Second order in the large basis, from all hospitals: what their policies refuse."""
+    def predict_second_order(self) -> np.ndarray:
+        """Predict from second-order sums in the large basis, which the hospitals' policies refuse."""
         rows = self.study.private
         summary = Summary.of(self.basis, self.study.inputs(rows), self.study.data.y[rows], order=2)
         model = SummaryRegressor().fit_summary(summary)
         return np.asarray(model.predict(self.study.inputs(self.study.test)))
 
-    def pooled(self) -> np.ndarray:
-        """Kernel ridge regression on all private rows."""
+    def predict_pooled(self) -> np.ndarray:
+        """Predict by kernel ridge regression on all private rows."""
         model = self._spectral("loo").fit(*self._rows(self.study.private))
         return np.asarray(model.predict(self._inputs(self.study.test)))
 
-    def unaware(self) -> np.ndarray:
-        """The same without the columns that say whose patient it is."""
+    def predict_without_hospital(self) -> np.ndarray:
+        """Predict by kernel ridge regression without the columns that say whose patient it is."""
         kept = slice(0, self.study.data.X.shape[1])
         kernel = Gaussian().resolve(self._inputs(self.study.public)[:, kept])
         X, y = self._rows(self.study.private)
@@ -130,17 +130,17 @@ class References:
         return self.basis.map_.scale_rows(np.column_stack([table[name] for name in table.column_names]))
 
 
-def play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> Played:
-    """All five; files stay in ``out/study-1`` and so on."""
+def _play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> DemoResults:
+    """Run all studies; their files stay in ``out/study-1`` and so on."""
     methods = _methods(data)
     consortia, floors = [], []
-    for study in studies(data):
+    for study in divide_into_studies(data):
         tell(f"study {study.number}")
-        consortium = _opened(study, out / f"study-{study.number}")
+        consortium = _open_folders(study, out / f"study-{study.number}")
         floors.append(_consortium(study, consortium, methods))
         _references(study, consortium, methods)
         consortia.append(consortium)
-    return Played(data, methods, consortia[0], float(np.mean(floors)))
+    return DemoResults(data, methods, consortia[0], float(np.mean(floors)))
 
 
 def _methods(data: SiteDataset) -> dict[str, Method]:
@@ -158,8 +158,8 @@ def _methods(data: SiteDataset) -> dict[str, Method]:
     return {key: Method(*line, data, np.full(len(data.y), np.nan)) for key, line in lines.items()}
 
 
-def _opened(study: Study, folder: Path) -> Consortium:
-    """Fresh folders; those of an earlier run are replaced, anything else is left alone and in the way."""
+def _open_folders(study: Study, folder: Path) -> Consortium:
+    """Open fresh folders, in place of those of an earlier run; any other content is left alone and is an error."""
     if (folder / "consortium" / "study.basis").is_file():
         shutil.rmtree(folder)
     consortium = Consortium(folder / "consortium", [])
@@ -178,31 +178,31 @@ def _consortium(study: Study, consortium: Consortium, methods: dict[str, Method]
         "second": ["second"],
     }
     for key, model in files.items():
-        methods[key].predicted[study.test] = predictions(model, study)
+        methods[key].predicted[study.test] = predict_test(model, study)
         for hospital in consortium.hospitals:
             sent = [path for path in hospital.sent if path.stem in exchanges[key]]
             if sent:
-                count = sum(numbers(Summary.load(path)) for path in sent)
-                methods[key].sends([count], [sum(path.stat().st_size for path in sent)])
+                count = sum(count_numbers(Summary.load(path)) for path in sent)
+                methods[key].note_sent([count], [sum(path.stat().st_size for path in sent)])
     return float(models.load(less).floor_.error)
 
 
 def _references(study: Study, consortium: Consortium, methods: dict[str, Method]) -> None:
-    references = References(study, consortium.folder / "study.basis")
+    references = _References(study, consortium.folder / "study.basis")
     sites = study.data.sites[study.test]
     own = np.full(int(study.test.sum()), np.nan)
-    for site, predicted in references.local():
+    for site, predicted in references.predict_locally():
         methods[f"local {site}"].predicted[study.test] = predicted
         own = np.where(sites == site, predicted, own)
     methods["own"].predicted[study.test] = own
-    methods["averaged"].predicted[study.test], functions = references.averaged(consortium.folder.parent)
-    methods["second large"].predicted[study.test] = references.second_order()
-    methods["pooled"].predicted[study.test] = references.pooled()
-    methods["unaware"].predicted[study.test] = references.unaware()
+    methods["averaged"].predicted[study.test], functions = references.predict_average(consortium.folder.parent)
+    methods["second large"].predicted[study.test] = references.predict_second_order()
+    methods["pooled"].predicted[study.test] = references.predict_pooled()
+    methods["unaware"].predicted[study.test] = references.predict_without_hospital()
     rows = [int(study.at(site).sum()) for site in HOSPITALS]
     row = references.basis.n_features_in_ + 1  # inputs, and a label or a coefficient
-    methods["averaged"].sends([n * row + 1 for n in rows], [path.stat().st_size for path in functions])
+    methods["averaged"].note_sent([n * row + 1 for n in rows], [path.stat().st_size for path in functions])
     sums = FEATURES * (FEATURES + 1) // 2 + 2 * FEATURES + 4
-    methods["second large"].sends([sums] * len(rows), [8 * sums] * len(rows))
+    methods["second large"].note_sent([sums] * len(rows), [8 * sums] * len(rows))
     for key, width in (("pooled", row), ("unaware", study.data.X.shape[1] + 1)):
-        methods[key].sends([n * width for n in rows], [8 * n * width for n in rows])
+        methods[key].note_sent([n * width for n in rows], [8 * n * width for n in rows])

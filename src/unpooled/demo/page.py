@@ -1,6 +1,6 @@
-"""The page of the demo, and the table for a terminal: what was done, what came of it, and what left the hospitals.
+"""The page of the demo and its table for a terminal: the study, its results, and what left the hospitals.
 
-The words on the page come first, and every figure in them is taken from the results. They say what a reader should see.
+The text of the page comes first. Every figure in it is taken from the results, and it says what they show.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .study import (
     ROUNDS,
     STAYS,
     TARGET,
+    DemoResults,
     Hospital,
-    Played,
-    studies,
+    divide_into_studies,
 )
 
 if TYPE_CHECKING:
@@ -36,37 +36,37 @@ if TYPE_CHECKING:
 TITLE = "Four hospitals, one model, no pooled rows"
 
 STEPS = (
-    f"A basis goes out: {FEATURES} functions of the inputs, made of the public patients. Everybody can compute them.",
+    f"A basis goes out: {FEATURES} functions of the inputs, fitted to the public patients, that every site can "
+    "compute.",
     "A summary comes back from each hospital: sums over its patients of those functions, and of the functions times "
     "the heart rate. The hospital's own policy decides whether the file may leave, and its log keeps what left.",
-    "The files add up, and a model is made of the sum. That is LESS.",
+    "The files add up, and a model is fitted to the sum. That is LESS.",
     f"In residual rounds the model goes out and the sums of its errors come back, {ROUNDS} exchanges in all.",
     "A summary of second order also has the sums of products of the functions. It says more about the patients, so "
     "the policy asks for five patients for each function: the basis for it has "
-    f"{FEATURES_SECOND} of them, as many as VA Long Beach can answer to.",
+    f"{FEATURES_SECOND} of them, as many as VA Long Beach has patients for.",
 )
 
 
-def beginning(played: Played) -> list[str]:
-    """What was done."""
-    data, first = played.data, next(studies(played.data))
+def _describe_study(played: DemoResults) -> list[str]:
+    """Describe the data and the study."""
+    data, first = played.data, next(divide_into_studies(played.data))
     counts = ", ".join(f"{name} {(data.sites == site).sum()}" for site, name in HOSPITALS.items())
     return [
         f"How fast can a patient's heart beat in an exercise test? {len(data.y)} patients of four hospitals ({counts}) "
-        f"are known by {data.X.shape[1]} inputs, from age to the kind of chest pain, and by the hospital they came to. "
-        "Each hospital would like a model that has seen them all, and none may show its patients to the others.",
-        f"The study is played through {N_STUDIES} times. Each time two tenths of the patients are public, as far as "
-        f"their inputs go ({first.public.sum()} patients in the first study; their heart rates are not used), two "
-        f"tenths are kept for testing ({first.test.sum()}), and the others are at their hospitals "
-        f"({first.private.sum()}). Over all of the studies every patient is tested once, by models that have not seen "
-        "that patient.",
+        f"are described by {data.X.shape[1]} inputs, from age to the kind of chest pain, and by their hospital. "
+        "Each hospital wants a model that has learned from all patients, but none may show its patients to the others.",
+        f"The study is run {N_STUDIES} times. Each time, the inputs of two tenths of the patients are public "
+        f"({first.public.sum()} patients in the first study; their heart rates are not used), two tenths are kept for "
+        f"testing ({first.test.sum()}), and the others stay at their hospitals ({first.private.sum()}). Over all "
+        "studies, every patient is tested once, by models that have not seen that patient.",
         "Everything that is exchanged is a file. All methods use the same Gaussian kernel, its length scale and the "
         "scale of the inputs taken from the public patients, and choose λ themselves, without the test patients.",
     ]
 
 
-def lessons(played: Played) -> list[str]:
-    """What a reader should see, also where a method falls short."""
+def _list_lessons(played: DemoResults) -> list[str]:
+    """State what the results show, including where a method falls short."""
     m = played.methods
     local = [m[f"local {site}"].rmse for site in HOSPITALS]
     own, pooled, rounds, less, second = (m[key] for key in ("own", "pooled", "rounds", "less", "second"))
@@ -75,38 +75,38 @@ def lessons(played: Played) -> list[str]:
     return [
         f"One hospital's model does not serve the others: their errors on everybody are {min(local):.1f} to "
         f"{max(local):.1f}. On its own patients each does well, {own.rmse:.1f} taken together.",
-        f"The average of the four functions ({m['averaged'].rmse:.1f}) does not mend that: it is good where sites have "
-        "patients of the same kind, and these hospitals differ. It also gives away as much as the rows themselves: a "
-        "function of this sort carries the inputs of every patient it was learned from.",
-        f"LESS comes to {less.rmse:.1f} with {less.mean_numbers:.0f} numbers a hospital and one exchange. It takes the "
-        "covariance of the functions from the public patients, who are not quite like the others; from the sums alone "
-        f"it expects to be off by about {played.floor:.0f} beats for that reason.",
+        f"The average of the four functions ({m['averaged'].rmse:.1f}) does not help: it works if sites have "
+        "similar patients, and these hospitals differ. It also reveals as much as the rows themselves: such a function "
+        "contains the inputs of every patient it was fitted to.",
+        f"LESS comes to {less.rmse:.1f} with {less.mean_numbers:.0f} numbers a hospital and one exchange. It takes "
+        "the covariance of the functions from the public patients, who are not quite like the others; from the sums "
+        f"alone it estimates that this adds an error of about {played.floor:.0f} beats.",
         f"Residual rounds remove most of that with messages of the same kind: {rounds.rmse:.1f} after {ROUNDS} "
         f"exchanges, where all rows in one place give {pooled.rmse:.1f}.",
-        f"Second order needs one exchange and no likeness of the public patients: with {FEATURES} functions and every "
-        f"hospital it would come to {m['second large'].rmse:.1f}. But Switzerland and VA Long Beach are too small to "
-        f"send that much. With {FEATURES_SECOND} functions, and without Switzerland, which is too small even for "
-        f"these, it comes to {second.rmse:.1f}, and for Swiss patients, of whom it has seen none, to "
-        f"{second.by_hospital['switzerland']:.1f}. It is for sites of hundreds of rows.",
-        "Every model is told whose patient it is. Hospitals differ in more than their patients' inputs, and a model "
-        "that has to find a middle way between them is worse even with all rows in one place: "
+        f"Second order needs one exchange, and the public patients need not be like the others: with {FEATURES} "
+        f"functions and every hospital it would come to {m['second large'].rmse:.1f}. But Switzerland and VA Long "
+        f"Beach are too small to send that much. With {FEATURES_SECOND} functions, and without Switzerland, which is "
+        f"too small even for these, it comes to {second.rmse:.1f}, and for Swiss patients, of whom it has seen none, "
+        f"to {second.by_hospital['switzerland']:.1f}. Second order suits sites with hundreds of rows.",
+        "Every model knows each patient's hospital. Hospitals differ in more than their patients' inputs, and a model "
+        "that must compromise between them is worse even with all rows in one place: "
         f"{m['unaware'].rmse:.1f}.",
-        "What these data do not show is a large gain for a hospital that only asks about its own patients. Beside its "
-        f"own model, the residual rounds gain {gain[best]:.1f} beats for {HOSPITALS[best]} and lose "
+        "These data do not show a large gain for a hospital that only asks about its own patients. Compared with "
+        f"its own model, the residual rounds gain {gain[best]:.1f} beats for {HOSPITALS[best]} and lose "
         f"{-gain[worst]:.1f} for {HOSPITALS[worst]}; even all rows in one place gain no more than "
-        f"{own.rmse - pooled.rmse:.1f} over all. What the hospitals get is one model for all of them.",
-        "No noise was added to anything here: these sums are not differentially private. What keeps them from giving a "
-        "patient away is that there are many patients and few numbers, and that is what the policies check, for each "
-        "file by itself.",
+        f"{own.rmse - pooled.rmse:.1f} over all. The hospitals do get one model that serves all of them.",
+        "No noise was added to anything here: these sums are not differentially private. A patient is hard to "
+        "recognise in them because there are many patients and few numbers, and the policies check this for each file "
+        "separately.",
     ]
 
 
 SHORT = {"cleveland": "Clev.", "hungarian": "Hung.", "switzerland": "Switz.", "va": "VA"}
 
 
-def table(played: Played) -> Table:
-    """Errors by hospital, and what a hospital sends."""
-    found = Table(
+def table(played: DemoResults) -> Table:
+    """Make the table of errors by hospital and of what a hospital sends."""
+    result = Table(
         title="Error on test patients (RMSE, beats a minute), and what a hospital sends",
         caption="sent: mean over hospitals, all exchanges; refused: by at least one of them",
         box=box.SIMPLE_HEAD,
@@ -115,24 +115,24 @@ def table(played: Played) -> Table:
         title_justify="left",
         caption_justify="left",
     )
-    found.add_column("learned from", no_wrap=True)
+    result.add_column("learned from", no_wrap=True)
     for heading in ("all", *(SHORT[site] for site in HOSPITALS), "numbers", "bytes", "times"):
-        found.add_column(heading, justify="right", no_wrap=True)
+        result.add_column(heading, justify="right", no_wrap=True)
     group = ""
     for method in played.methods.values():
         if method.group != group:
             group = method.group
-            found.add_section()
-            found.add_row(f"[italic]{group}[/italic]")
+            result.add_section()
+            result.add_row(f"[italic]{group}[/italic]")
         errors = [f"{error:.1f}" for error in method.by_hospital.values()]
-        found.add_row(
+        result.add_row(
             f" {method.name}",
             f"[bold]{method.rmse:.2f}[/bold]",
             *errors,
             *(f"{value:,.0f}" if method.exchanges else "0" for value in (method.mean_numbers, method.mean_bytes)),
             str(method.exchanges),
         )
-    return found
+    return result
 
 
 HEADER = ("learned from", "all", *HOSPITALS.values(), "numbers sent", "bytes sent", "exchanges")
@@ -148,25 +148,25 @@ COMMANDS = (
 )
 
 
-def write(played: Played, out: Path) -> None:
-    """``out/index.html``."""
+def write(played: DemoResults, out: Path) -> None:
+    """Write the page ``out/index.html``."""
     parts = [
         f"<h1>{TITLE}</h1>",
-        *map(html.paragraph, beginning(played)),
+        *map(html.paragraph, _describe_study(played)),
         html.bullets(STEPS),
-        "<h2>The errors, and what it took</h2>",
+        "<h2>The errors, and what was sent</h2>",
         _plot(played),
         html.table(HEADER, _rows(played)),
         html.paragraph(
-            "Errors are root mean squares on test patients, in beats a minute. What is sent is the mean over "
-            "hospitals, all exchanges together; for the comparisons it is what would have to be sent."
+            "Errors are root mean squares on test patients, in beats a minute. The amounts sent are means over "
+            "hospitals and totals over exchanges; for the comparisons, they are what would have to be sent."
         ),
-        "<h2>What to see in this</h2>",
-        html.bullets(lessons(played)),
+        "<h2>What the results show</h2>",
+        html.bullets(_list_lessons(played)),
         "<h2>What each hospital sent</h2>",
         html.paragraph(
-            "In words, as anyone at a hospital can print them before a file leaves: unpooled writes them from the file "
-            f"itself. These are the files of the first of the {N_STUDIES} studies."
+            "Anyone at a hospital can print these descriptions before a file leaves; unpooled writes them from the "
+            f"file itself. These are the files of the first of the {N_STUDIES} studies."
         ),
         *map(_hospital, played.first.hospitals),
         "<h2>The files</h2>",
@@ -179,7 +179,7 @@ def write(played: Played, out: Path) -> None:
     (out / "index.html").write_text(html.page(TITLE, parts), encoding="utf-8")
 
 
-def _plot(played: Played) -> str:
+def _plot(played: DemoResults) -> str:
     methods = list(played.methods.values())
     by_site = {name: [method.by_hospital[site] for method in methods] for site, name in HOSPITALS.items()}
     try:
@@ -204,7 +204,7 @@ def _draw_comparison(
     sent: Sequence[float],
     unit: str,
 ) -> Figure:
-    """A line for each method, with a dot for each site on the left and the bytes that a site sends on the right."""
+    """Draw a row for each method: a dot for each site on the left, and the bytes that a site sends on the right."""
     figure, (left, right) = new_panels(10.0, 0.34 * len(names) + 1.4, (2.2, 1.0))
     rows = list(range(len(names)))
     left.hlines(rows, *_ends(by_site), color="0.85", linewidth=2, zorder=1)
@@ -240,7 +240,7 @@ def _ends(by_site: Mapping[str, Sequence[float]]) -> tuple[list[float], list[flo
     return [min(column) for column in columns], [max(column) for column in columns]
 
 
-def _rows(played: Played) -> list[list[str]]:
+def _rows(played: DemoResults) -> list[list[str]]:
     rows: list[list[str]] = []
     group = ""
     for method in played.methods.values():
@@ -258,22 +258,22 @@ def _hospital(hospital: Hospital) -> str:
     for path in hospital.sent:
         described = Summary.load(path).describe()
         parts.append(html.folded(f"{path.name}, {path.stat().st_size:,} bytes", [html.literal(described)]))
-    for called, reasons in hospital.refusals.items():
-        parts += [html.paragraph(f"{called}.summary did not leave. The policy of this hospital says:")]
+    for name, reasons in hospital.refusals.items():
+        parts += [html.paragraph(f"{name}.summary did not leave. The policy of this hospital says:")]
         parts.append(html.bullets(reasons))
     refused = f", {len(hospital.refusals)} refused" if hospital.refusals else ""
     return html.folded(f"{HOSPITALS[hospital.name]}: {len(hospital.sent)} files sent{refused}", parts)
 
 
-def _tree(played: Played, out: Path) -> str:
-    """The folders of the first study, with what the files in them are."""
+def _tree(played: DemoResults, out: Path) -> str:
+    """List the folders of the first study, with a description of their files."""
     folder = played.first.folder.parent
     lines = [
         f"{folder.relative_to(out)}/consortium/",
         "    public.parquet        the public patients: inputs and no labels",
         "    study.basis           what goes out to the hospitals, small.basis for second order",
-        "    *.summary             the sums of what came back",
-        "    *.model               the models made of them",
+        "    *.summary             the sums of the files that came back",
+        "    *.model               the models fitted to them",
     ]
     for hospital in played.first.hospitals:
         lines += [f"{hospital.folder.relative_to(out)}/"]

@@ -20,7 +20,7 @@ from .._solvers.spectral import criteria
 from ..bases.base import Basis
 from ..filters import Filter
 from ..privacy.composition import Guarantee
-from ..privacy.noised import composed
+from ..privacy.noise_record import compose_guarantees
 from ..summaries.candidates import Candidates, Scores
 from ..summaries.summary import Summary
 from .paths import SummaryPath
@@ -244,7 +244,7 @@ def guarantee_of(summary: Summary, before: Guarantee | None = None) -> Guarantee
     if summary.privacy is None:
         return None
     new = summary.privacy.guarantee
-    return new if before is None else composed((before, new))
+    return new if before is None else compose_guarantees((before, new))
 
 
 def check_round(residuals: Summary, private: bool) -> None:

@@ -22,10 +22,10 @@ from ..data.sources import is_stream, open_labeled
 from ..engines import EngineKind, as_engine
 from ..filters import FilterKind, as_filter
 from ..losses import LossKind, as_loss
-from ..summaries.candidates import scores_of_source
+from ..summaries.candidates import score_source
 from ..summaries.contents import spec_of
-from ..summaries.passes import mapped_once
-from ..summaries.summary import Summary, of_source
+from ..summaries.passes import map_once
+from ..summaries.summary import Summary, summarize_source
 from . import less_rounds
 from .facts import ModelFacts, describe_sums, if_fitted
 from .from_sums import FromSums, SumsFit, become_fit, make_path
@@ -159,7 +159,7 @@ class LESSRegressor(OnEngine, SpanModel):
         own = own and not (is_stream(X) and source.n_rows > MOST)
         counts, engine = site_counts(sites, source.n_rows), as_engine(self.engine)
         with engine.session():
-            seen, mapped = mapped_once(source, basis)
+            seen, mapped = map_once(source, basis)
             if self.rounds == 1 and spec_of(self.loss) == "squared":
                 self._one_round(seen, mapped, basis, own, engine)
             else:
@@ -189,7 +189,7 @@ class LESSRegressor(OnEngine, SpanModel):
                 self.__dict__.pop("summary_", None)
             basis = self.basis_
             source = open_labeled(basis, X, y, sample_weight)
-            summary = of_source(basis, source, self.order, None, "squared", self.engine)
+            summary = summarize_source(basis, source, self.order, None, "squared", self.engine)
             if (so_far := vars(self).get("summary_")) is not None:
                 summary = so_far + summary
             learned = self._rules().learn(summary, basis, None, own=False)
@@ -214,13 +214,13 @@ class LESSRegressor(OnEngine, SpanModel):
         return FromSums(as_filter(self.filter), self.lam, fit_intercept, "all", bool(self.ridge), self.grid)
 
     def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:
-        summary = of_source(mapped, source, self.order, None, "squared", engine, self.verbose)
+        summary = summarize_source(mapped, source, self.order, None, "squared", engine, self.verbose)
         rules, scores = self._rules(), None
         own = own and summary.order == 1
         if rules.is_choosing:
             self._check_rows(summary.n_rows)
             candidates = rules.candidates(summary, basis, *rules.solutions(summary, basis, own))
-            scores = scores_of_source(candidates, mapped, source, engine, self.verbose)
+            scores = score_source(candidates, mapped, source, engine, self.verbose)
         learned = rules.learn(summary, basis, scores, own)
         self._take(learned, summary, basis)
         if own:

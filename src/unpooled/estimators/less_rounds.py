@@ -24,7 +24,7 @@ from ..bases.base import Basis
 from ..filters import Filter
 from ..losses import Loss, as_loss
 from ..summaries.passes import Functions, median
-from ..summaries.summary import of_source
+from ..summaries.summary import summarize_source
 from .from_sums import means_of
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and
@@ -100,7 +100,7 @@ def run(
                     if number > 1:
                         rounds.restart()
             first = number == 1 and loss.bound == np.inf
-            summary = of_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
+            summary = summarize_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
             means = means_of(summary)
             n = means.n
             if first:  # the labels themselves, the same for every λ
@@ -133,7 +133,7 @@ def mean_losses(source: Source, mapped: Any, outcome: Outcome, engine: Any) -> t
     """(1/n) Σ ρ(y - f(x)) for every λ and label, and the rows that count."""
     L, M, T = outcome.coef.shape
     functions = Functions(outcome.coef.transpose(1, 0, 2).reshape(M, L * T), outcome.intercept.reshape(-1))
-    summary = of_source(mapped, source, 1, functions, outcome.loss, engine)
+    summary = summarize_source(mapped, source, 1, functions, outcome.loss, engine)
     assert summary.loss_sum is not None
     return (summary.loss_sum / summary.weight).reshape(L, T), max(summary.weight, float(summary.n_rows))
 

@@ -20,12 +20,12 @@ from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import EngineKind, as_engine
 from ..kernels import Kernel, as_kernel
-from ..privacy import Guarantee, Spent, gaussian, mu_for
+from ..privacy import Expense, Guarantee, gaussian, mu_for
 from ..privacy.ledger import Spending
-from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
-from ..privacy.rounds.labels import MADE_UP, inputs_asked
+from ..privacy.rounds.frame import Frame, build_made_up_frame, build_public_frame
+from ..privacy.rounds.labels import N_MADE_UP_ROWS, ask_about_inputs
 from ..privacy.rounds.learner import learn
-from ..privacy.rounds.questions import Custodian, Question, check_can_be_drawn, held
+from ..privacy.rounds.questions import Question, RowHolder, check_noise_can_be_drawn, run_learner
 from ..privacy.rounds.schedule import (
     RoundSchedule,
     decided,
@@ -36,7 +36,7 @@ from ..privacy.rounds.schedule import (
     usual_features,
     widen_basis,
 )
-from ..summaries.passes import mapped_once
+from ..summaries.passes import map_once
 from .facts import ModelFacts, if_fitted
 from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise
 from .public_rows import BoundedKernel, basis_and_rows, private_rows, site_counts
@@ -70,9 +70,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
     """Differentially private kernel regression by rounds of noisy residual sums (docs/privacy/rounds.md).
 
     The records are used through sums only: counts of labels at first, then in each round Σ ψ(r(y - f(x))) Wz/r over
-    all records, ψ bounded and r = |Wz|/B, with noise for 2B·sup|ψ|; at the end the level and the
-    spread of the function. The questions (W, B, the scale of ψ) follow from the public sample and from what earlier
-    rounds released. There is nothing to tune.
+    all records, ψ bounded and r = |Wz|/B, with noise for 2B·sup|ψ|; at the end the level and the spread of the
+    function. The questions (W, B, the scale of ψ) follow from the public sample and from what earlier rounds released.
+    There is nothing to tune, and there is always an intercept.
 
     The guarantee holds for replacing one record. Public are the number of records, everything given to the
     constructor, and ``public``, which the length scale, the scaling of inputs and the features come from.
@@ -186,7 +186,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
             basis = widen_basis(basis, public) if rich else basis
         plan = decided(
             rows.count(), float(self.epsilon), float(self.delta), self.label_bound,
-            n_features=self._size_of_basis(MADE_UP) if basis is None else basis.n_features_,
+            n_features=self._size_of_basis(N_MADE_UP_ROWS) if basis is None else basis.n_features_,
             n_public=None if basis is None else basis.n_public_,
             n_inputs=self.n_features_in_ if basis is None else basis.n_features_in_,
             rounds=self.rounds, loss=self.loss, sites=adding,
@@ -195,9 +195,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         if basis is None:  # a kernel that does not go with the columns is refused here, before it is paid for
             self._frame_of(standard_normal(self.n_features_in_)[:8])
         else:
-            frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
+            frame = build_public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
-        check_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
+        check_noise_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
         with quietly():
             learned, frame, spent = spending.read(lambda: self._rounds(rows, frame, plan, adding, engine))
         coef, b = frame.coefficients(learned.coef)
@@ -216,27 +216,27 @@ class PrivateRegressor(OnEngine, PrivateModel):
 
     def _rounds(
         self, rows: UnreadRows, frame: Frame | None, plan: RoundSchedule, adding: int, engine: Any
-    ) -> tuple[Any, Frame, list[Spent]]:
+    ) -> tuple[Any, Frame, list[Expense]]:
         """Do everything that touches the records; the result is made from noisy answers only."""
         source = rows.read()
         source = ArraySource(read_all(source)) if isinstance(source, ArraySource) else source
-        spent: list[Spent] = []
-        custodian = Custodian(source, rows.count(), plan.label_bound, engine, adding)
+        spent: list[Expense] = []
+        custodian = RowHolder(source, rows.count(), plan.label_bound, engine, adding)
         counting = rows.count() / math.sqrt(adding)  # so many records would have as much to say through one noise
         with engine.session():
             if frame is None:
-                looking = inputs_asked(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
-                made_up, spent = held(looking, custodian.ask)
+                looking = ask_about_inputs(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
+                made_up, spent = run_learner(looking, custodian.ask)
                 frame = self._frame_of(made_up)
-            custodian.source, mapped = mapped_once(source, frame)
+            custodian.source, mapped = map_once(source, frame)
             learner = learn(frame, counting, plan.budget(), plan.label_bound, plan.loss)
             with Progress(len(plan.events()), "questions", self.verbose) as bar:
 
-                def told(question: Question, mu: float) -> tuple[np.ndarray, float]:
+                def ask(question: Question, mu: float) -> tuple[np.ndarray, float]:
                     bar.advance()
                     return custodian.ask(question, mu, frame, mapped)
 
-                learned, more = held(learner, told)
+                learned, more = run_learner(learner, ask)
         return learned, frame, spent + more
 
     def _frame_of(self, made_up: np.ndarray) -> Frame:
@@ -245,7 +245,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         basis = self._new_basis(kernel, len(made_up)).fit(made_up)
         if hasattr(self, "feature_names_in_"):
             basis.name_columns(self.feature_names_in_)
-        return made_up_frame(basis, np.asarray(basis.features(made_up[:500])))
+        return build_made_up_frame(basis, np.asarray(basis.features(made_up[:500])))
 
     def _size_of_basis(self, n_public: int) -> int:
         return usual_features(n_public) if isinstance(self.n_features, str) else int(self.n_features)

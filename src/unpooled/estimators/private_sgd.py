@@ -19,9 +19,9 @@ from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
-from ..privacy import ApproximateEvent, Event, GaussianEvent, Guarantee, Spent, mu_for
+from ..privacy import ApproximateEvent, Event, Expense, GaussianEvent, Guarantee, mu_for
 from ..privacy.ledger import Spending
-from ..privacy.noise import opendp
+from ..privacy.noise import load_opendp
 from ..privacy.rounds.schedule import public_features, standard_normal
 from .facts import ModelFacts, if_fitted
 from .private_model import COUNT, DELTA, EPSILON, LEDGER, SEED, SIZE, PrivateModel, Promise
@@ -32,7 +32,10 @@ from .stored import SpanFunction
 METHODS = ("tight", "paper")
 IN_MEMORY = 1 << 27  # features that are kept for all passes: 1 GiB. Beyond, each batch is mapped anew
 MECHANISM = "discrete Gaussian noise on the outcome of stochastic gradient descent"
-PURPOSE = {"tight": "the weights of a regression", "paper": "the weights of a regression (Algorithm 1 of paper 004)"}
+PURPOSE = {
+    "tight": "the weights of a regression",
+    "paper": "the weights of a regression (Wang and Guo (2024), Algorithm 1)",
+}
 
 
 def _check_precondition(name: str, value: Any) -> None:
@@ -164,14 +167,14 @@ class PrivateSGDRegressor(PrivateModel):
             plan, noise = paper_plan(self, basis, rows.count())
         else:
             plan, noise = tight_plan(self, basis, rows.count(), *features_to_plan_with(self, basis, public))
-        opendp()  # without which no noise can be drawn: better said before it is paid for
+        load_opendp()  # without which no noise can be drawn: better said before it is paid for
         with quietly():
             before = spending.read(lambda: weights_before_noise(self, rows, basis, plan))
         weights = noise.add(before)
         self._become(basis, plan, weights)
         facts = ("the number of records", "the basis and how it was made", f"the label bound {self.label_bound:g}")
         self.privacy_ = Guarantee(
-            float(self.epsilon), float(self.delta), MECHANISM, (Spent(PURPOSE[self.method], price),),
+            float(self.epsilon), float(self.delta), MECHANISM, (Expense(PURPOSE[self.method], price),),
             public=(*facts, "all arguments and the plan"),
         )  # fmt: skip
         return self

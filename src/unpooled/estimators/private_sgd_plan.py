@@ -14,7 +14,7 @@ from ..bases import Basis
 from ..privacy import mu_for, noise, sgd
 from ..privacy.sensitivity import ROOM
 
-REGULARITY, CAPACITY = 0.75, 0.8  # r and α of paper 004's Theorem 1 where nobody says better
+REGULARITY, CAPACITY = 0.75, 0.8  # r and α of Wang and Guo (2024), Theorem 1, unless others are given
 RIDGES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6)  # λ₀ that are tried, in units of κ²
 TRUSTED = 0.1  # λ₀ is at least this share of κ²/m: smaller eigenvalues of m public rows say little of other rows
 CLIPS = (0.2, 0.1, 0.05)  # C that are tried, in units of c
@@ -90,16 +90,16 @@ def paper_plan(model: Any, basis: Basis, n: int) -> tuple[DescentSchedule, noise
     exponent = 2 * REGULARITY + CAPACITY
     T = model.n_steps or max(1, round(n ** ((exponent + 1) / exponent)))
     step = model.step or min(1.0 / n, 0.5 / (kappa**2 * (math.log(T) + 1)))
-    delta = sgd.paper(n, T, step, c, kappa * (1 + ROOM), gamma=model.delta / 2)
+    delta = sgd.wang_guo(n, T, step, c, kappa * (1 + ROOM), gamma=model.delta / 2)
     W = math.sqrt(step * T) * c  # lemma 3
     gradient = c * kappa + kappa**2 * W
     a = rounding(T, M, 1, step=step, kappa=kappa, gradient=gradient, largest=W, label=c)
-    added = noise.plan(M, delta, mu_for(model.epsilon, model.delta / 2), 2 * W, inexact=a)
+    added = noise.calibrate_noise(M, delta, mu_for(model.epsilon, model.delta / 2), 2 * W, inexact=a)
     why = (
         f"Algorithm 1 of Wang and Guo (2024) with its errata mended: T = {T} steps of η = {step:.3g}, each on one "
         f"record, drawn from {n} with replacement",
-        f"no record is drawn more than {sgd.visits(n, T, model.delta / 2):.4g} times but with probability δ/2, and the "
-        "noise is private with the other δ/2",
+        f"no record is drawn more than {sgd.most_visits(n, T, model.delta / 2):.4g} times but with probability δ/2, "
+        "and the noise is private with the other δ/2",
     )
     schedule = DescentSchedule(
         "paper", n, M, kappa, step, T, None, 1, None, 0.0, False, None, 0.0, delta, added.sigma, None, why
@@ -133,7 +133,7 @@ def tight_plan(
     T, size = passes * -(-n // b), len(way.scale) + bool(way.constant)
     W = step * T * way.clip * kappa
     a = rounding(T, size, b, step=step, kappa=kappa, gradient=way.clip * kappa, largest=W, label=c)
-    added = noise.plan(size, delta, mu, 2 * W, inexact=a)
+    added = noise.calibrate_noise(size, delta, mu, 2 * W, inexact=a)
     scaled = "the features as they are" if ridge is None else f"features divided by √(λ_i + {ridge:.2g})"
     why = (
         f"{size} coordinates: {scaled}" + (", and a constant" if way.constant else ""),

@@ -35,7 +35,7 @@ from ..bases.maps import read_array
 from ..filters import FilterKind, as_filter
 from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
-from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
+from ..summaries.contents import Contents, check_sums, field_shapes, from_arrays, read_noise_record, to_arrays
 from ..summaries.summary import Summary
 from .facts import ModelFacts, describe_sums, if_fitted
 from .from_sums import FromSums, become_fit, check_round, check_usable, guarantee_of, means_of
@@ -67,8 +67,8 @@ class _SumsPart:
         if about["n_rows"] < 1 or about["order"] not in (1, 2):
             raise ValueError("its summary does not say how many rows it is of")
         contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
-        privacy = noised_of(noised, contents)
-        sums = from_arrays(arrays, shapes(contents, privacy), "summary.")
+        privacy = read_noise_record(noised, contents)
+        sums = from_arrays(arrays, field_shapes(contents, privacy), "summary.")
         check_sums(sums, about["n_rows"], privacy)
         model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_, privacy=privacy)
         promised = header.get("privacy")

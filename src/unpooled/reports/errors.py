@@ -1,7 +1,4 @@
-"""Errors of predictions: at every site, along the prediction, and beside what was expected.
-
-From predictions beside labels come the residuals, calibration, coverage, and the error at every site.
-"""
+"""Errors of predictions on labeled rows: residuals, calibration, coverage, and the error at every site."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ from ..estimators.facts import FittedModel
 from .svg import Axis, Chart, figure, row_chart
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 BINS = 10
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-DRAWN = 400  # single rows in a picture
+DRAWN = 400  # individual rows in a picture
 KEPT = 1000  # rows that are kept with their inputs
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """Labels, what the model predicts for them, their sites, and a few of the rows themselves."""
+class LabeledRows:
+    """Labels, their predictions and sites, and a sample of the rows themselves."""
 
     y: Floats
     predicted: Floats
@@ -40,12 +37,12 @@ class Labelled:
     labels: Floats | None = None  #: of those rows
 
     @classmethod
-    def of(cls, model: FittedModel, X: Any, y: Any, sites: Any = None, target: int = 0) -> Labelled:
-        """Rows in memory; X as ``predict`` takes it."""
+    def of(cls, model: FittedModel, X: Any, y: Any, sites: Any = None, target: int = 0) -> LabeledRows:
+        """Predict rows in memory; X is as ``predict`` takes it."""
         predicted = _column(to_numpy(model.predict(X)), target)
         labels = _column(np.asarray(to_numpy(y), dtype=float), target)
         if labels.shape != predicted.shape:
-            raise ValueError(f"y has {len(labels)} rows and X has {len(predicted)}: they must have the same number")
+            raise ValueError(f"y has {len(labels)} rows, but X has {len(predicted)}: pass a label for every row")
         if not np.all(np.isfinite(labels)):
             raise ValueError("y contains NaN or infinity: drop such rows first")
         drawn = np.random.default_rng(0).permutation(len(labels))[:KEPT]
@@ -57,8 +54,8 @@ class Labelled:
         """y - f(x)."""
         return self.y - self.predicted
 
-    def drawn(self) -> np.ndarray:
-        """Some rows at random, always the same."""
+    def draw_sample(self) -> np.ndarray:
+        """Draw a random sample of rows, always the same one."""
         return np.random.default_rng(1).permutation(len(self.y))[:DRAWN]
 
 
@@ -69,7 +66,7 @@ def _column(values: np.ndarray, target: int) -> Floats:
 
 @dataclass(frozen=True)
 class Errors:
-    """Of some rows: their number, root mean square error and mean error with their standard errors, and R²."""
+    """Errors on a group of rows: root mean square error and mean error with their standard errors, and R²."""
 
     n: int
     rmse: float
@@ -79,8 +76,8 @@ class Errors:
     r2: float | None
 
 
-def errors_of(y: Floats, predicted: Floats) -> Errors:
-    """The errors of one group of rows."""
+def compute_errors(y: Floats, predicted: Floats) -> Errors:
+    """Compute the errors on a group of rows."""
     residual = y - predicted
     squares = residual * residual
     rmse = float(np.sqrt(np.mean(squares)))
@@ -96,20 +93,20 @@ def errors_of(y: Floats, predicted: Floats) -> Errors:
     )
 
 
-def by_site(rows: Labelled) -> dict[str, Errors]:
-    """The errors at every site, largest first."""
+def _errors_by_site(rows: LabeledRows) -> dict[str, Errors]:
+    """Compute the errors at every site, largest first."""
     if rows.sites is None:
         return {}
-    found = {}
+    groups = {}
     for site in np.unique(rows.sites):
         at = rows.sites == site
-        found[str(site)] = errors_of(rows.y[at], rows.predicted[at])
-    return dict(sorted(found.items(), key=lambda item: -item[1].rmse))
+        groups[str(site)] = compute_errors(rows.y[at], rows.predicted[at])
+    return dict(sorted(groups.items(), key=lambda item: -item[1].rmse))
 
 
 @dataclass(frozen=True)
-class Bin:
-    """Rows of about the same prediction."""
+class _Bin:
+    """A group of rows with similar predictions."""
 
     n: int
     predicted: float  #: mean
@@ -120,29 +117,29 @@ class Bin:
     high: float  #: ninetieth
 
 
-def binned(rows: Labelled) -> list[Bin]:
-    """Rows in groups of equal size, by their prediction."""
+def _bin_rows(rows: LabeledRows) -> list[_Bin]:
+    """Divide the rows into groups of equal size, by their prediction."""
     order = np.argsort(rows.predicted, kind="stable")
     parts = [part for part in np.array_split(order, min(BINS, max(len(order) // 5, 1))) if len(part)]
-    found = []
+    bins = []
     for part in parts:
         residual, y = rows.residuals[part], rows.y[part]
         low, middle, high = np.quantile(residual, [0.1, 0.5, 0.9])
         spread = float(np.std(y)) / math.sqrt(len(part))
-        found.append(Bin(len(part), float(np.mean(rows.predicted[part])), float(np.mean(y)), spread, low, middle, high))
-    return found
+        bins.append(_Bin(len(part), float(np.mean(rows.predicted[part])), float(np.mean(y)), spread, low, middle, high))
+    return bins
 
 
-def slope_of(rows: Labelled) -> float | None:
-    """The slope of labels on predictions: below one, predictions are spread too far."""
+def _compute_slope(rows: LabeledRows) -> float | None:
+    """Compute the slope of labels on predictions; below one, predictions vary too much."""
     spread = float(np.var(rows.predicted))
     if spread == 0:
         return None
     return float(np.mean((rows.predicted - rows.predicted.mean()) * (rows.y - rows.y.mean()))) / spread
 
 
-def coverage(rows: Labelled, noise: float) -> list[tuple[float, float]]:
-    """(nominal, actual): the share of rows within f(x) ± z·noise, z that of a normal law."""
+def _compute_coverage(rows: LabeledRows, noise: float) -> list[tuple[float, float]]:
+    """Pairs (nominal, actual) of the share of rows within f(x) ± z·noise, with z from the normal distribution."""
     sizes = np.abs(rows.residuals)
     return [(level, float(np.mean(sizes <= float(ndtri(0.5 + level / 2)) * noise))) for level in LEVELS]
 
@@ -151,22 +148,23 @@ MOST_SITES = 40
 EXTREME = (0.002, 0.998)  # quantiles of the residuals that a picture has room for
 
 
-def errors(known: Gathered) -> Section:
-    """Errors by site, residuals, calibration."""
+def show_errors(known: ReportMaterial) -> Section:
+    """Write the section on errors: by site, residuals, calibration."""
     section = Section("errors", "Errors")
-    rows, found = known.rows, known.overall
-    if rows is None or found is None:
+    rows, overall = known.rows, known.overall
+    if rows is None or overall is None:
         return section.lack(
-            "Residuals, calibration and the errors at every site need labeled rows, best those that the model has not "
-            "seen: give them with --data (X= and y= in Python)."
+            "Residuals, calibration and errors by site need labeled rows, preferably rows that the model has not seen: "
+            "pass them with --data (X= and y= in Python)."
         )
-    r2 = "" if found.r2 is None else f", which explains {found.r2:.1%} of the variance of {known.facts.label}"
+    r2 = "" if overall.r2 is None else f", which explains {overall.r2:.1%} of the variance of {known.facts.label}"
     section.say(
-        f"On the {found.n:,} rows that were given the root mean square error is {number(found.rmse)} "
-        f"(± {number(2 * found.uncertainty, 2)}){r2}. Predictions are {_side(found.bias, found.rmse)} on average."
+        f"On the {overall.n:,} rows given, the root mean square error is {number(overall.rmse)} "
+        f"(± {number(2 * overall.uncertainty, 2)}){r2}. "
+        f"Predictions are {_describe_bias(overall.bias, overall.rmse)} on average."
     )
     if rows.sites is None:
-        section.lack("Name the column of the sites with --site (sites= in Python) to see the error at each.")
+        section.lack("To see the error at each site, name the column of sites with --site (sites= in Python).")
     else:
         _sites(known, section)
     section.add("<h3>Residuals</h3>", pair(_residuals(known), _histogram(known)))
@@ -174,27 +172,29 @@ def errors(known: Gathered) -> Section:
     return section
 
 
-def _side(bias: float, rmse: float) -> str:
+def _describe_bias(bias: float, rmse: float) -> str:
     if abs(bias) <= 0.002 * rmse:
         return "neither too high nor too low"
     return f"{number(abs(bias), 2)} too {'high' if bias > 0 else 'low'}"
 
 
-def _sites(known: Gathered, section: Section) -> None:
+def _sites(known: ReportMaterial, section: Section) -> None:
     assert known.rows is not None
     assert known.overall is not None
-    found = by_site(known.rows)
-    names = list(found)
+    each_site = _errors_by_site(known.rows)
+    names = list(each_site)
     best, worst = names[-1], names[0]
     if len(names) > 1:
         section.say(
-            f"Errors are largest at {worst} ({number(found[worst].rmse)}) and smallest at {best} "
-            f"({number(found[best].rmse)})."
+            f"Errors are largest at {worst} ({number(each_site[worst].rmse)}) and smallest at {best} "
+            f"({number(each_site[best].rmse)})."
         )
     shown = names[:MOST_SITES]
     if len(shown) < len(names):
-        section.lack(f"The chart has the {MOST_SITES} largest errors of {len(names)}; the table has all.")
-    each = [found[name] for name in shown]
+        section.lack(
+            f"The chart shows the {MOST_SITES} sites with the largest errors, of {len(names)}; the table lists all."
+        )
+    each = [each_site[name] for name in shown]
     doubts, doubts_of_bias = [2 * e.uncertainty for e in each], [2 * e.bias_uncertainty for e in each]
     size = _dots(shown, [e.rmse for e in each], doubts, f"root mean square error of {known.facts.label}")
     size.upright(known.overall.rmse, words="all rows")
@@ -202,11 +202,11 @@ def _sites(known: Gathered, section: Section) -> None:
     side.upright(0.0)
     table = [
         [name, f"{e.n:,}", number(e.rmse), number(e.uncertainty, 2), number(e.bias), _or_none(e.r2)]
-        for name, e in found.items()
+        for name, e in each_site.items()
     ]
     header = ["site", "rows", "root mean square error", "its standard error", "mean error", "R²"]
     said = "The error at each site, with twice its standard error"
-    other = "Too high or too low: the mean error at each site, with twice its standard error"
+    other = "The mean error at each site, with twice its standard error"
     mean = [[row[0], row[4]] for row in table]
     section.add(
         pair(
@@ -217,7 +217,7 @@ def _sites(known: Gathered, section: Section) -> None:
 
 
 def _dots(names: list[str], values: list[float], doubts: list[float], label: str) -> Chart:
-    """A row for each name: a value, and how far it may be off."""
+    """Draw a row for each name: a value and its uncertainty."""
     low, high = np.subtract(values, doubts), np.add(values, doubts)
     chart = row_chart(Axis.over(label, low, high), names)
     chart.spans(low, high, range(len(names)))
@@ -229,10 +229,10 @@ def _or_none(value: float | None) -> str:
     return "none" if value is None else number(value)
 
 
-def _residuals(known: Gathered) -> str:
+def _residuals(known: ReportMaterial) -> str:
     rows = known.rows
     assert rows is not None
-    bins, drawn = binned(rows), rows.drawn()
+    bins, drawn = _bin_rows(rows), rows.draw_sample()
     ends = np.quantile(rows.residuals, EXTREME)
     x = [one.predicted for one in bins]
     lows, highs = [b.low for b in bins], [b.high for b in bins]
@@ -245,12 +245,12 @@ def _residuals(known: Gathered) -> str:
     chart.band(x, lows, highs)
     chart.line(x, [b.middle for b in bins])
     chart.dots(x, [b.middle for b in bins], [f"median {number(b.middle)}, {b.n:,} rows" for b in bins], radius=3)
-    said = f"{len(drawn)} rows at random, the median, and the band that holds eight of ten"
+    said = f"{len(drawn)} random rows, the median, and the band that contains 80% of the residuals"
     table = [[number(b.predicted), f"{b.n:,}", number(b.low), number(b.middle), number(b.high)] for b in bins]
     return figure("residuals", chart, said, ["predicted, mean", "rows", "10th percentile", "median", "90th"], table)
 
 
-def _histogram(known: Gathered) -> str:
+def _histogram(known: ReportMaterial) -> str:
     rows = known.rows
     assert rows is not None
     low, high = np.quantile(rows.residuals, EXTREME)
@@ -264,14 +264,14 @@ def _histogram(known: Gathered) -> str:
     chart.dots(middles, share, words, kind="ghost", radius=4)
     chart.upright(0.0)
     table = [[number(a), number(b), f"{n:,}", f"{s:.2%}"] for a, b, n, s in zip(edges, edges[1:], counts, share)]
-    said = "How large residuals are; the outermost four in a thousand lie beyond the chart"
+    said = "The distribution of the residuals; the outermost 0.4% lie outside the chart"
     return figure("histogram", chart, said, ["from", "to", "rows", "share"], table)
 
 
-def _calibration(known: Gathered, section: Section) -> None:
+def _calibration(known: ReportMaterial, section: Section) -> None:
     rows = known.rows
     assert rows is not None
-    bins, slope = binned(rows), slope_of(rows)
+    bins, slope = _bin_rows(rows), _compute_slope(rows)
     x, y = [b.predicted for b in bins], np.asarray([b.observed for b in bins])
     spread = 2 * np.asarray([b.uncertainty for b in bins])
     both = Axis.over("predicted, mean of a tenth of the rows", x, y - spread, y + spread)
@@ -282,35 +282,43 @@ def _calibration(known: Gathered, section: Section) -> None:
     chart.dots(x, y, words, radius=4)
     table = [[number(b.predicted), number(b.observed), number(b.uncertainty, 2), f"{b.n:,}"] for b in bins]
     header = ["predicted, mean", "observed, mean", "its standard error", "rows"]
-    figures = [figure("calibration", chart, "Where predictions lie, labels should lie on average", header, table)]
+    figures = [
+        figure(
+            "calibration",
+            chart,
+            "The mean label against the mean prediction; on the straight line, predictions are calibrated",
+            header,
+            table,
+        )
+    ]
     section.add("<h3>Calibration</h3>")
     if slope is not None:
         section.say(
-            f"Labels grow by {number(slope)} for each unit that predictions grow: 1 is calibrated, less means that "
-            "predictions are spread too far."
+            f"Labels grow by {number(slope)} per unit of prediction: a slope of 1 means calibrated, and a smaller one "
+            "means that predictions vary too much."
         )
     noise = None if known.tuning is None else known.tuning.error
     if noise is not None:
-        inside = dict(coverage(rows, noise))
+        inside = dict(_compute_coverage(rows, noise))
         section.say(
-            f"Intervals for new labels, made from the error that the model expects, hold {inside[0.5]:.0%} of the "
-            f"labels where they should hold 50%, and {inside[0.9]:.0%} where they should hold 90%."
+            f"Intervals built from the error that the model expects contain {inside[0.5]:.0%} of the labels at a "
+            f"nominal 50%, and {inside[0.9]:.0%} at a nominal 90%."
         )
         figures.append(_coverage(known, noise))
         section.add(pair(*figures))
     else:
         section.add(pair(*figures))
-        section.lack("The model gives no error that it expects of a new row, so there is no coverage to check.")
+        section.lack("The model does not estimate the error of a new prediction, so coverage cannot be checked.")
 
 
-def _coverage(known: Gathered, noise: float) -> str:
+def _coverage(known: ReportMaterial, noise: float) -> str:
     assert known.rows is not None
-    found = coverage(known.rows, noise)
-    nominal, actual = [a for a, _ in found], [b for _, b in found]
+    shares = _compute_coverage(known.rows, noise)
+    nominal, actual = [a for a, _ in shares], [b for _, b in shares]
     axis = Axis.over("nominal coverage", nominal, actual)
     chart = Chart(axis, Axis("share of the rows inside", axis.low, axis.high))
     chart.line([axis.low, axis.high], [axis.low, axis.high], kind="even")
     chart.line(nominal, actual)
-    chart.dots(nominal, actual, [f"nominal {a:.0%}, actual {b:.1%}" for a, b in found], radius=4)
-    said = f"Labels inside f(x) ± z·{number(noise)}, the error that the model expects of a new row"
-    return figure("coverage", chart, said, ["nominal", "actual"], [[f"{a:.0%}", f"{b:.2%}"] for a, b in found])
+    chart.dots(nominal, actual, [f"nominal {a:.0%}, actual {b:.1%}" for a, b in shares], radius=4)
+    said = f"The share of labels within f(x) ± z·{number(noise)}, the error that the model expects"
+    return figure("coverage", chart, said, ["nominal", "actual"], [[f"{a:.0%}", f"{b:.2%}"] for a, b in shares])

@@ -1,6 +1,6 @@
 """The choice of λ: the score of every value, its degrees of freedom, and the spectrum behind them.
 
-The spectrum is the one that a model has learned in, and its effective dimension is 𝒩(λ) = Σ σ/(σ+λ).
+The spectrum is that of the operator the model was fitted with; its effective dimension is 𝒩(λ) = Σ σ/(σ+λ).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..summaries import Summary
 from .svg import Axis, Chart, figure
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 MAX_ROWS = 800  # points of a model that are decomposed: a second or so
@@ -53,19 +53,19 @@ class Spectrum:
         return np.geomspace(0.3 * least, 3.0 * top, 49)
 
 
-def spectrum_of(facts: ModelFacts, basis: Basis | None = None) -> Spectrum | str:
-    """The spectrum, or a sentence that says why there is none."""
+def compute_spectrum(facts: ModelFacts, basis: Basis | None = None) -> Spectrum | str:
+    """Compute the spectrum, or return a sentence that says why there is none."""
     summary = facts.summary
     if summary is not None and summary.order == 2:
         noisy = " (with its noise)" if summary.privacy is not None else ""
-        return _kept(_second_order(facts, summary), f"the covariance of the features over all rows{noisy}")
+        return _drop_rounding(_second_order(facts, summary), f"the covariance of the features over all rows{noisy}")
     basis = facts.basis if basis is None else basis
-    return _of_points(facts) if basis is None else spectrum_of_basis(basis)
+    return _compute_from_points(facts) if basis is None else read_spectrum(basis)
 
 
-def spectrum_of_basis(basis: Basis) -> Spectrum | str:
-    """That of the public sample a basis was made of."""
-    return _kept(basis.eigenvalues_, f"the public sample of {basis.n_public_:,} rows")
+def read_spectrum(basis: Basis) -> Spectrum | str:
+    """Return the spectrum of the public sample that a basis was fitted to."""
+    return _drop_rounding(basis.eigenvalues_, f"the public sample of {basis.n_public_:,} rows")
 
 
 def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
@@ -77,66 +77,66 @@ def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
     return np.asarray(np.linalg.eigvalsh(C)[::-1], dtype=float)
 
 
-def _kept(sigma: Floats, source: str) -> Spectrum | str:
+def _drop_rounding(sigma: Floats, source: str) -> Spectrum | str:
     sigma = np.asarray(sigma, dtype=float)
     sigma = sigma[sigma > 8 * np.finfo(float).eps * max(float(sigma[0]), 0.0)]
     return Spectrum(sigma, source) if len(sigma) else "The features are zero on all rows: there is no spectrum."
 
 
-def _of_points(facts: ModelFacts) -> Spectrum | str:
+def _compute_from_points(facts: ModelFacts) -> Spectrum | str:
     if facts.expansion is None:
-        return "The model holds neither its basis nor points of a kernel, so its spectrum is unknown here."
+        return "The model stores neither its basis nor kernel points, so its spectrum cannot be computed here."
     kernel, points = facts.expansion
     center = bool(facts.fit_intercept)
     try:
         sigma = theory.eigenvalues(kernel, points, center, max_rows=MAX_ROWS)
     except ValueError as error:
-        return f"The spectrum cannot be told from the points of the model: {error}."
+        return f"The spectrum cannot be computed from the points of the model: {error}."
     try:
         exponent = theory.dimension_exponent(kernel, points, center, max_rows=MAX_ROWS)
     except ValueError:  # too few different points to tell
         exponent = None
     n = min(len(points), MAX_ROWS)
     some = f"{n:,} points" if n == len(points) else f"{n:,} of the {len(points):,} points"
-    spectrum = _kept(sigma, f"{some} that the model holds")
+    spectrum = _drop_rounding(sigma, f"{some} stored in the model")
     return spectrum if isinstance(spectrum, str) else Spectrum(spectrum.sigma, spectrum.source, exponent)
 
 
-def family_of(facts: ModelFacts, basis: Basis | None = None) -> Family | None:
-    """The functions along λ, rising, where the model holds them or its sums and basis give them again."""
+def restore_family(facts: ModelFacts, basis: Basis | None = None) -> Family | None:
+    """Return the functions for rising λ, if the model stores them or its sums and basis can restore them."""
     if facts.path is None:
         return None
     family: Family | None = facts.path.family(facts.target, own_norms=facts.solve_again is not None)
     if family is not None or facts.solve_again is None or basis is None:
         return family
-    found, order = facts.solve_again(basis), np.argsort(facts.path.values)
-    coef, b = found.coef[order, :, facts.target].T, found.intercept[order, facts.target]
+    solutions, order = facts.solve_again(basis), np.argsort(facts.path.values)
+    coef, b = solutions.coef[order, :, facts.target].T, solutions.intercept[order, facts.target]
     return Family(BasisPredictor(basis.map_, basis.coefficients_ @ coef, b), np.linalg.norm(coef, axis=0))
 
 
 MOST_OTHERS = 12  # curves beside the chosen one
 OF_A_ROUND = {
     "loss": "mean loss before it",
-    "left": "left to learn",
+    "left": "still to be learned",
     "mu": "price μ",
-    "cut": "residuals cut at",
-    "scale": "spread of residuals, believed",
+    "cut": "residuals clipped at",
+    "scale": "estimated spread of residuals",
     "degrees": "degrees of freedom",
-    "error": "squared error of f, believed",
+    "error": "estimated squared error of f",
 }
-NEARLY_ALL = 0.9  # of the directions of a basis, from which a larger one is worth a try
+NEARLY_ALL = 0.9  # of the directions of a basis, above which a larger basis is worth trying
 
 
-def choice(known: Gathered, data: dict[str, Any]) -> Section:
-    """The path and the spectrum. What the slider shows goes into ``data``."""
+def show_choice(known: ReportMaterial, data: dict[str, Any]) -> Section:
+    """Write the section on the path and the spectrum; the values that its slider shows are put into ``data``."""
     tuning, spectrum = known.tuning, known.spectrum
     chosen = "λ" if known.facts.lam is not None else "The steps" if tuning is not None else "The plan"
     section = Section("choice", f"{chosen} and the spectrum")
     figures = []
     if tuning is None:
-        _untuned(known, section)
+        _explain_no_path(known, section)
     else:
-        section.say(*_chosen(tuning))
+        section.say(*_describe_choice(tuning))
         data["path"] = _path_data(known, tuning)
         said = data["path"]["at"][tuning.chosen]
         section.add(slider("along", f"Look at another {tuning.noun}", len(tuning.values), tuning.chosen, said))
@@ -155,53 +155,55 @@ def choice(known: Gathered, data: dict[str, Any]) -> Section:
     return section.add(pair(*figures)) if figures else section
 
 
-def _untuned(known: Gathered, section: Section) -> None:
+def _explain_no_path(known: ReportMaterial, section: Section) -> None:
     facts = known.facts
     if facts.schedule is not None:
-        section.say("Nothing was tried on the records, which would have cost budget. This was decided beforehand:")
+        section.say(
+            "Nothing was tuned on the records, since tuning would have cost budget. These choices were made beforehand:"
+        )
         section.add(bullets(str(facts.schedule).splitlines()))
     elif facts.lam is not None:
         section.lack("λ was given and not chosen, so there is no path to show.")
     else:
-        section.lack("Nothing was chosen from a path, so there is none to show.")
+        section.lack("No parameter was chosen from a path, so there is none to show.")
 
 
-def _chosen(tuning: Tuning) -> list[str]:
+def _describe_choice(tuning: Tuning) -> list[str]:
     were = "was" if tuning.symbol == "λ" else "were"
-    found = [f"{tuning.value(tuning.chosen)} {were} chosen among {len(tuning.values)} by {tuning.order}."]
+    sentences = [f"{tuning.value(tuning.chosen)} {were} chosen among {len(tuning.values)} by {tuning.order}."]
     finite = tuning.score[np.isfinite(tuning.score)]
     if len(finite) > 2 and tuning.is_error:
         near = tuning.values[tuning.score <= 1.01 * tuning.score[tuning.chosen]]
         if len(near) > 1:
-            found.append(
+            sentences.append(
                 f"Any {tuning.noun} from {number(float(near.min()))} to {number(float(near.max()))} would have been "
                 "within one per cent of it."
             )
     if tuning.chosen in (0, len(tuning.values) - 1):
-        found.append("It lies at the end of what was tried: a wider range may do better.")
-    return found
+        sentences.append("It lies at the end of the range that was tried: a wider range may do better.")
+    return sentences
 
 
 def _score_name(tuning: Tuning) -> str:
     return "expected error" if tuning.is_error else "mean bounded loss"
 
 
-def _readings(known: Gathered, tuning: Tuning) -> list[tuple[str, list[str]]]:
-    found = [(_score_name(tuning).capitalize(), [number(s) for s in tuning.score])]
+def _readings(known: ReportMaterial, tuning: Tuning) -> list[tuple[str, list[str]]]:
+    lines = [(_score_name(tuning).capitalize(), [number(s) for s in tuning.score])]
     if tuning.df is not None:
-        found.append(("Degrees of freedom", [number(d) for d in tuning.df]))
+        lines.append(("Degrees of freedom", [number(d) for d in tuning.df]))
     family = known.family
     if family is not None and family.norms is not None:
-        found.append(("Norm of the function", [number(n) for n in family.norms]))
+        lines.append(("Norm of the function", [number(n) for n in family.norms]))
     rows = known.rows
     if family is not None and rows is not None and rows.rows is not None and rows.labels is not None:
         wrong = np.asarray(family.predictor.predict(rows.rows)) - rows.labels[:, None]
         said = f"Error on {len(rows.labels):,} of the rows given"
-        found.append((said, [number(e) for e in np.sqrt(np.mean(wrong * wrong, axis=0))]))
-    return found
+        lines.append((said, [number(e) for e in np.sqrt(np.mean(wrong * wrong, axis=0))]))
+    return lines
 
 
-def _path_data(known: Gathered, tuning: Tuning) -> dict[str, Any]:
+def _path_data(known: ReportMaterial, tuning: Tuning) -> dict[str, Any]:
     return {
         "chosen": tuning.chosen,
         "at": [tuning.value(place) for place in range(len(tuning.values))],
@@ -235,11 +237,11 @@ def _scores(tuning: Tuning) -> str:
     if tuning.others:
         named = [name for name, _ in tuning.others[:3]] + (["others"] if len(tuning.others) > 3 else [])
         beside = f" ({tuning.name}; in grey {', '.join(named)})"
-    return figure("scores", chart, f"What every {tuning.noun} scored, by {tuning.order}{beside}", header, table)
+    return figure("scores", chart, f"The score of every {tuning.noun}, by {tuning.order}{beside}", header, table)
 
 
 def _score_axis(tuning: Tuning, *curves: np.ndarray) -> Axis:
-    """Logarithmic where scores differ by much."""
+    """Return the axis of scores, logarithmic if they differ by a large factor."""
     finite = np.concatenate([curve[np.isfinite(curve)] for curve in curves])
     wide = len(finite) > 0 and finite.min() > 0 and finite.max() > 3 * finite.min()
     return Axis.over(_score_name(tuning), finite, log=bool(wide))
@@ -252,7 +254,7 @@ def _tradeoff(tuning: Tuning, df: np.ndarray) -> str:
     words = [f"{number(float(d))} degrees of freedom: {number(float(s))}" for d, s in zip(df, tuning.score)]
     chart.dots(df, tuning.score, words, kind="ghost", radius=4)
     table = [[number(float(d)), number(float(s))] for d, s in zip(df, tuning.score)]
-    said = "What more degrees of freedom buy"
+    said = "The score against the degrees of freedom"
     return figure("tradeoff", chart, said, ["degrees of freedom", _score_name(tuning)], table)
 
 
@@ -261,13 +263,13 @@ def _along(tuning: Tuning) -> str:
 
 
 def _cursor(chart: Chart, tuning: Tuning, values: np.ndarray | None = None) -> None:
-    """A line that follows the slider; off the chart where a value is unknown."""
+    """Draw a line that follows the slider; unknown values put it outside the chart."""
     values = tuning.values if values is None else values
     at = " ".join(f"{a:.1f}" for a in np.nan_to_num(chart.across(values), nan=-99.0))
     chart.upright(float(values[tuning.chosen]), kind="cursor", at=at)
 
 
-def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str]:
+def _spectrum(known: ReportMaterial, spectrum: Spectrum, section: Section) -> list[str]:
     tuning = known.tuning if known.tuning is not None and known.tuning.symbol == "λ" else None
     lam = known.facts.lam
     said = [f"The eigenvalues are those of {spectrum.source}."]
@@ -275,16 +277,16 @@ def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str
         above = int(np.sum(spectrum.sigma > lam))
         dimension = float(spectrum.dimension(lam))
         said.append(
-            f"At λ = {number(lam)} the effective dimension 𝒩(λ) is {number(dimension)}: so many directions are "
-            f"learned, and {above:,} of {len(spectrum.sigma):,} eigenvalues lie above λ."
+            f"At λ = {number(lam)} the effective dimension 𝒩(λ), roughly the number of directions that are learned, is "
+            f"{number(dimension)}; {above:,} of {len(spectrum.sigma):,} eigenvalues lie above λ."
         )
         if dimension > NEARLY_ALL * len(spectrum.sigma) and known.facts.n_features is not None:
-            said.append("Nearly all that the basis has is used: one of more features may do better.")
+            said.append("Nearly the whole basis is used: a basis with more features may do better.")
     if spectrum.exponent is not None:
         s = spectrum.exponent
         said.append(
-            f"𝒩(λ) grows about as λ to the power −{s.s:.2f} ({s.low:.2f} to {s.high:.2f}): the smaller that number, "
-            "the easier the kernel makes the problem."
+            f"𝒩(λ) grows roughly as λ to the power −{s.s:.2f} ({s.low:.2f} to {s.high:.2f}): the smaller that number, "
+            "the easier the problem is for this kernel."
         )
     section.say(*said)
     grid = spectrum.grid if tuning is None else tuning.values
@@ -312,18 +314,22 @@ def _freedom(tuning: Tuning | None, lam: Any, dimension: Any, mark: float | None
     elif mark is not None and chart.x.low < mark < chart.x.high:
         chart.upright(mark, words="λ")
     table = [[number(float(a)), number(float(b))] for a, b in zip(lam, dimension)]
-    return figure("dimension", chart, "How many directions are learned at every λ", ["λ", "𝒩(λ)"], table)
+    return figure("dimension", chart, "The effective dimension at every λ", ["λ", "𝒩(λ)"], table)
 
 
 def _rounds(history: Sequence[dict[str, Any]]) -> str:
-    """What each round left: of residuals the loss, of a private fit the error that is believed."""
+    """Draw the progress of rounds: the loss of residuals, or the estimated error of a private fit."""
     numbers = [float(entry["round"]) for entry in history]
     private = "error" in history[0]
-    key, label = ("error", "mean squared error of f, believed") if private else ("left", "left to learn, of the first")
+    key, label = (
+        ("error", "estimated mean squared error of f")
+        if private
+        else ("left", "share of the first loss still to be learned")
+    )
     values = np.asarray([float(entry.get(key, np.nan)) for entry in history])
     chart = Chart(Axis.over("round", [0, *numbers]), Axis.over(label, values, log=bool(np.all(values > 0))))
     chart.line(numbers, values)
     chart.dots(numbers, values, [f"round {n:.0f}: {number(v)}" for n, v in zip(numbers, values)], radius=4)
     columns = {key: words for key, words in OF_A_ROUND.items() if key in history[0]}
     table = [[f"{entry['round']:.0f}", *(number(float(entry[key])) for key in columns)] for entry in history]
-    return figure("rounds", chart, "What every round left", ["round", *columns.values()], table)
+    return figure("rounds", chart, "The progress of every round", ["round", *columns.values()], table)

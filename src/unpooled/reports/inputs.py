@@ -1,6 +1,6 @@
-"""What the model does with each input: partial dependence, at every λ where that is known.
+"""Partial dependence: how the prediction changes as one input varies and the others stay fixed.
 
-Partial dependence is what the prediction does when one input moves and the others stay as they are.
+It is computed at every λ of the path if the model can restore those functions.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .svg import Axis, Chart, figure, row_chart
 if TYPE_CHECKING:
     from .._base.arrays import Floats
     from ..estimators.paths import Family
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 STEPS = 21
 BACKGROUND = 120  # rows over which the other inputs are averaged
 WORK = 3e8  # values of the kernel that all curves may take: a few seconds
-MOST = 24  # inputs that are drawn: those that move the prediction furthest
+MOST = 24  # inputs that are drawn: those with the largest effect
 FEW = 12  # different values up to which an input counts as discrete
 ENDS = (0.02, 0.98)  # the quantiles between which an input moves
 
@@ -34,8 +34,7 @@ ENDS = (0.02, 0.98)  # the quantiles between which an input moves
 class Curve:
     """The mean prediction along one input.
 
-    ``curves`` are those of every λ of the path, (L, n), or None. ``moves`` is the distance from the lowest to the
-    highest point of ``mean``.
+    ``curves`` has the curve of every λ of the path, (L, n), or is None.
     """
 
     name: str
@@ -45,28 +44,28 @@ class Curve:
 
     @property
     def moves(self) -> float:
-        """How far the prediction moves with this input."""
+        """The distance from the lowest to the highest point of ``mean``."""
         return float(np.ptp(self.mean))
 
 
 @dataclass(frozen=True)
 class Background:
-    """The rows whose other inputs are held, and whose they are."""
+    """The rows over which the other inputs are averaged, and their source."""
 
     rows: Floats
     source: str
-    middle: bool = False  #: only the middle one is held; the others say how far inputs move
+    middle: bool = False  #: only the middle row is averaged over; the others give the range of the inputs
 
 
-def background_of(facts: ModelFacts, given: Floats | None) -> Background | None:
-    """Rows that were given with labels, else points that the model holds, else the middle of the public sample."""
+def choose_background(facts: ModelFacts, given: Floats | None) -> Background | None:
+    """Choose given rows, else points stored in the model, else the middle of the public sample."""
     if given is not None and len(given):
-        return Background(given[:BACKGROUND], "rows of the data that were given")
+        return Background(given[:BACKGROUND], "rows of the given data")
     scaling = facts.scaling
     if facts.expansion is not None:
         points = facts.expansion[1] if scaling is None else facts.expansion[1] * scaling.scale + scaling.shift
         drawn = np.random.default_rng(0).permutation(len(points))[:BACKGROUND]
-        return Background(points[drawn], "points that the model holds")
+        return Background(points[drawn], "points stored in the model")
     if scaling is None:
         return None
     # Waves hold no rows; of the public sample the mean and spread of every input are known.
@@ -75,15 +74,17 @@ def background_of(facts: ModelFacts, given: Floats | None) -> Background | None:
     return Background(middle, "the public sample's means, two standard deviations to either side", True)
 
 
-def curves_of(model: FittedModel, background: Background, family: Family | None = None, target: int = 0) -> list[Curve]:
-    """A curve for each input, the one that moves the prediction furthest first."""
+def compute_curves(
+    model: FittedModel, background: Background, family: Family | None = None, target: int = 0
+) -> list[Curve]:
+    """Compute a curve for each input, the one with the largest effect first."""
     facts, rows = model.facts(target), background.rows
     names = facts.input_names
     others = rows[: max(int(WORK / (STEPS * len(names) * facts.n_functions)), 8)]
     others = others if not background.middle else rows[len(rows) // 2][None]
-    found = []
+    result = []
     for j, name in enumerate(names):
-        values = grid_of(rows[:, j])
+        values = _choose_values(rows[:, j])
         if len(values) < 2:
             continue
         moved = np.repeat(others[None], len(values), axis=0)
@@ -94,12 +95,12 @@ def curves_of(model: FittedModel, background: Background, family: Family | None 
         if family is not None:
             every = np.asarray(family.predictor.predict(flat))
             curves = every.reshape(len(values), len(others), -1).mean(axis=1).T
-        found.append(Curve(name, values, mean, curves))
-    return sorted(found, key=lambda curve: -curve.moves)
+        result.append(Curve(name, values, mean, curves))
+    return sorted(result, key=lambda curve: -curve.moves)
 
 
-def grid_of(values: Floats) -> Floats:
-    """Where an input is looked at: its own values where they are few, else evenly between two quantiles."""
+def _choose_values(values: Floats) -> Floats:
+    """Choose the values of an input: its own if they are few, else evenly spaced between two quantiles."""
     different = np.unique(values)
     if len(different) <= FEW:
         return different
@@ -110,27 +111,28 @@ def grid_of(values: Floats) -> Floats:
 ROOM = 0.35  # of the range of the curves at the choice, above and below: those of other λ may go beyond
 
 
-def inputs(known: Gathered, data: dict[str, Any]) -> Section:
-    """One curve at a time with the script, all of them without. Those of other λ go into ``data``."""
+def show_inputs(known: ReportMaterial, data: dict[str, Any]) -> Section:
+    """Write the section on inputs: the script shows one curve at a time; curves of other λ are put into ``data``."""
     section = Section("inputs", "Inputs")
     background, curves = known.background, known.curves
     if background is None:
         return section.lack(
-            "What the prediction does with each input is averaged over rows, and the model holds none: give some with "
-            "--data (X= and y= in Python)."
+            "The effect of an input is averaged over rows, and the model stores none: pass some with --data (X= and y= "
+            "in Python)."
         )
     if not curves:
-        return section.lack("No input takes different values on the rows that are known, so none can be moved.")
+        return section.lack("No input varies over the available rows, so there is no curve to draw.")
     far, label = curves[0], known.facts.label
     section.say(
-        f"How the prediction of {label} moves with one input while the others stay as they are, averaged over "
-        f"{background.source}. It moves furthest with {far.name}: by {number(far.moves)}."
+        f"Each curve shows the mean prediction of {label} as one input varies and the others stay fixed, averaged "
+        f"over {background.source}. {far.name} has the largest effect: it changes the prediction by "
+        f"{number(far.moves)}."
     )
     shown = curves[:MOST]
     if len(shown) < len(curves):
-        section.lack(f"The {MOST} inputs that move it furthest are drawn, of {len(curves)}.")
+        section.lack(f"Of {len(curves)} inputs, the {MOST} with the largest effect are drawn.")
     if len(shown) < known.facts.n_inputs and len(shown) == len(curves):
-        section.lack("Inputs that take one value only on these rows are left out.")
+        section.lack("Inputs that are constant on these rows are left out.")
     section.add(chooser("input", "Input", [curve.name for curve in shown]))
     tuning = known.tuning
     along = tuning is not None and shown[0].curves is not None
@@ -139,13 +141,13 @@ def inputs(known: Gathered, data: dict[str, Any]) -> Section:
         label = f"At another {tuning.noun} (dashed)"
         section.add(slider("along-inputs", label, len(tuning.values), tuning.chosen, said))
         data["curves"] = []
-    low, high = _range(shown)
+    low, high = _find_range(shown)
     figures = [_curve(curve, number_, known.facts.label, low, high, along, data) for number_, curve in enumerate(shown)]
     return section.add(pair(f'<div class="curves">{"".join(figures)}</div>', _moves(shown, known.facts.label)))
 
 
-def _range(curves: list[Curve]) -> tuple[float, float]:
-    """One scale for all, so that they can be compared."""
+def _find_range(curves: list[Curve]) -> tuple[float, float]:
+    """Return one scale for all curves, so that they can be compared."""
     low, high = min(float(c.mean.min()) for c in curves), max(float(c.mean.max()) for c in curves)
     room = ROOM * (high - low) or 1.0
     return low - room / 2, high + room / 2
@@ -168,8 +170,8 @@ def _curve(curve: Curve, place: int, label: str, low: float, high: float, along:
 def _moves(curves: list[Curve], label: str) -> str:
     moves = np.asarray([curve.moves for curve in curves])
     names = [curve.name for curve in curves]
-    chart = row_chart(Axis.over(f"how far the prediction of {label} moves", moves, zero=True), names)
+    chart = row_chart(Axis.over(f"change of the prediction of {label}", moves, zero=True), names)
     chart.spans(np.zeros(len(moves)), moves, range(len(moves)), kind="stem")
     chart.dots(moves, range(len(moves)), [f"{n}: {number(m)}" for n, m in zip(names, moves)], kind="ghost", radius=4)
     table = [[n, number(float(m))] for n, m in zip(names, moves)]
-    return figure("moves", chart, "How far each input moves the prediction", ["input", "moves"], table)
+    return figure("moves", chart, "How much each input changes the prediction", ["input", "moves"], table)

@@ -1,4 +1,4 @@
-"""The top of a report, two sentences on what the model is, and its end, which says how to predict with it."""
+"""The top of a report, with two sentences about the model, and its end, which shows how to predict with it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .._solvers.predictors import KernelExpansion
 from ..estimators.facts import ModelFacts
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
-def sentences(facts: ModelFacts) -> tuple[str, str]:
-    """The model and the rows it learned from, and the choice."""
+def _introduce(facts: ModelFacts) -> tuple[str, str]:
+    """Describe the model with the rows it was fitted to, and how its parameters were chosen."""
     inputs = with_noun(facts.n_inputs, "input")
-    kernel = "" if facts.kernel is None else f", with the kernel {_rounded(repr(facts.kernel))}"
+    kernel = "" if facts.kernel is None else f", with the kernel {_round_numbers(repr(facts.kernel))}"
     source = ""
     if facts.n_rows is not None:
         source = f" and was fitted to {with_noun(facts.n_rows, 'row' if facts.privacy is None else 'record')}"
@@ -29,8 +29,8 @@ def sentences(facts: ModelFacts) -> tuple[str, str]:
     return first, f"{facts.choice}."
 
 
-def commands(facts: ModelFacts, file: str) -> list[tuple[str, str]]:
-    """How to predict: at the command line and in Python, with the names of this model's inputs."""
+def _write_commands(facts: ModelFacts, file: str) -> list[tuple[str, str]]:
+    """Write the commands that predict, for a terminal and for Python, with the names of this model's inputs."""
     quoted = shlex.quote(file)
     rows = f"pandas.read_parquet('new.parquet'){f'[{list(facts.inputs)}]' if facts.inputs else ''}"
     python = [
@@ -44,21 +44,21 @@ def commands(facts: ModelFacts, file: str) -> list[tuple[str, str]]:
     ]
 
 
-def _rounded(text: str) -> str:
-    return re.sub(r"\d+\.\d{4,}(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
+def _round_numbers(text: str) -> str:
+    return re.sub(r"\d+\.\d{4,}(?:e[-+]?\d+)?", lambda match: f"{float(match[0]):.4g}", text)
 
 
 OWNER = (
-    "This is the data owner's own page. The model is private, and may be published; the figures that come from the "
-    "rows given beside it have no noise, and may not. Make a page without data to show others."
+    "This page is for the data owner only. The model is private and may be published, but figures computed from the "
+    "rows given with it have no noise and may not. To share a report, make one without data."
 )
-ROWS = "Some charts of this page show single rows of the data that were given: pass it on only where those may go."
+ROWS = "Some charts show individual rows of the data: share this page only with people who may see those rows."
 
 
-def head(known: Gathered, title: str) -> str:
-    """The title, two sentences, and the numbers that matter most."""
+def head(known: ReportMaterial, title: str) -> str:
+    """Write the title, two sentences, and the numbers that matter most."""
     facts = known.facts
-    first, second = sentences(facts)
+    first, second = _introduce(facts)
     parts = [f"<h1>{escape(title)}</h1>", f'<p class="lead">{escape(first)} {escape(second)}</p>']
     if known.rows is not None:
         parts.append(warning(OWNER) if facts.privacy is not None else f'<p class="missing">{escape(ROWS)}</p>')
@@ -71,30 +71,30 @@ def head(known: Gathered, title: str) -> str:
     return "".join(parts)
 
 
-def _cards(known: Gathered) -> list[tuple[str, str, str]]:
+def _cards(known: ReportMaterial) -> list[tuple[str, str, str]]:
     facts, tuning, errors = known.facts, known.tuning, known.overall
-    found: list[tuple[str, str, str]] = []
+    items: list[tuple[str, str, str]] = []
     if facts.n_rows is not None:
-        found.append(("Rows" if facts.privacy is None else "Records", f"{facts.n_rows:,}", "the model was fitted to"))
+        items.append(("Rows" if facts.privacy is None else "Records", f"{facts.n_rows:,}", "the model was fitted to"))
     n_sites = len(known.sent) or len(facts.blocks or facts.sites or ())
     if n_sites > 1:
         total = sum(one.bytes or 0 for one in known.sent)
         sent = f"sent {size(total)} in all" if total else ""
-        found.append(("Sites" if facts.blocks is None else "Blocks", f"{n_sites:,}", sent))
+        items.append(("Sites" if facts.blocks is None else "Blocks", f"{n_sites:,}", sent))
     if errors is not None:
         share = "" if errors.r2 is None else f"R² {number(errors.r2)}, "
-        found.append(("Error", number(errors.rmse), f"root mean square; {share}{errors.n:,} rows given"))
+        items.append(("Error", number(errors.rmse), f"root mean square; {share}{errors.n:,} rows given"))
     if tuning is not None and tuning.error is not None:
-        found.append(("Expected error", number(tuning.error), _explained(known, tuning.error)))
+        items.append(("Expected error", number(tuning.error), _explain_error(known, tuning.error)))
     if facts.lam is not None:
         df = None if tuning is None or tuning.df is None else float(tuning.df[tuning.chosen])
-        found.append(("λ", number(facts.lam), "" if df is None else f"{number(df)} degrees of freedom"))
+        items.append(("λ", number(facts.lam), "" if df is None else f"{number(df)} degrees of freedom"))
     if facts.privacy is not None:
-        found.append(("ε", f"{facts.privacy.epsilon:.3g}", f"δ = {number(facts.privacy.delta)}"))
-    return [*found, ("Inputs", f"{facts.n_inputs:,}", _features(facts))]
+        items.append(("ε", f"{facts.privacy.epsilon:.3g}", f"δ = {number(facts.privacy.delta)}"))
+    return [*items, ("Inputs", f"{facts.n_inputs:,}", _features(facts))]
 
 
-def _explained(known: Gathered, error: float) -> str:
+def _explain_error(known: ReportMaterial, error: float) -> str:
     spread = known.label_spread
     if spread is None or spread == 0 or error > spread:
         return "root mean square, a new row"
@@ -107,23 +107,23 @@ def _features(facts: ModelFacts) -> str:
     return f"{facts.predictor.n_points:,} kernel functions" if isinstance(facts.predictor, KernelExpansion) else ""
 
 
-def predicting(known: Gathered) -> Section:
-    """Commands to take away."""
+def show_prediction(known: ReportMaterial) -> Section:
+    """Write the section that shows how to predict."""
     section, facts = Section("predict", "How to predict"), known.facts
     if facts.inputs:
-        section.say(f"New rows need the columns {', '.join(facts.inputs)}. Others are not looked at.")
+        section.say(f"New rows need the columns {', '.join(facts.inputs)}. Other columns are ignored.")
     else:
-        section.say(f"New rows need {facts.n_inputs} columns of inputs, in the order of the fit, and no others.")
-    for title, text in commands(facts, known.file):
+        section.say(f"New rows need {facts.n_inputs} input columns, in the same order as at the fit, and no others.")
+    for title, text in _write_commands(facts, known.file):
         section.add(copyable(title, text))
     return section
 
 
-def foot(known: Gathered) -> str:
-    """What made the page, and of which model."""
+def foot(known: ReportMaterial) -> str:
+    """Write the foot of the page: the version that wrote it and the digest of the model."""
     try:
         digest = f"Model {declared.digest_of(known.model)[:12]}. "
-    except ValueError:  # an average of foreign learners has no file, and so no name
+    except ValueError:  # an average of other libraries' learners has no file, and so no digest
         digest = ""
-    said = f"{digest}Written by unpooled {__version__}; nothing on this page is fetched from elsewhere."
+    said = f"{digest}Written by unpooled {__version__}; the page loads nothing from elsewhere."
     return f"<footer><p>{escape(said)}</p></footer>"

@@ -1,7 +1,7 @@
 """up.plot: pictures of paths, spectra, numbers of blocks, privacy and sites, as matplotlib axes.
 
-Every function takes ``ax`` to draw into and returns the axes. Without it a new figure is made: pyplot's, where pyplot
-has been imported, so that ``plt.show()`` shows it, and one that belongs to nobody otherwise: ``ax.figure.savefig``.
+Every function takes ``ax`` to draw into and returns the axes. Without it a new figure is made. If pyplot
+has been imported, the figure is pyplot's, and ``plt.show()`` shows it; otherwise save it with ``ax.figure.savefig``.
 matplotlib is an extra: ``pip install 'unpooled[plot]'``.
 """
 
@@ -21,9 +21,9 @@ from .._solvers.averaging.search import BlockPath
 from ..bases.base import Basis
 from ..estimators.facts import ModelFacts, ShowsChoices
 from ..privacy import Forecast
-from .fit import spectrum_of, spectrum_of_basis
+from .fit import compute_spectrum, read_spectrum
 from .sensitivity import leave_one_out
-from .sites import opened
+from .sites import open_summaries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ __all__ = ["frontier", "partition", "path", "sites", "spectrum"]
 
 
 def frontier(forecast: Forecast, ax: Axes | None = None, *, error: bool = False) -> Axes:
-    """Draw what a privacy budget would buy: predicted R² against ε, for three kinds of targets.
+    """Plot what a privacy budget would buy: predicted R² against ε, for three kinds of targets.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def frontier(forecast: Forecast, ax: Axes | None = None, *, error: bool = False)
 
 
 def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
-    """What every λ scored, or every number of steps of a descent, and the choice.
+    """Plot the score of every λ, or of every number of steps of a descent, and the choice.
 
     Parameters
     ----------
@@ -79,22 +79,22 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     >>> ax.get_xlabel(), ax.get_xscale()
     ('λ', 'log')
     """
-    facts = facts_of(model)
+    facts = _read_facts(model)
     tried = model if facts is None else facts.path
     if isinstance(tried, SearchPath):
         return tried.plot(ax, **line)
     raise ValueError(
-        f"model has no path: it must be a fitted model that chose among several lam, got {shown(model, 60)}"
+        f"model has no path: pass a fitted model that chose among several values of lam, got {shown(model, 60)}"
     )
 
 
-def facts_of(model: Any) -> ModelFacts | None:
-    """The facts of a fitted model of this library; None of anything else."""
+def _read_facts(model: Any) -> ModelFacts | None:
+    """Return the facts of a fitted model of this library; None for anything else."""
     return model.facts() if isinstance(model, ShowsChoices) and model.__sklearn_is_fitted__() else None
 
 
 def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
-    """The eigenvalues that a model was learned in, from the largest down, and its λ.
+    """Plot the eigenvalues that a model was fitted with, from the largest down, and its λ.
 
     Parameters
     ----------
@@ -115,30 +115,32 @@ def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
     >>> up.plot.spectrum(basis).get_ylabel()
     'eigenvalue'
     """
-    facts = facts_of(model)
+    facts = _read_facts(model)
     if facts is not None:
-        found = spectrum_of(facts, basis)
+        result = compute_spectrum(facts, basis)
     elif isinstance(model, Basis) and model.__sklearn_is_fitted__():
-        found = spectrum_of_basis(model)
+        result = read_spectrum(model)
     else:
         raise ValueError(f"model must be a fitted model or a fitted basis, got {shown(model, 60)}")
-    if isinstance(found, str):
-        raise ValueError(f"model has no spectrum to draw: {found}")
-    eigenvalues = Curve(np.arange(1, len(found.sigma) + 1), found.sigma, f"eigenvalues of {found.source}", marker=".")
+    if isinstance(result, str):
+        raise ValueError(f"model has no spectrum to draw: {result}")
+    eigenvalues = Curve(
+        np.arange(1, len(result.sigma) + 1), result.sigma, f"eigenvalues of {result.source}", marker="."
+    )
     guides = []
     if facts is not None and facts.lam is not None:
-        dimension = float(found.dimension(facts.lam))
+        dimension = float(result.dimension(facts.lam))
         guides.append(Guide(facts.lam, f"λ = {facts.lam:.3g}, effective dimension {dimension:.3g}"))
     words = ("number of the eigenvalue", "eigenvalue")
     return draw(Picture(*words, [eigenvalues], guides=guides, xscale="log", yscale="log", legend="small"), ax)
 
 
 def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> Axes:
-    """The error of an average against the number of blocks m, and how many blocks theory supports.
+    """Plot the error of an average against the number of blocks m, and how many blocks theory supports.
 
     The error is the best on rows held out, over what was tried with m blocks. The limit is N^{2/(3+s)}, the most that
-    (9) of paper 001 allows for any target (:func:`unpooled.theory.largest_supported_blocks`); constants are unknown, so
-    it is an order of magnitude.
+    Guo, Lin and Zhou (2017), (9), allow for any target (:func:`unpooled.theory.largest_supported_blocks`);
+    constants are unknown, so it is an order of magnitude.
 
     Parameters
     ----------
@@ -158,11 +160,11 @@ def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> 
     >>> up.plot.partition(model).get_xlabel()
     'blocks'
     """
-    facts = facts_of(model)
+    facts = _read_facts(model)
     tried = None if facts is None else facts.path
     if facts is None or not isinstance(tried, BlockPath) or len(tried) < 2:
         raise ValueError(
-            "model must be a fitted AveragedRegressor that tried several numbers of blocks: n_blocks='auto'"
+            "model must be a fitted AveragedRegressor that tried several numbers of blocks: fit it with n_blocks='auto'"
         )
     best, order = tried.best_of_each(), np.argsort(tried.n_blocks)
     curve = Curve(tried.n_blocks[order], best[order], "best on rows held out", marker="o")
@@ -189,18 +191,18 @@ def _exponent(facts: ModelFacts) -> float | None:
 def sites(
     model: Any, summaries: Any, ax: Axes | None = None, *, basis: Any = None, what: str = "change", target: int = 0
 ) -> Axes:
-    """What the fit owes to each site: every site left out in turn, from the summaries alone.
+    """Plot the sensitivity of a fit to each site: every site is left out in turn, from the summaries alone.
 
     Parameters
     ----------
     model : a fitted SummaryRegressor
     summaries : the sites' summaries: a mapping from names, or a list of them or of the paths of their files
     ax : axes to draw into
-    basis : the basis, where it is not found by itself
+    basis : the basis, if it is not found beside the summaries
     what : {"change", "error"}
         "change" is how far predictions move without the site, in root mean square. "error", for summaries of second
         order, is the error at the site's own rows of the model that has learned from them and of the one that has not.
-    target : the label, by number, where there are several
+    target : the label, by number, if there are several
 
     Returns
     -------
@@ -218,15 +220,15 @@ def sites(
     ['a', 'b', 'c']
     """
     check_choice("what", what, ("change", "error"))
-    found = leave_one_out(model, opened(summaries), basis, target)
-    if what == "error" and found.sites[0].error_with is None:
+    sensitivity = leave_one_out(model, open_summaries(summaries), basis, target)
+    if what == "error" and sensitivity.sites[0].error_with is None:
         raise ValueError("what='error' needs summaries of second order without noise: use what='change'")
     if what == "change":
-        each = sorted(found.sites, key=lambda one: one.change)
+        each = sorted(sensitivity.sites, key=lambda one: one.change)
         label = "change of predictions without the site (root mean square)"
         picture = Picture(label, bars=[one.change for one in each], names=[one.name for one in each])
     else:
-        each = sorted(found.sites, key=lambda one: one.error_without or 0.0)
+        each = sorted(sensitivity.sites, key=lambda one: one.error_without or 0.0)
         rows = range(len(each))
         inside = Dots([one.error_with for one in each], rows, "model of all sites")
         outside = Dots([one.error_without for one in each], rows, "model that has not seen the site")

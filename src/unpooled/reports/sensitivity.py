@@ -1,6 +1,6 @@
-"""The sensitivity of a fit to each site, by leaving one site out after the other.
+"""The sensitivity of a fit to each site, found by leaving out one site at a time.
 
-Nothing but the sites' summaries is needed: those of the others are added up, and the model is fitted to the sum.
+Only the sites' summaries are needed: those of the other sites are added up, and the model is fitted to the sum.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..estimators.from_sums import means_of
 from ..summaries.summary import Summary
-from .sites import MOST_SITES, Sent, or_unknown, total_of
+from .sites import MOST_SITES, SentSummary, add_up, write_or_unknown
 from .svg import Axis, figure, row_chart
 
 if TYPE_CHECKING:
-    from .writing import Gathered
+    from .writing import ReportMaterial
 
 
 @dataclass(frozen=True)
-class Without:
-    """The model that one site's rows have no part in, beside the one that all have.
+class _SiteLeftOut:
+    """A model fitted without one site's rows, compared with the model fitted to all.
 
     Attributes
     ----------
-    lam : the λ it chose
-    change : root mean square over all rows of what its predictions differ by, in the unit of the label. At first
+    lam : the λ that it chose
+    change : the root mean square difference of its predictions, in the unit of the label, over all rows. At first
         order, where the rows' covariance is unknown, over the public sample
-    error_with, error_without : root mean square errors at the rows of that site, of the model that has learned from
-        them and of the one that has not. From second order, which has all that takes; None otherwise
+    error_with, error_without : root mean square errors at the rows of that site, of the model fitted to all sites and
+        of the one fitted without it. None unless the summaries are of second order
     """
 
     name: str
@@ -50,67 +50,67 @@ class Without:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """All sites left out in turn; ``reference`` is the model of them all."""
+    """The models without each site in turn; ``reference`` is the model of all sites."""
 
     reference: Any
-    sites: list[Without]
+    sites: list[_SiteLeftOut]
     total: Summary
 
 
-def leave_one_out(model: Any, sent: list[Sent], basis: Basis | None = None, target: int = 0) -> Sensitivity:
-    """Refits without each site, by adding up the summaries of the others.
+def leave_one_out(model: Any, sent: list[SentSummary], basis: Basis | None = None, target: int = 0) -> Sensitivity:
+    """Refit without each site, by adding up the summaries of the others.
 
-    They are made as the model was made, λ chosen anew; where sites had scored candidates for it, which they would have
-    to do again, λ stays.
+    Each refit chooses λ again as the model did. If the sites had scored candidates for λ, they would have to do so
+    again, so λ stays the same.
     """
     if not isinstance(model, SummaryRegressor):
-        raise ValueError(f"leaving sites out takes a model of summaries, and this is a {type(model).__name__}")
+        raise ValueError(f"model must be a SummaryRegressor to leave sites out, got {type(model).__name__}")
     check_fitted(model)
     if len(sent) < 2:
-        raise ValueError("there is only one summary: leaving it out leaves nothing")
-    if sent[0].residual:
-        raise ValueError("these are summaries of residuals: give those of the labels, of the first round")
-    total = total_of(sent)
+        raise ValueError("summaries has only one entry: leaving it out leaves nothing to fit")
+    if sent[0].is_residual:
+        raise ValueError("summaries are of residuals: pass those of the labels, from the first round")
+    total = add_up(sent)
     basis = total.basis(basis)
     parameters = model.get_params(deep=False)
     facts = model.facts(target)
     if facts.path is not None and facts.path.criterion_name == "loo":
         parameters["lam"] = facts.lam
-    reference = _fitted(parameters, total, basis)
-    found = []
-    for one, others in zip(sent, _without_each([item.summary for item in sent])):
-        refit = _fitted(parameters, others, basis)
-        found.append(
-            Without(
+    reference = _fit(parameters, total, basis)
+    left_out = []
+    for one, others in zip(sent, _add_up_others([item.summary for item in sent])):
+        refit = _fit(parameters, others, basis)
+        left_out.append(
+            _SiteLeftOut(
                 one.name,
                 one.summary.n_rows,
                 refit.lam_,
-                _apart(reference, refit, total, basis, target),
-                error_at(reference, one.summary, target),
-                error_at(refit, one.summary, target),
+                _compute_change(reference, refit, total, basis, target),
+                _compute_error(reference, one.summary, target),
+                _compute_error(refit, one.summary, target),
             )
         )
-    return Sensitivity(reference, found, total)
+    return Sensitivity(reference, left_out, total)
 
 
-def _without_each(summaries: list[Summary]) -> list[Summary]:
-    """For each the sum of all others, in as many additions as there are summaries, three times over.
+def _add_up_others(summaries: list[Summary]) -> list[Summary]:
+    """Add up all other summaries for each of them, with three additions per summary.
 
-    What is left out is never taken off a sum: sums are added in twice double precision, in any order to the same bits.
+    Nothing is subtracted from a total. Sums are added in twice double precision, so their order changes no bit.
     """
     before = [None, *accumulate(summaries[:-1])]
     after = [*list(accumulate(reversed(summaries[1:])))[::-1], None]
     return [b + a if a is not None and b is not None else a or b for b, a in zip(before, after)]  # type: ignore[misc]
 
 
-def _fitted(parameters: dict[str, Any], summary: Summary, basis: Any) -> Any:
+def _fit(parameters: dict[str, Any], summary: Summary, basis: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of the floor: the page has it
+        warnings.simplefilter("ignore", UserWarning)  # about the floor, which the page mentions
         return SummaryRegressor(**parameters).fit_summary(summary, basis=basis)
 
 
-def _apart(one: Any, other: Any, total: Summary, basis: Any, target: int) -> float:
-    """√ E (f - g)², E over all rows, or over the public sample."""
+def _compute_change(one: Any, other: Any, total: Summary, basis: Any, target: int) -> float:
+    """Compute √ E (f - g)², with E over all rows or over the public sample."""
     a = (one.coef_matrix_ - other.coef_matrix_)[:, target]
     b = float((one.predictor_.intercept - other.predictor_.intercept)[target])
     means = means_of(total)
@@ -121,7 +121,7 @@ def _apart(one: Any, other: Any, total: Summary, basis: Any, target: int) -> flo
     return math.sqrt(max(square, 0.0))
 
 
-def error_at(model: Any, summary: Summary, target: int = 0) -> float | None:
+def _compute_error(model: Any, summary: Summary, target: int = 0) -> float | None:
     """√ mean (y - f(x))² over the rows of a summary of second order: mean y² - 2(aᵀyφ + by) + aᵀGa + 2b aᵀφ + b²."""
     means = means_of(summary)
     if means.gram is None or means.noise is not None:
@@ -132,41 +132,43 @@ def error_at(model: Any, summary: Summary, target: int = 0) -> float | None:
     return math.sqrt(max(square, 0.0))
 
 
-def sensitivity(known: Gathered) -> Section:
-    """Each site left out in turn."""
+def show_sensitivity(known: ReportMaterial) -> Section:
+    """Write the section that leaves out each site in turn."""
     section = Section("sensitivity", "Sensitivity to each site")
-    found = known.sensitivity
-    if isinstance(found, str):
-        return section.lack(found)
-    most = max(found.sites, key=lambda one: one.change)
+    result = known.sensitivity
+    if isinstance(result, str):
+        return section.lack(result)
+    most = max(result.sites, key=lambda one: one.change)
     spread = known.label_spread
     share = f", {most.change / spread:.1%} of the standard deviation of {known.facts.label}" if spread else ""
     section.say(
-        "The model was fitted anew without each site, by adding up the summaries of the others: no row was needed for "
-        f"it. Predictions depend most on {most.name}: without it they move by {number(most.change)} in root mean "
-        f"square{share}."
+        "The model was refitted without each site by adding up the summaries of the others; no rows were needed. "
+        f"Predictions depend most on {most.name}: without it they change by {number(most.change)} (root mean "
+        f"square){share}."
     )
     if known.facts.rounds and known.facts.rounds > 1:
-        section.lack(f"This is the first of {known.facts.rounds} rounds; later ones would have to be asked again.")
-    figures = [_changes(found)]
-    known_errors = [(one, one.error_with, one.error_without) for one in found.sites if one.error_without is not None]
+        section.lack(
+            f"This shows the first of {known.facts.rounds} rounds; later ones would need new answers from the sites."
+        )
+    figures = [_changes(result)]
+    known_errors = [(one, one.error_with, one.error_without) for one in result.sites if one.error_without is not None]
     if known_errors:
         worse = max(known_errors, key=lambda item: (item[2] or 0) - (item[1] or 0))
         section.say(
-            f"A model that has never seen {worse[0].name} is off by {number(worse[2] or 0)} there; the one that has is "
-            f"off by {number(worse[1] or 0)}. No other site gains more from taking part."
+            f"A model fitted without {worse[0].name} has an error of {number(worse[2] or 0)} there; fitted with it, "
+            f"{number(worse[1] or 0)}. No other site gains more from taking part."
         )
-        figures.append(_strangers(known.facts.label, found))
+        figures.append(_strangers(known.facts.label, result))
     else:
         section.lack(
-            "How well a model that has not seen a site predicts there is told by summaries of second order without "
-            "noise, and these are others."
+            "The error at a site of a model that has not seen it can be computed only from second-order summaries "
+            "without noise."
         )
     return section.add(pair(*figures))
 
 
-def _changes(found: Sensitivity) -> str:
-    shown = sorted(found.sites, key=lambda one: -one.change)[:MOST_SITES]
+def _changes(result: Sensitivity) -> str:
+    shown = sorted(result.sites, key=lambda one: -one.change)[:MOST_SITES]
     changes, rows = [s.change for s in shown], range(len(shown))
     axis = Axis.over("change of predictions, root mean square", changes, zero=True)
     chart = row_chart(axis, [s.name for s in shown])
@@ -174,15 +176,21 @@ def _changes(found: Sensitivity) -> str:
     words = [f"without {s.name}: {number(s.change)}, λ = {number(s.lam)}" for s in shown]
     chart.dots(changes, rows, words, kind="ghost", radius=4)
     table = [
-        [s.name, f"{s.n_rows:,}", number(s.change), number(s.lam), *map(or_unknown, (s.error_with, s.error_without))]
-        for s in found.sites
+        [
+            s.name,
+            f"{s.n_rows:,}",
+            number(s.change),
+            number(s.lam),
+            *map(write_or_unknown, (s.error_with, s.error_without)),
+        ]
+        for s in result.sites
     ]
-    header = ["without", "rows", "predictions move by", "λ", "error there, with it", "error there, without it"]
-    return figure("changes", chart, "How far all predictions move when a site is left out", header, table)
+    header = ["without", "rows", "change of predictions", "λ", "error there, with it", "error there, without it"]
+    return figure("changes", chart, "The change of all predictions when a site is left out", header, table)
 
 
-def _strangers(label: str, found: Sensitivity) -> str:
-    shown = sorted(found.sites, key=lambda one: -(one.error_without or 0.0))[:MOST_SITES]
+def _strangers(label: str, result: Sensitivity) -> str:
+    shown = sorted(result.sites, key=lambda one: -(one.error_without or 0.0))[:MOST_SITES]
     inside, outside = [s.error_with or 0.0 for s in shown], [s.error_without or 0.0 for s in shown]
     chart = row_chart(Axis.over(f"root mean square error of {label}", inside, outside), [s.name for s in shown])
     rows = range(len(shown))

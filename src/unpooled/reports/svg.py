@@ -19,7 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 14, 26, 42
 
 @dataclass(frozen=True)
 class Axis:
-    """What one direction shows, and from where to where."""
+    """An axis of a chart: its label, its range and its scale."""
 
     label: str
     low: float
@@ -28,7 +28,7 @@ class Axis:
 
     @classmethod
     def over(cls, label: str, *values: Any, log: bool = False, zero: bool = False) -> Axis:
-        """Around all finite values, with a little room; on a logarithmic axis those above zero."""
+        """Make an axis around all finite values, with a margin; a logarithmic one takes only positive values."""
         flat = np.concatenate([np.asarray(v, dtype=float).reshape(-1) for v in values])
         flat = flat[np.isfinite(flat) & ((flat > 0) if log else True)]
         low, high = (float(flat.min()), float(flat.max())) if len(flat) else (1.0, 10.0) if log else (0.0, 1.0)
@@ -40,7 +40,7 @@ class Axis:
         return cls(label, low if zero and low == 0 else low - room, high if zero and high == 0 else high + room)
 
     def share(self, values: Any) -> np.ndarray:
-        """Where values lie between low (0) and high (1)."""
+        """Map values to the range from low (0) to high (1)."""
         values = np.asarray(values, dtype=float)
         if not self.log:
             return np.asarray((values - self.low) / (self.high - self.low))
@@ -65,7 +65,7 @@ class Axis:
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
         if last - first >= 2:
             every = -(-(last - first + 1) // most)
-            return [(10.0**k, _written(10.0**k)) for k in range(first, last + 1) if k % every == 0]
+            return [(10.0**k, _format_power(10.0**k)) for k in range(first, last + 1) if k % every == 0]
         decades = range(math.floor(math.log10(self.low)), last + 1)
         fine = [m * 10.0**k for k in decades for m in (1, 2, 5) if self.low <= m * 10.0**k <= self.high]
         if len(fine) < 3:
@@ -73,7 +73,7 @@ class Axis:
         return [(value, f"{value:,g}" if 1e-4 < value < 1e5 else number(value, 2)) for value in fine]
 
 
-def _written(value: float) -> str:
+def _format_power(value: float) -> str:
     exponent = round(math.log10(value))
     return f"{value:,g}" if -3 <= exponent <= 4 else power(exponent)
 
@@ -110,7 +110,7 @@ class Chart:
         return self._add(f'<polyline class="line {kind}"{_attributes(data)} points="{self.points(x, y)}"/>')
 
     def band(self, x: Any, low: Any, high: Any) -> Chart:
-        """What lies between two lines."""
+        """Fill the area between two lines."""
         there, back = self.points(x, low), self.points(np.asarray(x)[::-1], np.asarray(high)[::-1])
         return self._add(f'<polygon class="band" points="{there} {back}"/>')
 

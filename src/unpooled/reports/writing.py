@@ -1,6 +1,6 @@
 """up.report: one page to open for a fitted model, or for the study it comes from.
 
-Everything that a report of one model can know is worked out once, in :class:`Gathered`.
+Everything that a report on one model needs is computed once, in :class:`ReportMaterial`.
 """
 
 from __future__ import annotations
@@ -30,41 +30,43 @@ from ..estimators import SummaryRegressor
 from ..estimators.facts import FittedModel, ModelFacts
 from ..estimators.paths import Family
 from . import errors, fit, inputs, overview, sensitivity, sites
-from .errors import Errors, Labelled, errors_of
-from .fit import Spectrum, family_of, spectrum_of
-from .inputs import Background, Curve, background_of, curves_of
+from .errors import Errors, LabeledRows, compute_errors
+from .fit import Spectrum, compute_spectrum, restore_family
+from .inputs import Background, Curve, choose_background, compute_curves
 from .sensitivity import Sensitivity, leave_one_out
-from .sites import Sent, opened, spread_of, total_of
+from .sites import SentSummary, add_up, compute_spread, open_summaries
 
 
 @dataclass
-class Gathered:
-    """A model, what was given beside it, and what follows from both."""
+class ReportMaterial:
+    """A model, the data given with it, and everything that a report computes from both."""
 
     model: Any
     file: str
     target: int = 0
-    rows: Labelled | None = None
-    sent: tuple[Sent, ...] = ()
+    rows: LabeledRows | None = None
+    sent: tuple[SentSummary, ...] = ()
     given_basis: Basis | None = None
     folders: tuple[Path, ...] = ()  #: where a basis may lie
 
     @cached_property
     def facts(self) -> ModelFacts:
-        """What the model answers about itself and the label."""
+        """The facts that the model states about itself and the label."""
         return self.model.facts(self.target)
 
     @cached_property
     def basis(self) -> Basis | None:
-        """The basis: the one given, the model's own, one beside the summaries, or one alive in this process."""
+        """The basis: given, stored in the model, found beside the summaries, or in use in this process."""
         digest = self.facts.basis_digest
         if self.given_basis is not None and digest is not None and self.given_basis.digest != digest:
-            raise ValueError(f"the model is of the basis {digest[:12]}, and {self.given_basis.digest[:12]} was given")
+            raise ValueError(
+                f"basis is {self.given_basis.digest[:12]}, but the model needs the basis {digest[:12]}: pass that one"
+            )
         if self.given_basis is not None or self.facts.basis is not None or digest is None:
             return self.given_basis or self.facts.basis
         summaries = [one.summary for one in self.sent]
         summaries += [] if self.facts.summary is None else [self.facts.summary]
-        attached = next((one.attached for one in summaries if one.attached is not None), None)
+        attached = next((one.known_basis for one in summaries if one.known_basis is not None), None)
         if attached is not None and attached.digest == digest:
             return attached
         folders = [*self.folders, *(one.folder for one in summaries if one.folder is not None)]
@@ -72,52 +74,52 @@ class Gathered:
 
     @property
     def tuning(self) -> Tuning | None:
-        """What was tried to choose λ."""
+        """The values of λ that were tried, and their scores."""
         return self.facts.tuning
 
     @cached_property
     def family(self) -> Family | None:
         """The functions of every λ."""
-        return None if self.tuning is None else family_of(self.facts, self.basis)
+        return None if self.tuning is None else restore_family(self.facts, self.basis)
 
     @cached_property
     def spectrum(self) -> Spectrum | str:
         """The spectrum, or why there is none."""
-        return spectrum_of(self.facts, self.basis)
+        return compute_spectrum(self.facts, self.basis)
 
     @cached_property
     def background(self) -> Background | None:
-        """Rows whose other inputs stay as they are while one moves."""
-        return background_of(self.facts, None if self.rows is None else self.rows.rows)
+        """Rows whose other inputs stay fixed while one input varies."""
+        return choose_background(self.facts, None if self.rows is None else self.rows.rows)
 
     @cached_property
     def curves(self) -> list[Curve]:
         """Partial dependence, the input that matters most first."""
         background = self.background
-        return [] if background is None else curves_of(self.model, background, self.family, self.target)
+        return [] if background is None else compute_curves(self.model, background, self.family, self.target)
 
     @cached_property
     def overall(self) -> Errors | None:
-        """The errors on the rows that were given."""
-        return None if self.rows is None else errors_of(self.rows.y, self.rows.predicted)
+        """The errors on the given rows."""
+        return None if self.rows is None else compute_errors(self.rows.y, self.rows.predicted)
 
     @cached_property
     def sensitivity(self) -> Sensitivity | str:
-        """What the fit owes to each site, or why that cannot be told."""
+        """The sensitivity of the fit to each site, or why it cannot be computed."""
         if not self.sent and not isinstance(self.model, SummaryRegressor):
             return (
-                "What the fit owes to each site can be told where every site has sent a summary of its rows, and this "
-                "model was not made of such."
+                "The sensitivity of the fit to each site needs a summary from every site, and this model was not "
+                "fitted to summaries."
             )
         if not self.sent:
             return (
-                "The sensitivity of the fit to each site is worked out from the sites' summaries alone: give them with "
+                "The sensitivity of the fit to each site is computed from the sites' summaries alone: pass them with "
                 "--summaries (summaries= in Python)."
             )
-        if not all(one.by_itself for one in self.sent):
+        if not all(one.stands_alone for one in self.sent):
             return (
-                "Each of these summaries holds a share of the noise only: none may be looked at by itself, nor a sum "
-                "that lacks one, so no site can be left out."
+                "Each of these summaries holds only a share of the noise. Neither one of them nor a sum that lacks one "
+                "is protected, so no site can be left out."
             )
         try:
             return leave_one_out(self.model, list(self.sent), self.basis, self.target)
@@ -126,29 +128,29 @@ class Gathered:
 
     @cached_property
     def label_spread(self) -> float | None:
-        """The standard deviation of the label, from sums or from the rows that were given."""
+        """The standard deviation of the label, from sums or from the given rows."""
         if self.facts.summary is not None:
-            return spread_of(self.facts.summary, self.target)
+            return compute_spread(self.facts.summary, self.target)
         return None if self.rows is None or self.facts.privacy is not None else float(np.std(self.rows.y))
 
     @cached_property
     def mismatch(self) -> str:
-        """A sentence where the summaries are not those of the model; empty where they are."""
+        """A sentence if the summaries are not those that the model was fitted to, else an empty one."""
         summary = self.facts.summary
         if not self.sent or summary is None:
             return ""
-        total = total_of(list(self.sent))
+        total = add_up(list(self.sent))
         same = total.n_rows == summary.n_rows and np.array_equal(total.feature_label_sum, summary.feature_label_sum)
         if same:
             return ""
         return (
-            f"These summaries are of {total.n_rows:,} rows, and the model was learned from {summary.n_rows:,}: what is "
-            "said of sites is true of the summaries, and not of this very model."
+            f"These summaries cover {total.n_rows:,} rows, but the model was fitted to {summary.n_rows:,}: statements "
+            "about sites describe the summaries, not this model."
         )
 
 
-def target_of(model: FittedModel, target: Any) -> int:
-    """The position of a label that is given by name or number."""
+def _find_target(model: FittedModel, target: Any) -> int:
+    """Find the position of a label that is given by name or number."""
     facts = model.facts()
     n, names = facts.n_targets, facts.targets
     if target is None:
@@ -168,14 +170,14 @@ class Report:
     Attributes
     ----------
     html : the page, one file with nothing fetched from anywhere
-    missing : sentences on what it does not show, and what to give for it
+    missing : sentences that say what the page does not show, and what to pass for it
     """
 
     html: str = field(repr=False)
     missing: tuple[str, ...] = ()
 
     def save(self, path: PathLike) -> None:
-        """Write the page to a file, which appears once all of it is written."""
+        """Write the page to a file, which appears only once it is complete."""
         with atomic(path) as file:
             file.write(self.html.encode("utf-8"))
 
@@ -200,22 +202,22 @@ def report(
     file: str | None = None,
     title: str | None = None,
 ) -> Report:
-    """One page on a fitted model: data and sites, errors, λ and its path, inputs, what left each site, how to predict.
+    """Write a page on a fitted model: data and sites, errors, λ and its path, inputs, what left sites.
 
-    What needs rows or summaries that are not given is said in a sentence in its place.
+    A section that needs rows or summaries which were not given says so in a sentence.
 
     Parameters
     ----------
     model : a fitted model of unpooled, or the path of one
-    path : where to write the page; None writes nothing
-    X, y : labeled rows, best those the model has not seen, for residuals, calibration and errors
+    path : where to write the page; None writes no file
+    X, y : labeled rows for residuals, calibration and errors, preferably rows that the model has not seen
     sites : the site of every row of X
-    summaries : the sites' summaries, as a mapping from names, or a list of them or of their files: for what left each
-        site, and for the sensitivity of the fit to it (leave-one-site-out, from the summaries alone)
-    basis : a fitted basis or the path of one, for models of summaries; found by itself beside the summaries
-    target : the label to show, by name or number, where there are several
+    summaries : the sites' summaries, as a mapping from names, or a list of summaries or of their files: for what left
+        each site, and for the sensitivity of the fit to it (leaving out one site, from the summaries alone)
+    basis : a fitted basis or the path of one, for models of summaries; it is found if it lies beside the summaries
+    target : the label to show, by name or number, if there are several
     file : the name of the model's file, for the commands that the page shows
-    title : of the page
+    title : the title of the page
 
     Returns
     -------
@@ -224,8 +226,8 @@ def report(
 
     Notes
     -----
-    Of a private model nothing is shown that is not in its file, unless X and y are given: the page is then the data
-    owner's own, and says so.
+    The page of a private model shows only what is in the model's file. If X and y are given, the page is for the data
+    owner only, and says so.
 
     Examples
     --------
@@ -243,38 +245,41 @@ def report(
     if type(model) not in models.CLASSES.values():
         raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {shown(model)}")
     check_fitted(model)
-    place = target_of(model, target)
+    place = _find_target(model, target)
     if (X is None) != (y is None) or (sites is not None and X is None):
-        raise ValueError("X and y go together, and sites with both: give the rows, their labels, and their sites")
+        raise ValueError(
+            "X and y must be given together, and sites only with both: pass the rows, their labels and their sites"
+        )
     if X is not None and is_stream(X):
         raise ValueError("X must hold rows in memory; for rows in a file use `unpooled report --data`")
     if basis is not None and not isinstance(basis, Basis):
         basis = load_basis(basis)
-    rows = None if X is None else Labelled.of(model, X, y, sites, place)
-    sent = () if summaries is None else tuple(opened(summaries))
-    made = written(Gathered(model, file or "my.model", place, rows, sent, basis, folders), title)
+    rows = None if X is None else LabeledRows.of(model, X, y, sites, place)
+    sent = () if summaries is None else tuple(open_summaries(summaries))
+    made = write_page(ReportMaterial(model, file or "my.model", place, rows, sent, basis, folders), title)
     if path is not None:
         made.save(path)
     return made
 
 
-def written(known: Gathered, title: str | None = None) -> Report:
-    """The page of what is known."""
+def write_page(known: ReportMaterial, title: str | None = None) -> Report:
+    """Write the page."""
     if known.facts.privacy is not None and any(one.summary.privacy is None for one in known.sent):
         raise ValueError(
-            "summaries have no noise and the model is private: what they say may not stand beside it; leave them out"
+            "summaries have no noise, but the model is private: a page with both would reveal unprotected sums; "
+            "leave summaries out"
         )
     if known.facts.privacy is not None:
-        known = replace(known, model=as_saved(known.model))  # so that nothing else can be shown of it
+        known = replace(known, model=as_saved(known.model))  # so that the page can show nothing else of it
     data: dict[str, Any] = {}
     sections = [
-        sites.data_and_sites(known),
-        errors.errors(known),
-        sensitivity.sensitivity(known),
-        fit.choice(known, data),
-        inputs.inputs(known, data),
-        sites.what_left(known),
-        overview.predicting(known),
+        sites.show_sites(known),
+        errors.show_errors(known),
+        sensitivity.show_sensitivity(known),
+        fit.show_choice(known, data),
+        inputs.show_inputs(known, data),
+        sites.show_what_left(known),
+        overview.show_prediction(known),
     ]
     name = title or f"{known.facts.name}: {known.facts.label}"
     head, foot = overview.head(known, name), overview.foot(known)

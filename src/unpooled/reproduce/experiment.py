@@ -1,12 +1,12 @@
-"""Experiments on the claims of a paper: what one declares, the loop that measures, and the files of results.
+"""Experiments on the claims of a paper: their declaration, the loop that measures, and the files of results.
 
-An experiment declares a protocol, which says all there is to choose, what is measured in one setting, and how the
-numbers are judged. :func:`measure` is the loop over cases, sizes and repetitions that all experiments share.
+An experiment declares a protocol with every constant, a function that measures one setting, and a function that judges
+the numbers. :func:`_measure` is the loop over cases, sizes and repetitions that all experiments share.
 
-Experiments run one after the other, and a result of the same protocol is read and not made again. A result is one JSON
-file in the folder ``results``, named by the experiment and by the digest of the protocol, the code and the version it
-was made with. It has a SHA-256 over its content, and takes its name once all of it is on disk, so that a run that was
-stopped goes on there.
+Experiments run one after another, and a stored result of the same protocol is read and not computed again. A result is
+one JSON file in the folder ``results``, named by the experiment and by a digest of the protocol, the code and the
+version. It contains a SHA-256 of its content and gets its name only once it is complete, so a run that was stopped can
+continue there.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from .._base.files import __version__
 from .._base.progress import Progress
 from .._base.text import shown
 from .._base.threads import blas_limit
-from ..privacy.noise import opendp
+from ..privacy.noise import load_opendp
 from .outcome import Outcome
 
 Protocol = Mapping[str, Any]  # numbers, words and lists of them: seeds, sizes, repetitions, constants
 Numbers = Mapping[str, Any]  # numbers or arrays of one repetition, by name
-Advance = Callable[[], None]  # called after each step
+_Advance = Callable[[], None]  # called after each step
 
 PAPERS = {
-    "000": "LESS: semi-supervised learning with summary statistics (Qin and Guo 2019)",
-    "001": "Distributed spectral algorithms (Guo, Lin and Zhou 2017)",
-    "002": "Centred reproducing kernels, and distributed kernel ridge regression (Wang 2018)",
-    "003": "Maximum correntropy with a distributed method (Xie, Hu, Wang and Wang 2022)",
-    "004": "Differentially private SGD with random features (Wang and Guo 2024)",
+    "less": "Qin and Guo (2019): LESS, semi-supervised learning with summary statistics",
+    "spectral": "Guo, Lin and Zhou (2017): distributed spectral algorithms",
+    "centring": "Wang (2018): centred reproducing kernels, and distributed kernel ridge regression",
+    "correntropy": "Xie, Hu, Wang and Wang (2022): maximum correntropy with a distributed method",
+    "private": "Wang and Guo (2024): differentially private SGD with random features",
 }
 
 
@@ -59,44 +59,44 @@ class Setting:
     seed: tuple[int, ...]
 
     def rng(self, *more: int) -> np.random.Generator:
-        """A generator of this setting's own random numbers, from their first one on at every call."""
+        """Return a generator of this setting's random numbers, which starts at the first one at every call."""
         return np.random.default_rng([*self.seed, *more])
 
 
 class Measurements:
-    """The numbers that were measured, by case, size and name: arrays with a row for each repetition."""
+    """Measured numbers by case, size and name, as arrays with a row for each repetition."""
 
     def __init__(self, sizes: Sequence[Any]) -> None:
         self._sizes = range(len(sizes))
         self._values: dict[tuple[int, int], dict[str, list[Any]]] = {}
 
     def add(self, case: int, size: int, numbers: Numbers) -> None:
-        """One repetition more."""
+        """Add one repetition."""
         values = self._values.setdefault((case, size), {})
         for name, value in numbers.items():
             values.setdefault(name, []).append(value)
 
     def names(self, case: int = 0) -> list[str]:
-        """The names that were measured for a case at the first size."""
+        """Return the names that were measured for a case at the first size."""
         return list(self._values[case, 0])
 
     def at(self, name: str, case: int = 0, size: int = -1) -> np.ndarray:
-        """One number at one size, by default the last."""
+        """Return one number at one size, by default the last."""
         return np.asarray(self._values[case, self._sizes[size]][name])
 
     def over(self, name: str, case: int = 0) -> np.ndarray:
-        """One number at all sizes, (repetitions, sizes)."""
+        """Return one number at all sizes, (repetitions, sizes)."""
         return np.stack([self.at(name, case, size) for size in self._sizes], axis=1)
 
 
-def measure(
+def _measure(
     once: Callable[[Setting], Numbers],
     cases: Sequence[Any],
     sizes: Sequence[Any],
     repetitions: int,
     seed: int,
     same_data: bool = False,
-    advance: Advance = lambda: None,
+    advance: _Advance = lambda: None,
 ) -> Measurements:
     """Measure ``once`` for every case, size and repetition, each with random numbers of its own.
 
@@ -115,15 +115,15 @@ def measure(
 
 @dataclass(frozen=True)
 class Experiment:
-    """A few claims of a paper that need the same runs: the numbers of each setting are measured, and all are judged.
+    """A few claims of a paper that need the same runs: each setting is measured, and all claims are judged.
 
     The protocol has seed, sizes and constants as plain data. A pair in it, a tuple, is the quick and the full value of
     an entry; any other entry is the same in both protocols.
     """
 
-    name: str  #: the paper's number, a dash, a word
+    name: str  #: the word of the paper, a dash, and words of its own
     title: str
-    question: str  #: with the theorem's number
+    question: str  #: in a sentence, with the number of the theorem
     protocol: Protocol
     judge: Callable[[Protocol, Measurements], Outcome]  #: tables, panels, and a verdict on every claim
     measure: Callable[[Protocol, Setting], Numbers] = lambda *_: {}
@@ -136,8 +136,8 @@ class Experiment:
 
     @property
     def paper(self) -> str:
-        """The paper's number."""
-        return self.name[:3]
+        """The word that names the paper in :data:`PAPERS`."""
+        return self.name.partition("-")[0]
 
     @property
     def quick(self) -> Protocol:
@@ -150,37 +150,37 @@ class Experiment:
         return {key: value[1] if isinstance(value, tuple) else value for key, value in self.protocol.items()}
 
     def steps(self, protocol: Protocol) -> int:
-        """How many times ``run`` calls its second argument."""
+        """Return the number of times that ``run`` calls its second argument."""
         return len(self.cases(protocol)) * len(self.sizes(protocol)) * self.repetitions(protocol)
 
-    def run(self, protocol: Protocol, advance: Advance) -> Outcome:
+    def run(self, protocol: Protocol, advance: _Advance) -> Outcome:
         """Measure everything, then judge."""
         once = partial(self.measure, protocol)
         cases, sizes, repetitions = self.cases(protocol), self.sizes(protocol), self.repetitions(protocol)
-        data = measure(once, cases, sizes, repetitions, protocol["seed"], self.same_data, advance)
+        data = _measure(once, cases, sizes, repetitions, protocol["seed"], self.same_data, advance)
         outcome = self.judge(protocol, data)
         return replace(outcome, notes=(*outcome.notes, *self.notes))
 
     def digest(self, protocol: Protocol) -> str:
-        """Name what a result must have been made with to count: this protocol, the code, this version."""
+        """Compute the digest of protocol, code and version, which a stored result must have to be reused."""
         made_with = {"experiment": self.name, "protocol": dict(protocol), "unpooled": __version__}
         return files.digest(made_with | {"code": _modules(self.judge.__module__)}, {})
 
 
 def _modules(name: str) -> dict[str, str]:
-    """SHA-256 of the files of a module and of all that it imports from this package, where its verdicts come from."""
-    here, found, left = __name__.rpartition(".")[0], dict[str, str](), {name}
+    """Compute the SHA-256 of a module's file and of every file of this package that it imports, directly or not."""
+    here, digests, left = __name__.rpartition(".")[0], dict[str, str](), {name}
     while left:
         module = left.pop()
         source = Path(str(sys.modules[module].__file__)).read_bytes()
-        found[module] = hashlib.sha256(source).hexdigest()
+        digests[module] = hashlib.sha256(source).hexdigest()
         imported = {
             resolve_name("." * node.level + (node.module or ""), module.rpartition(".")[0])
             for node in ast.walk(ast.parse(source))
             if isinstance(node, ast.ImportFrom) and node.level
         }
-        left |= {other for other in imported if other.startswith(f"{here}.")} - found.keys()
-    return found
+        left |= {other for other in imported if other.startswith(f"{here}.")} - digests.keys()
+    return digests
 
 
 FORMAT = 1
@@ -189,7 +189,7 @@ RESULTS = "results"
 
 @dataclass(frozen=True)
 class Result:
-    """An experiment with its outcome and time; without an outcome where it could not be run, and why is ``missing``."""
+    """An experiment with its outcome and time, or with the reason why it could not be run in ``missing``."""
 
     experiment: Experiment
     protocol: Mapping[str, Any]
@@ -199,15 +199,15 @@ class Result:
     missing: str = ""
 
 
-def chosen(known: Mapping[str, Experiment], names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, or of these papers; all without a name."""
+def choose_experiments(known: Mapping[str, Experiment], names: Sequence[str]) -> list[Experiment]:
+    """Choose the experiments of the given names or papers; no name chooses all."""
     unknown = [name for name in names if name not in known and name not in PAPERS]
     if unknown:
         raise ValueError(
             f"there is no paper or experiment {shown(unknown[0])}: the papers are {', '.join(PAPERS)}, the experiments "
             f"{', '.join(known)}"
         )
-    return [found for found in known.values() if not names or found.name in names or found.paper in names]
+    return [one for one in known.values() if not names or one.name in names or one.paper in names]
 
 
 def run(
@@ -218,22 +218,22 @@ def run(
     again: bool = False,
     progress: bool = True,
 ) -> Iterator[Result]:
-    """One result after the other, written to ``folder/results`` as soon as it is there.
+    """Run experiments one after another; each result is written to ``folder/results`` as soon as it is complete.
 
     Parameters
     ----------
-    experiments : what to run
-    folder : made if it does not exist
-    quick : the short protocols
-    again : run also what has a result already
-    progress : a bar for each experiment that takes longer than a second, at a terminal
+    experiments : the experiments to run
+    folder : the folder of the results; it is made if it does not exist
+    quick : whether to run the short protocols
+    again : whether to run experiments that have a result already
+    progress : whether to show a bar at a terminal for each experiment that takes longer than a second
     """
     experiments = list(experiments)
     results = Path(folder) / RESULTS
     results.mkdir(parents=True, exist_ok=True)
     for number, experiment in enumerate(experiments, start=1):
         protocol = experiment.quick if quick else experiment.full
-        path = path_of(results, experiment, protocol)
+        path = _path_of(results, experiment, protocol)
         if path.exists() and not again:
             outcome, seconds = read(path, experiment, protocol)
             yield Result(experiment, protocol, outcome, seconds, stored=True)
@@ -252,8 +252,8 @@ def run(
         yield Result(experiment, protocol, outcome, seconds)
 
 
-def path_of(results: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> Path:
-    """The file of a result: another protocol, other code, another version of the library is another file."""
+def _path_of(results: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> Path:
+    """Return the file of a result; another protocol, code or version of the library gives another file."""
     return results / f"{experiment.name}-{experiment.digest(protocol)[:12]}.json"
 
 
@@ -288,13 +288,13 @@ def read(path: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> tup
         raise files.FileError(f"{path} is damaged: its content does not match its SHA-256; {mend}")
     same = json.loads(json.dumps(dict(protocol)))
     if (content["format"], content["experiment"], content["protocol"]) != (FORMAT, experiment.name, same):
-        raise files.FileError(f"{path} is of another experiment or protocol than its name says: {mend}")
+        raise files.FileError(f"{path} contains another experiment or protocol than its name says: {mend}")
     return Outcome.from_dict(content["outcome"]), float(content["seconds"])
 
 
 def _missing_extra() -> str:
     try:
-        opendp()
+        load_opendp()
     except ImportError as error:
         return str(error)
     return ""

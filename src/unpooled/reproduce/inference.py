@@ -44,11 +44,11 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval's length."""
+        """Half the length of the interval."""
         return (self.high - self.low) / 2
 
     def chance_of_less(self, truth: float) -> float:
-        """Probability of a value this small or smaller if the true one is ``truth``."""
+        """Compute the probability of a value this small or smaller if the true one is ``truth``."""
         value, low, high = (math.log(x) if self.log else x for x in (self.value, self.low, self.high))
         error = (high - low) / 2 / _quantile(self.freedom)
         away = value - (math.log(truth) if self.log else truth)
@@ -60,21 +60,21 @@ class Estimate:
         return Estimate(value, low, high, self.freedom, self.log)
 
 
-def root_mean_squares(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The root of the mean of each column, and the ends of its interval."""
+def _root_mean_squares(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the root of the mean of each column, and the ends of its interval."""
     logs, parts = _log_roots(squares)
     reach = _quantile(len(squares) - 1) * parts.std(axis=0, ddof=1) / math.sqrt(len(parts))
     return np.exp(logs), np.exp(logs - reach), np.exp(logs + reach)
 
 
 def root(squares: np.ndarray) -> float:
-    """The root of the mean, for a table."""
+    """Compute the root of the mean, for a table."""
     return float(np.sqrt(np.mean(squares)))
 
 
-def curve_of(label: str, x: Sequence[float], squares: np.ndarray, power: int = 1) -> Curve:
+def make_curve(label: str, x: Sequence[float], squares: np.ndarray, power: int = 1) -> Curve:
     """A curve of root mean squared errors, or a power of them, with intervals; ``squares`` is (repetitions, len(x))."""
-    middle, low, high = (tuple(value**power for value in values.tolist()) for values in root_mean_squares(squares))
+    middle, low, high = (tuple(value**power for value in values.tolist()) for values in _root_mean_squares(squares))
     return Curve(label, tuple(map(float, x)), middle, low, high)
 
 
@@ -88,7 +88,7 @@ def exponent(sizes: Any, squares: np.ndarray, over: np.ndarray | None = None, pa
     if len(x) != squares.shape[1] or len(np.unique(x)) < 2:
         raise ValueError(f"an exponent needs errors at two sizes or more, got {squares.shape[1]} at {len(x)} sizes")
     centred = x - x.mean()
-    return _combined(squares, -centred / np.sum(centred**2), over, paired)
+    return _combine(squares, -centred / np.sum(centred**2), over, paired)
 
 
 def ratio(first: np.ndarray, second: np.ndarray) -> Estimate:
@@ -97,7 +97,7 @@ def ratio(first: np.ndarray, second: np.ndarray) -> Estimate:
     Of errors at several settings, a column each with repetitions of its own, it is the geometric mean of their ratios.
     """
     first, second = (np.asarray(squares).reshape(len(squares), -1) for squares in (first, second))
-    return _exponential(_combined(first, np.full(first.shape[1], 1 / first.shape[1]), second))
+    return _exponential(_combine(first, np.full(first.shape[1], 1 / first.shape[1]), second))
 
 
 def typical_ratio(first: np.ndarray, second: np.ndarray) -> Estimate:
@@ -113,16 +113,16 @@ def mean(values: Any) -> Estimate:
     return _around(float(values.mean()), reach, freedom)
 
 
-def no_slower(claim: str, found: Estimate, theory: float, resolution: float) -> Verdict:
+def no_slower(claim: str, estimate: Estimate, theory: float, resolution: float) -> Verdict:
     """Errors fall with an exponent of at least ``theory``: fails where the whole interval lies below it.
 
     An interval on both sides of ``theory`` speaks in its favour only where its half width is within ``resolution``: so
     that "holds" always means that a rate slower by twice that would have been seen.
     """
-    evidence, chance = f"exponent {found}, theory {theory:.3f}", found.chance_of_less(theory)
-    if found.high < theory:
+    evidence, chance = f"exponent {estimate}, theory {theory:.3f}", estimate.chance_of_less(theory)
+    if estimate.high < theory:
         return Verdict(claim, FAILS, f"{evidence}: slower, beyond the interval", chance=chance)
-    if found.low < theory and found.half_width > resolution:
+    if estimate.low < theory and estimate.half_width > resolution:
         return Verdict(claim, UNDECIDED, f"{evidence}: the interval is wider than ±{resolution:g}", chance=chance)
     return Verdict(claim, HOLDS, evidence, chance=chance)
 
@@ -131,23 +131,23 @@ def judge_rate(
     claim: str, sizes: Any, squares: np.ndarray, theory: float, resolution: float
 ) -> tuple[tuple[Cell, ...], Verdict]:
     """Judge the exponent of errors by :func:`no_slower`, with the cells of a table: exponent, theory, verdict."""
-    found = exponent(sizes, squares)
-    verdict = no_slower(claim, found, theory, resolution)
-    return (str(found), theory, verdict.status), verdict
+    estimate = exponent(sizes, squares)
+    verdict = no_slower(claim, estimate, theory, resolution)
+    return (str(estimate), theory, verdict.status), verdict
 
 
-def above(claim: str, found: Estimate, bound: float, what: str) -> Verdict:
+def above(claim: str, estimate: Estimate, bound: float, what: str) -> Verdict:
     """A quantity is larger than ``bound``, beyond its interval: a comparison and not an upper bound."""
-    status = HOLDS if found.low > bound else FAILS if found.high < bound else UNDECIDED
-    chance = found.chance_of_less(bound)
-    return Verdict(claim, status, f"{what} {found}, to be above {bound:.3g}", chance=chance)
+    status = HOLDS if estimate.low > bound else FAILS if estimate.high < bound else UNDECIDED
+    chance = estimate.chance_of_less(bound)
+    return Verdict(claim, status, f"{what} {estimate}, to be above {bound:.3g}", chance=chance)
 
 
-def below(claim: str, found: Estimate, bound: float, what: str) -> Verdict:
+def below(claim: str, estimate: Estimate, bound: float, what: str) -> Verdict:
     """A quantity is smaller than ``bound``, beyond its interval."""
-    status = HOLDS if found.high < bound else FAILS if found.low > bound else UNDECIDED
-    chance = 1 - found.chance_of_less(bound)
-    return Verdict(claim, status, f"{what} {found}, to be below {bound:.3g}", chance=chance)
+    status = HOLDS if estimate.high < bound else FAILS if estimate.low > bound else UNDECIDED
+    chance = 1 - estimate.chance_of_less(bound)
+    return Verdict(claim, status, f"{what} {estimate}, to be below {bound:.3g}", chance=chance)
 
 
 def is_so(claim: str, so: bool, evidence: str, known_wrong: bool = False) -> Verdict:
@@ -166,9 +166,8 @@ def together(claim: str, parts: Sequence[Verdict]) -> Verdict:
     if beyond:
         return Verdict(claim, FAILS, _join(beyond), chance=least)
     if failed:
-        words = (
-            f"{_join(open_)}; one of {len(parts)} cases is that far off by chance more often than once in forty times"
-        )
+        by_chance = f"by chance alone, one of {len(parts)} cases is that far off more often than once in forty times"
+        words = f"{_join(open_)}; {by_chance}"
         return Verdict(claim, UNDECIDED, words, chance=least)
     if open_:
         return Verdict(claim, UNDECIDED, _join(open_), chance=least)
@@ -181,7 +180,7 @@ def _join(parts: Sequence[Verdict]) -> str:
 
 
 def _quantile(freedom: float) -> float:
-    """How many standard errors the interval reaches to each side."""
+    """Return the number of standard errors from the middle of the interval to its ends."""
     return float(student.ppf((1 + LEVEL) / 2, freedom))
 
 
@@ -189,9 +188,11 @@ def _around(value: float, reach: float, freedom: float) -> Estimate:
     return Estimate(value, value - reach, value + reach, freedom)
 
 
-def _exponential(found: Estimate) -> Estimate:
+def _exponential(estimate: Estimate) -> Estimate:
     """Turn the estimate of a logarithm into one of the number."""
-    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.freedom, log=True)
+    return Estimate(
+        math.exp(estimate.value), math.exp(estimate.low), math.exp(estimate.high), estimate.freedom, log=True
+    )
 
 
 def _log_roots(squares: np.ndarray, over: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -210,10 +211,10 @@ def _log_roots(squares: np.ndarray, over: np.ndarray | None = None) -> tuple[np.
     return logs, parts
 
 
-def _combined(
+def _combine(
     squares: np.ndarray, weights: np.ndarray, over: np.ndarray | None = None, paired: bool = False
 ) -> Estimate:
-    """Σ w_k log √mean_k with its interval."""
+    """Estimate Σ w_k log √mean_k, with its interval."""
     logs, parts = _log_roots(squares, over)
     parts = (parts @ weights)[:, None] if paired else parts * weights
     variances = parts.var(axis=0, ddof=1) / len(parts)

@@ -20,8 +20,8 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
     def cells(self) -> list[list[str]]:
-        """Every cell as text."""
-        return [[shown(cell) for cell in row] for row in self.rows]
+        """Return every cell as text."""
+        return [[_format_cell(cell) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Curve:
 
 
 def line(label: str, x: Iterable[float], y: Iterable[float], style: str = "theory") -> Curve:
-    """Points without intervals."""
+    """Make a curve of points without intervals."""
     return Curve(label, tuple(map(float, x)), tuple(map(float, y)), style=style)
 
 
@@ -47,7 +47,7 @@ def power_law(x: Sequence[float], start: float, exponent: float, letter: str = "
 
 
 def level(label: str, x: Sequence[float], value: float) -> Curve:
-    """One value for all x."""
+    """Make a horizontal line."""
     return line(label, (x[0], x[-1]), (value, value), "level")
 
 
@@ -68,7 +68,7 @@ class Panel:
 class Verdict:
     """A claim, whether it held (HOLDS, FAILS or UNDECIDED), and the figures that say so.
 
-    ``known_wrong`` marks a claim that is known to be misprinted, or empty: there FAILS is what should be found.
+    ``known_wrong`` marks a claim that is known to be misprinted, or empty: FAILS is then the expected status.
     ``chance`` is how probable figures so bad for the claim, or worse, are if it only just holds; None without chance.
     """
 
@@ -81,7 +81,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything an experiment found; ``notes`` are sentences a reader needs to read the figures."""
+    """Everything that an experiment found; ``notes`` are sentences that explain the figures."""
 
     tables: tuple[Table, ...]
     panels: tuple[Panel, ...]
@@ -89,12 +89,12 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the outcome as plain data for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, content: Any) -> Outcome:
-        """The inverse, of content whose checksum was right."""
+        """Make an outcome from the content of a file whose checksum was right."""
         return cls(
             tuple(Table(t["title"], tuple(t["heads"]), tuple(map(tuple, t["rows"]))) for t in content["tables"]),
             tuple(_panel(p) for p in content["panels"]),
@@ -114,8 +114,8 @@ def _curve(content: dict[str, Any]) -> Curve:
     return Curve(content["label"], **points, style=content["style"])  # type: ignore[arg-type]
 
 
-def shown(cell: Cell) -> str:
-    """A cell as text."""
+def _format_cell(cell: Cell) -> str:
+    """Write a cell as text."""
     if cell is None:
         return ""
     if isinstance(cell, str):

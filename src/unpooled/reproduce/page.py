@@ -1,4 +1,4 @@
-"""The page of all experiments, with the panels of each drawn as a figure and kept as files."""
+"""The page of all experiments, with the panels of each drawn as a figure and saved as a file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FEWEST_TICKS, MOST_DECADES = 3, 7  # of an axis: with more decades not every pow
 DIGITS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7))
 
 
-def drawn(panels: tuple[Panel, ...]) -> Figure:
-    """Panels beside each other, each with its legend below it."""
-    most = max(len(labels_of(panel)) for panel in panels)
+def _draw_panels(panels: tuple[Panel, ...]) -> Figure:
+    """Draw panels beside each other, each with its legend below it."""
+    most = max(len(_list_labels(panel)) for panel in panels)
     columns = min(len(panels), A_ROW)
     rows = -(-len(panels) // columns)
     figure, _ = new_panels(WIDTH * columns, (HEIGHT + LEGEND_LINE * most) * rows, (1,))
@@ -43,7 +43,7 @@ def _draw(ax: Axes, panel: Panel) -> None:
     number = 0
     for curve in panel.curves:
         if curve.style == "measured":
-            _measured(ax, curve, number)
+            _draw_measured(ax, curve, number)
             number += 1
         else:
             dashes = "--" if curve.style == "theory" else ":"
@@ -63,16 +63,16 @@ def _draw(ax: Axes, panel: Panel) -> None:
     ax.set_axisbelow(True)
     handles, labels = ax.get_legend_handles_labels()
     by_label = dict(zip(labels, handles))
-    entries = [by_label[label] for label in labels_of(panel)], labels_of(panel)
+    entries = [by_label[label] for label in _list_labels(panel)], _list_labels(panel)
     ax.legend(*entries, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False, fontsize=8)
 
 
-def labels_of(panel: Panel) -> list[str]:
-    """The entries of the legend: lines that are called alike, such as two of one slope, have one."""
+def _list_labels(panel: Panel) -> list[str]:
+    """Return the entries of the legend; lines with the same label, such as two of one slope, share one."""
     return list(dict.fromkeys([*(curve.label for curve in panel.curves), *(label for label, _ in panel.marks)]))
 
 
-def _measured(ax: Axes, curve: Curve, number: int) -> None:
+def _draw_measured(ax: Axes, curve: Curve, number: int) -> None:
     colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
     dashes = "-" if number < len(COLOURS) else "--"
     ax.plot(
@@ -83,7 +83,7 @@ def _measured(ax: Axes, curve: Curve, number: int) -> None:
 
 
 def _ticks(ax: Axes, axis: str) -> None:
-    """Plain numbers, as many of every decade as make a handful of ticks; on wide axes not every power of ten."""
+    """Set ticks at round numbers: a handful in all, and on wide axes not at every power of ten."""
     low, high = getattr(ax, f"get_{axis}lim")()
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = -(-(last - first) // MOST_DECADES)
@@ -99,13 +99,13 @@ def _ticks(ax: Axes, axis: str) -> None:
 
 
 def plain(value: float) -> str:
-    """0.002, 5, 2,000; powers of ten for what would be longer."""
+    """Write a number as 0.002, 5 or 2,000, and longer ones as powers of ten."""
     if 1e-3 <= value < 1e5:
         return f"{value:,.0f}" if value >= 10 else f"{value:.4g}"
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def words_for(outcome: Outcome) -> str:
+def _describe_figure(outcome: Outcome) -> str:
     """Describe the figure for those who cannot see it."""
     parts = [
         f"{p.title}: {p.y_label} against {p.x_label} for {', '.join(c.label for c in p.curves)}" for p in outcome.panels
@@ -117,17 +117,17 @@ TITLE = "The papers' claims, run again"
 
 
 def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, str]:
-    """``folder/index.html`` and ``folder/plots``: the path of the page, and why it has no plots, where it has none."""
+    """Write ``folder/index.html`` and ``folder/plots``; return the page's path, and why plots are missing."""
     parts = [f"<h1>{TITLE}</h1>", html.paragraph(_beginning(results, quick)), html.bullets(reading())]
     parts.append(html.table(("experiment", "holds", "does not", "undecided", "seconds"), summary(results)))
     no_plots = ""
     for paper, title in PAPERS.items():
         own = [result for result in results if result.experiment.paper == paper]
         if own:
-            parts.append(f"<h2>{paper}: {title}</h2>")
+            parts.append(f"<h2>{title}</h2>")
         for result in own:
-            found, why = _section(result, folder)
-            parts += found
+            section, why = _section(result, folder)
+            parts += section
             no_plots = no_plots or why
     path = folder / "index.html"
     with files.atomic(path) as file:
@@ -136,7 +136,7 @@ def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, s
 
 
 def reading() -> tuple[str, ...]:
-    """Sentences that explain the verdicts."""
+    """Return sentences that explain the verdicts."""
     return (
         "Theorems are upper bounds, so verdicts are one-sided: a rate does not hold where its whole 95 % interval is "
         "slower than the theory's exponent. It is undecided where the interval is too wide to tell.",
@@ -146,18 +146,18 @@ def reading() -> tuple[str, ...]:
 
 
 def summary(results: Sequence[Result]) -> list[list[str]]:
-    """A line for each experiment, and one for all."""
+    """Return a row of the table for each experiment, and one for all."""
     rows = []
     for result in results:
         verdicts = () if result.outcome is None else result.outcome.verdicts
         time = "not run" if result.outcome is None else f"{result.seconds:.1f}" + (" (stored)" if result.stored else "")
-        rows.append([result.experiment.name, *counts(verdicts), time])
+        rows.append([result.experiment.name, *_count_verdicts(verdicts), time])
     everything = [v for result in results if result.outcome is not None for v in result.outcome.verdicts]
-    return [*rows, ["all", *counts(everything), f"{sum(result.seconds for result in results):.1f}"]]
+    return [*rows, ["all", *_count_verdicts(everything), f"{sum(result.seconds for result in results):.1f}"]]
 
 
-def counts(verdicts: Sequence[Verdict]) -> list[str]:
-    """How many hold, do not, are undecided; misprints that do not hold are told apart."""
+def _count_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
+    """Count verdicts that hold, do not hold, and are undecided; known misprints are counted separately as well."""
     number = {status: sum(v.status == status for v in verdicts) for status in (HOLDS, FAILS, UNDECIDED)}
     known = sum(v.status == FAILS and v.known_wrong for v in verdicts)
     fails = f"{number[FAILS]} ({known} known)" if known else str(number[FAILS])
@@ -165,7 +165,7 @@ def counts(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def said_of(verdict: Verdict) -> str:
-    """A verdict and its claim, as a line of text; the evidence is another."""
+    """Write a verdict and its claim as a line of text, without the evidence."""
     known = " (known to be wrong)" if verdict.known_wrong else ""
     return f"{verdict.status.upper()}{known}: {verdict.claim}"
 
@@ -176,7 +176,7 @@ def _beginning(results: Sequence[Result], quick: bool) -> str:
 
 
 def _section(result: Result, folder: Path) -> tuple[list[str], str]:
-    """The parts of one experiment, and why it has no plot."""
+    """Write the section of one experiment; return its parts and why it has no plot, if so."""
     experiment = result.experiment
     parts = [
         f'<h3 id="{experiment.name}">{experiment.name}: {experiment.title}</h3>',
@@ -187,7 +187,7 @@ def _section(result: Result, folder: Path) -> tuple[list[str], str]:
     parts.append(html.bullets(f"{said_of(verdict)}. Found: {verdict.evidence}." for verdict in result.outcome.verdicts))
     why = ""
     try:
-        figure = drawn(result.outcome.panels)
+        figure = _draw_panels(result.outcome.panels)
     except ImportError as error:
         why = str(error)
         parts.append(html.paragraph(f"There is no plot here: {why}."))
@@ -196,7 +196,7 @@ def _section(result: Result, folder: Path) -> tuple[list[str], str]:
         plots.mkdir(exist_ok=True)
         with files.atomic(plots / f"{experiment.name}.png") as file:
             figure.savefig(file, format="png", dpi=110)
-        parts.append(html.drawing(figure, words_for(result.outcome)))
+        parts.append(html.drawing(figure, _describe_figure(result.outcome)))
     for table in result.outcome.tables:
         parts += [html.paragraph(table.title), html.table(table.heads, table.cells())]
     parts += [html.bullets(result.outcome.notes)] if result.outcome.notes else []

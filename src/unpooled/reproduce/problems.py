@@ -1,4 +1,4 @@
-"""Problems of which everything is known: kernels on [0, 1] with their eigenfunctions, targets of known regularity.
+"""Problems with known solutions: kernels on [0, 1] with their eigenfunctions, and targets of known regularity.
 
 x is uniform on [0, 1]. With eigenvalues λ_k and eigenfunctions e_k of L_K, a target of regularity r is
 
@@ -7,8 +7,8 @@ x is uniform on [0, 1]. With eigenvalues λ_k and eigenfunctions e_k of L_K, a t
 with ε = 0.05: h only just lies in L², so f is at the boundary of its class. Errors are integrals over [0, 1] on a fine
 grid, and no sample of test rows enters them.
 
-An experiment may be about many blocks or few public rows on purpose. :func:`fit_average` and :func:`fit_less` fit
-without the warning that says so.
+Some experiments use many blocks or few public rows on purpose. :func:`fit_average` and :func:`fit_less` fit without
+the warnings about these.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EDGE = 0.05  # ε
 SIGNS = 20170512  # seed of the signs of h, the same for all targets
 
 
-class Sobolev(Kernel):
+class _Sobolev(Kernel):
     """K(x, z) = 1 + 2 Σ_k k^{-2p} cos 2πk(x-z), p = 1 or 2: periodic functions with p derivatives in L².
 
     The sum is (-1)^{p-1} (2π)^{2p} B_{2p}(t)/(2p)! with Bernoulli's polynomial and t the fractional part of x - z.
@@ -64,7 +64,7 @@ class Sobolev(Kernel):
 
 
 @dataclass(frozen=True)
-class Known:
+class _KnownKernel:
     """A kernel, its capacity exponent β, its eigenvalues in falling order, and its eigenfunctions as columns."""
 
     name: str
@@ -75,14 +75,14 @@ class Known:
     eigenfunctions: Callable[[np.ndarray], np.ndarray]
 
     def target(self, r: float) -> Target:
-        """A target of regularity r at the boundary of its class, of norm 1 in L²."""
+        """Make a target of regularity r at the boundary of its class, of norm 1 in L²."""
         k = np.arange(1, len(self.eigenvalues) + 1)
         signs = np.where(np.random.default_rng(SIGNS).random(len(k)) < 0.5, -1.0, 1.0)
         coefficients = signs * self.eigenvalues**r * k ** (-0.5 - EDGE)
         return Target(self, r, coefficients / np.linalg.norm(coefficients))
 
     def waves(self, r: float, first: int, count: int) -> Target:
-        """A target of so many eigenfunctions from the ``first`` on (0 is the smoothest), in every class."""
+        """Make a target of ``count`` eigenfunctions from the ``first`` on (0 is the smoothest), in every class."""
         coefficients = np.zeros(len(self.eigenvalues))
         coefficients[first : first + count] = (-1.0) ** np.arange(count) / math.sqrt(count)
         return Target(self, r, coefficients)
@@ -92,7 +92,7 @@ class Known:
 class Target:
     """f = Σ c_k e_k."""
 
-    known: Known
+    known: _KnownKernel
     r: float
     coefficients: np.ndarray
 
@@ -115,31 +115,31 @@ class Target:
         return self(grid())
 
     def draw(self, rng: np.random.Generator, n: int, noise: float, draws: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """n rows, and their labels ``draws`` times: uniform noise of that standard deviation, bounded, as papers ask.
+        """Draw n rows, and their labels ``draws`` times, with bounded (uniform) noise of the given standard deviation.
 
-        Label vectors that share their rows cost a fit little, and their mean error is a far better estimate of what
-        is expected; rows drawn anew remain the repetitions.
+        Several label vectors for the same rows make a fit little slower, and their mean error is a much better estimate
+        of the expected one. A repetition draws new rows.
         """
         x = rng.random(n)
         return x[:, None], self(x)[:, None] + noise * math.sqrt(3) * rng.uniform(-1, 1, (n, draws))
 
     def squared_error(self, predicted: np.ndarray) -> Any:
-        """∫ (f̂ - f)², of predictions on the grid (last axis); a mean over label vectors where there are several."""
+        """Compute ∫ (f̂ - f)² from predictions on the grid (last axis), as a mean over any label vectors."""
         predicted = np.asarray(predicted)
         if predicted.ndim == 1:
             return float(np.mean((predicted - self.on_grid) ** 2))
         return np.mean((predicted - self.on_grid[:, None]) ** 2, axis=(-2, -1))
 
     def error_of(self, model: Any) -> float:
-        """∫ (f̂ - f)² of a fitted model."""
+        """Compute ∫ (f̂ - f)² of a fitted model."""
         return float(self.squared_error(model.predict(grid()[:, None])))
 
     def order(self, filter: Any = "tikhonov") -> float:
-        """r/(2r+β), the exponent of the theory's rate, with r capped by the filter's qualification."""
+        """Compute r/(2r+β), the exponent of the theory's rate, with r capped by the filter's qualification."""
         return -math.log10(theory.rate(10, self.r, self.beta, filter=filter))
 
     def lam_from(self, start: float, first: int, n: int, filter: Any = "tikhonov") -> float:
-        """The theory's schedule: λ is ``start`` at the ``first`` size and falls from there as n^{-1/(2r+β)}."""
+        """Compute λ by the theory's schedule: ``start`` at the ``first`` size, then falling as n^{-1/(2r+β)}."""
         here, there = (theory.lam(size, self.r, self.beta, filter=filter) for size in (n, first))
         return start * here / there
 
@@ -147,7 +147,7 @@ class Target:
     def best_lam(self, filter: Any, n: int, noise: float) -> float:
         """Find the λ with the smallest risk of the population, Σ (1 - λ_k g)² c_k² + (noise²/n) Σ (λ_k g)².
 
-        It is what a fit to n rows would have if L_D were L_K; a schedule starts there, at its smallest n.
+        It is the risk of a fit to n rows if L_D were L_K. Schedules start from this λ at their smallest n.
         """
         rule: Filter = as_filter(filter)
         sigma, kappa_sq = self.known.eigenvalues, self.known.kappa_sq
@@ -159,12 +159,12 @@ class Target:
 
 @lru_cache
 def grid() -> np.ndarray:
-    """The midpoints of [0, 1]."""
+    """Return the midpoints of a fine grid on [0, 1]."""
     return (np.arange(GRID) + 0.5) / GRID
 
 
 @lru_cache
-def brownian() -> Known:
+def _brownian() -> _KnownKernel:
     """K = 1 + min(x, z): e = cos ω(1-x) up to a factor, ω tan ω = 1, λ = ω^{-2}; β = 1/2, κ² = 2.
 
     λe(x) = ∫ K(x, z)e(z)dz gives λe'' = -e, e'(1) = 0 and e(0) = e'(0).
@@ -176,13 +176,13 @@ def brownian() -> Known:
     def eigenfunctions(x: np.ndarray) -> np.ndarray:
         return np.cos(np.outer(1 - x, omega)) / norms
 
-    return Known("Brownian", Brownian(), 0.5, 2.0, omega**-2, eigenfunctions)
+    return _KnownKernel("Brownian", Brownian(), 0.5, 2.0, omega**-2, eigenfunctions)
 
 
 @lru_cache
-def sobolev(order: int) -> Known:
-    """The kernel :class:`Sobolev`: 1, √2 cos 2πkx, √2 sin 2πkx."""
-    kernel = Sobolev(order)
+def _sobolev(order: int) -> _KnownKernel:
+    """The kernel :class:`_Sobolev`: 1, √2 cos 2πkx, √2 sin 2πkx."""
+    kernel = _Sobolev(order)
     k = np.arange(1, MODES // 2 + 1)
 
     def eigenfunctions(x: np.ndarray) -> np.ndarray:
@@ -193,19 +193,19 @@ def sobolev(order: int) -> Known:
         return columns
 
     eigenvalues = np.concatenate([[1.0], np.repeat(k.astype(float) ** (-2 * order), 2)])
-    return Known(f"Sobolev {order}", kernel, 1 / (2 * order), kernel.kappa() ** 2, eigenvalues, eigenfunctions)
+    return _KnownKernel(f"Sobolev {order}", kernel, 1 / (2 * order), kernel.kappa() ** 2, eigenvalues, eigenfunctions)
 
 
-PROBLEMS: dict[str, Callable[[], Known]] = {
-    "Brownian": brownian,
-    "Sobolev 1": lambda: sobolev(1),
-    "Sobolev 2": lambda: sobolev(2),
+PROBLEMS: dict[str, Callable[[], _KnownKernel]] = {
+    "Brownian": _brownian,
+    "Sobolev 1": lambda: _sobolev(1),
+    "Sobolev 2": lambda: _sobolev(2),
 }
 
 
 @lru_cache
-def target_of(kernel: str, r: float) -> Target:
-    """The target of regularity r on one of the problems."""
+def find_target(kernel: str, r: float) -> Target:
+    """Return the target of regularity r on one of the problems."""
     return PROBLEMS[kernel]().target(r)
 
 

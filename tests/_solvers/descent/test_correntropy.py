@@ -1,4 +1,4 @@
-"""CorrentropyRegressor is the descent of paper 003, and what follows from it: identities with a brute-force twin.
+"""CorrentropyRegressor is the descent of Xie, Hu, Wang and Wang (2022): identities with a brute-force twin.
 
 Tests `_solvers/descent/steps.py`.
 """
@@ -134,7 +134,7 @@ def test_an_infinite_scale_is_landweber(center, seed, n_iter, weighted):
 @few
 @given(seed=seeds, n_iter=st.integers(1, 500), n_unlabeled=st.integers(1, 9))
 def test_with_an_infinite_scale_unlabeled_rows_are_labels_inflated(center, seed, n_iter, n_unlabeled):
-    """Paper 002, (3.22): labels times |D*|/|D|, and zero for rows without."""
+    """Wang (2018), (3.22): labels times |D*|/|D|, and zero for rows without."""
     X, y, Z = data(seed)
     U = np.random.default_rng(seed + 1).normal(size=(n_unlabeled, 2))
     b = y.mean() if center else 0.0

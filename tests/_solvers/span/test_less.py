@@ -215,7 +215,7 @@ def test_the_expected_floor_is_about_the_size_of_the_true_one():
     for _ in range(20):
         basis = EmpiricalFeatures(Gaussian(0.3)).fit(points(rng, 60, 1, between=(0.0, 1.0)))
         second = up.Summary.of(basis, X, y, 2)
-        expected = up.SummaryRegressor(lam=1e-3, fit_intercept=False).fit_summary(second.first_order()).floor_.error
+        expected = up.SummaryRegressor(lam=1e-3, fit_intercept=False).fit_summary(second.to_first_order()).floor_.error
         ratios.append(expected / up.SummaryRegressor(lam=1e-3, fit_intercept=False).fit_summary(second).floor_.error)
     assert 0.5 < np.median(ratios) < 2.0
 

@@ -1,4 +1,4 @@
-"""At a given λ every filter is a formula of papers 001 and 002; every route, kernel and spelling gives its numbers.
+"""At a given λ every filter is a formula of Guo, Lin and Zhou (2017) or Wang (2018); all routes give its numbers.
 
 Tests `_solvers/spectral/problem.py`.
 """

@@ -165,7 +165,7 @@ class Solutions:
 
 
 def solve(system: System, filter: Filter, lams: Floats, by_rule: bool = False) -> Solutions:
-    """Every λ from one decomposition. ``by_rule`` keeps only eigenvalues above κ²λ (paper 000's choice of N)."""
+    """Every λ from one decomposition. ``by_rule`` keeps only eigenvalues above κ²λ (as Qin and Guo (2019))."""
     g, _ = filter.path(system.sigma, lams, system.kappa_sq)
     if by_rule:
         g = np.where(system.sigma[None, :] > system.kappa_sq * lams[:, None], g, 0.0)

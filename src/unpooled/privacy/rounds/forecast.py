@@ -14,9 +14,9 @@ from ..._base.drawing import Curve, Guide, Picture, draw
 from ..._base.text import shown
 from ...bases import Basis, EmpiricalFeatures
 from ..gaussian import mu_for
-from .frame import Frame, made_up_frame, public_frame
+from .frame import Frame, build_made_up_frame, build_public_frame
 from .learner import learn
-from .questions import held
+from .questions import run_learner
 from .schedule import (
     check_bounded,
     decided,
@@ -27,7 +27,7 @@ from .schedule import (
     usual_features,
     widen_basis,
 )
-from .simulation import MadeUp
+from .simulation import SimulatedRecords
 
 TARGETS = {"rough": -0.75, "usual": -0.25, "smooth": 0.5}  # β of the made-up targets
 SPREAD = 0.3  # of the labels, in units of their bound
@@ -210,8 +210,10 @@ def _predict(
         errors = []
         for number in range(DRAWS):
             rng = np.random.default_rng([seed, number])
-            truth = MadeUp(frame, n, smoothness, explained, spread, sites, rng)
-            learned, _ = held(learn(frame, n / math.sqrt(sites), way.budget(), way.label_bound, way.loss), truth.told)
+            truth = SimulatedRecords(frame, n, smoothness, explained, spread, sites, rng)
+            learned, _ = run_learner(
+                learn(frame, n / math.sqrt(sites), way.budget(), way.label_bound, way.loss), truth.answer
+            )
             errors.append(truth.error(learned.coef))
         reached[name] = explained - float(np.mean(errors)) / spread**2
     return Prediction(epsilon, **reached, rounds=way.rounds, n_features=way.n_features)
@@ -222,7 +224,7 @@ def _frame(public: Any, kernel: Any, basis: Basis | None, n_inputs: int | None) 
         given = {"public": public, "kernel": kernel, "n_inputs": n_inputs}
         if names := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"basis was fitted already and has its public sample: leave {' and '.join(names)} out")
-        return public_frame(basis, None)
+        return build_public_frame(basis, None)
     check_bounded(kernel)
     if public is None and n_inputs is None:
         raise ValueError("give public rows as public, a fitted basis as basis, or the number of inputs as n_inputs")
@@ -231,9 +233,9 @@ def _frame(public: Any, kernel: Any, basis: Basis | None, n_inputs: int | None) 
     with naming("public"):
         features.fit(rows)
     phi = public_features(features, rows, 500)
-    return made_up_frame(features, phi) if public is None else public_frame(features, phi)
+    return build_made_up_frame(features, phi) if public is None else build_public_frame(features, phi)
 
 
 def _wider_frame(frame: Frame, public: Any) -> Frame:
     basis = widen_basis(frame.basis, public)
-    return public_frame(basis, public_features(basis, public, 500))
+    return build_public_frame(basis, public_features(basis, public, 500))

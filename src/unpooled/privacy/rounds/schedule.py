@@ -16,10 +16,18 @@ from ...bases import Basis
 from ...kernels import as_kernel
 from ...kernels.parts import find_free_parts
 from ..gaussian import GaussianEvent, mu_for
-from ..sensitivity import bound_of
+from ..sensitivity import require_kernel_bound
 from . import learner
-from .labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
-from .learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget
+from .labels import INPUT_PURPOSE, LABEL_PURPOSES, LOOKS, inputs_share, labels_share
+from .learner import (
+    CHECK_FROM,
+    CHECK_PURPOSE,
+    CHECK_SHARE,
+    TAILS_FROM,
+    TAILS_PURPOSE,
+    TAILS_SHARE,
+    Budget,
+)
 
 RICH = 5_000  # n·μ from which more still teaches: what is left is how the public sample differs from the rows
 ROUNDS = {0: 10, 1_000: 16, 15_000: 24}  # from so large an n·μ: none is lost, and each needs a pass over the rows
@@ -87,26 +95,26 @@ class RoundSchedule:
             mu,
             self.rounds,
             self.labels,
-            check=CHECK if known >= CHECK_FROM else 0.0,
-            tails=TAILS if bounded and known >= TAILS_FROM else 0.0,
-            calibration=learner.share(known),
+            check=CHECK_SHARE if known >= CHECK_FROM else 0.0,
+            tails=TAILS_SHARE if bounded and known >= TAILS_FROM else 0.0,
+            calibration=learner.calibration_share(known),
         )
 
     def events(self) -> list[tuple[str, GaussianEvent]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
         events, budget = [], self.budget()
         if self.inputs:
-            events += [(PURPOSE, GaussianEvent(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
+            events += [(INPUT_PURPOSE, GaussianEvent(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
         if self.labels:
             each = GaussianEvent(budget.mu * math.sqrt(self.labels / LOOKS))
-            events += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
+            events += [(LABEL_PURPOSES[look > 0], each) for look in range(LOOKS)]
         if budget.tails:
-            events.append((TAILS_ASKED, GaussianEvent(budget.mu * math.sqrt(budget.tails))))
+            events.append((TAILS_PURPOSE, GaussianEvent(budget.mu * math.sqrt(budget.tails))))
         events += [(f"round {t + 1} of residuals", GaussianEvent(budget.round(t))) for t in range(self.rounds)]
         if budget.check:
-            events.append((CHECKING, GaussianEvent(budget.mu * math.sqrt(budget.check))))
+            events.append((CHECK_PURPOSE, GaussianEvent(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
-            events.append((learner.CALIBRATING, GaussianEvent(budget.mu * math.sqrt(budget.calibration))))
+            events.append((learner.CALIBRATION_PURPOSE, GaussianEvent(budget.mu * math.sqrt(budget.calibration))))
         return events
 
     def __str__(self) -> str:
@@ -215,4 +223,4 @@ def check_bounded(kernel: Any) -> None:
         "use Gaussian, Laplacian or Matern, or give as basis one that was fitted to public rows, for which no more "
         "than a bounded part of a record counts"
     )
-    bound_of(kernel, "the weights", advice)
+    require_kernel_bound(kernel, "the weights", advice)

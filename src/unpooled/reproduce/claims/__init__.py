@@ -5,4 +5,4 @@ from . import centring, correntropy, less, private, spectral
 
 _FILES = (less, spectral, centring, correntropy, private)
 
-EXPERIMENTS: dict[str, Experiment] = {found.name: found for file in _FILES for found in file.EXPERIMENTS}
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for file in _FILES for one in file.EXPERIMENTS}

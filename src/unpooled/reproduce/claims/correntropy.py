@@ -21,9 +21,9 @@ import numpy as np
 from ... import theory
 from ...estimators import CorrentropyRegressor
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, curve_of, exponent, no_slower, ratio, root, together, typical_ratio
+from ..inference import above, below, exponent, make_curve, no_slower, ratio, root, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, line, power_law
-from ..problems import Target, fit_average, grid, target_of
+from ..problems import Target, find_target, fit_average, grid
 
 
 def descend(
@@ -37,11 +37,11 @@ def descend(
         pulls = np.sum(np.exp(-0.5 * (gaps / h) ** 2) * gaps, axis=1)
         c += pulls / (kappa_sq * len(y) ** 2)  # η·2 = 1/κ²
         if t in stops:
-            predicted[list(stops).index(t)] = K_new @ c + densest(y - K @ c, h)
+            predicted[list(stops).index(t)] = K_new @ c + _densest(y - K @ c, h)
     return predicted
 
 
-def densest(e: np.ndarray, h: float) -> float:
+def _densest(e: np.ndarray, h: float) -> float:
     """The fixed point b nearest to the median."""
     b = float(np.median(e))
     for _ in range(50):
@@ -56,12 +56,12 @@ METHODS = (LEAST_SQUARES, HUBER, MEE, CORRENTROPY, AUTO)
 CLEAN, TAILS = "bounded noise", "Student t, 1.5"
 
 
-def faults(p: Protocol) -> list[str]:
+def _faults(p: Protocol) -> list[str]:
     """The faults of the labels."""
     return [CLEAN, *(f"{share:.0%} outliers" for share in p["shares"]), TAILS]
 
 
-def draw_with_fault(p: Protocol, target: Target, fault: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _draw_rows(p: Protocol, target: Target, fault: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draw rows and labels; outliers are off by 5 to 15, all upwards."""
     n = int(p["size"])
     x = rng.random(n)
@@ -71,10 +71,10 @@ def draw_with_fault(p: Protocol, target: Target, fault: str, rng: np.random.Gene
     return x[:, None], np.where(rng.random(n) < share, y + rng.uniform(5, 15, n), y)
 
 
-def errors_of_methods(p: Protocol, at: Setting) -> Numbers:
+def _errors_of_methods(p: Protocol, at: Setting) -> Numbers:
     """Of every method at every scale and stop, and of correntropy as it comes."""
-    target, stops = target_of(p["kernel"], p["r"]), p["stops"]
-    X, y = draw_with_fault(p, target, at.case, at.rng())
+    target, stops = find_target(p["kernel"], p["r"]), p["stops"]
+    X, y = _draw_rows(p, target, at.case, at.rng())
     kernel, points = target.kernel, grid()[:, None]
     K, K_new = kernel(X), kernel(points, X)
 
@@ -95,17 +95,17 @@ def errors_of_methods(p: Protocol, at: Setting) -> Numbers:
     }
 
 
-def judge_robust(p: Protocol, data: Measurements) -> Outcome:
+def _judge_robust(p: Protocol, data: Measurements) -> Outcome:
     """Every method at its best scale and stop; by geometric means, since a mean of squares is its largest term."""
     n, slack = p["size"], p["slack"]
     squares: dict[tuple[str, str], np.ndarray] = {}
-    for number, fault in enumerate(faults(p)):
+    for number, fault in enumerate(_faults(p)):
         for method in METHODS:
             tried = data.at(method, number)
             squares[fault, method] = tried[:, np.argmin(np.log(tried).mean(axis=0))]
     typical = {key: float(np.exp(0.5 * np.log(errors).mean())) for key, errors in squares.items()}
-    gains = {fault: typical_ratio(squares[fault, LEAST_SQUARES], squares[fault, CORRENTROPY]) for fault in faults(p)}
-    clean, outliers = squares[CLEAN, CORRENTROPY], faults(p)[1:-1]
+    gains = {fault: typical_ratio(squares[fault, LEAST_SQUARES], squares[fault, CORRENTROPY]) for fault in _faults(p)}
+    clean, outliers = squares[CLEAN, CORRENTROPY], _faults(p)[1:-1]
     worse = [
         above(f, gain, 1.0, "error of least squares over correntropy's") for f, gain in gains.items() if f != CLEAN
     ]
@@ -113,8 +113,10 @@ def judge_robust(p: Protocol, data: Measurements) -> Outcome:
         below(f, typical_ratio(squares[f, CORRENTROPY], clean), 2.0, "error over that without outliers")
         for f in outliers
     ]
-    against_mee = [below(f, typical_ratio(squares[f, CORRENTROPY], squares[f, MEE]), slack, "ratio") for f in faults(p)]
-    cheap = f"With bounded noise it costs next to nothing beside least squares (less than {slack - 1:.0%})"
+    against_mee = [
+        below(f, typical_ratio(squares[f, CORRENTROPY], squares[f, MEE]), slack, "ratio") for f in _faults(p)
+    ]
+    cheap = f"With bounded noise it costs almost nothing compared with least squares (less than {slack - 1:.0%})"
     verdicts = (
         together("Where labels are wrong or heavy-tailed, correntropy does better than least squares", worse),
         below(cheap, typical_ratio(clean, squares[CLEAN, LEAST_SQUARES]), slack, "ratio of errors"),
@@ -122,7 +124,7 @@ def judge_robust(p: Protocol, data: Measurements) -> Outcome:
         together(f"§3: it does as well as MEE, whose steps cost N² (within {slack - 1:.0%})", against_mee),
     )
     heads = ("labels", *METHODS, "least squares / correntropy")
-    rows: list[tuple[Cell, ...]] = [(f, *(typical[f, method] for method in METHODS), str(gains[f])) for f in faults(p)]
+    rows: list[tuple[Cell, ...]] = [(f, *(typical[f, method] for method in METHODS), str(gains[f])) for f in _faults(p)]
     table = Table(f"Errors in L², N = {n}; every method but the last at its best scale and stop", heads, tuple(rows))
     percent = [100 * share for share in (0.0, *p["shares"])]
     curves = [line(m, percent, (typical[f, m] for f in (CLEAN, *outliers)), "measured") for m in METHODS]
@@ -131,16 +133,16 @@ def judge_robust(p: Protocol, data: Measurements) -> Outcome:
 
 
 ROBUST = Experiment(
-    name="003-robust",
+    name="correntropy-robust",
     title="Robustness under outliers and heavy tails",
-    question="Does correntropy hold where least squares does not? And beside Huber's loss and MEE? §3.",
+    question="Is correntropy accurate where least squares is not? How does it compare with Huber's loss and MEE?",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 0.3, "seed": 22001, "stops": [8, 16, 32, 64, 128]}
     | {"size": (128, 400), "repetitions": 20, "slack": (1.2, 1.1), "shares": ([0.2], [0.05, 0.1, 0.2, 0.3, 0.4])}
     | {"scales": ([0.5, 1.0, 2.0], [0.25, 0.5, 1.0, 2.0, 4.0, 8.0])}
     | {"huber": ([0.1, 0.4], [0.05, 0.1, 0.2, 0.4, 0.8, 1.6])},
-    cases=faults,
-    measure=errors_of_methods,
-    judge=judge_robust,
+    cases=_faults,
+    measure=_errors_of_methods,
+    judge=_judge_robust,
     notes=(
         "Errors are geometric means over repetitions. All methods have the same kernel. The best scale and number of "
         "steps are an oracle's, one choice for all repetitions. The last column of errors had no oracle. The margins "
@@ -151,7 +153,7 @@ ROBUST = Experiment(
 )
 
 
-def steps(p: Protocol, target: Target, n: int) -> int:
+def _steps(p: Protocol, target: Target, n: int) -> int:
     """T: what κ²/λ of the population stands for at the first N, then growing like N^{1/(2r+s)}."""
     first = p["sizes"][0]
     start = target.known.kappa_sq / target.best_lam("landweber", first, p["noise"])
@@ -159,16 +161,16 @@ def steps(p: Protocol, target: Target, n: int) -> int:
     return max(1, round(start * growth))
 
 
-def spoil(rng: np.random.Generator, Y: np.ndarray, share: float) -> np.ndarray:
+def _spoil(rng: np.random.Generator, Y: np.ndarray, share: float) -> np.ndarray:
     """Move a share of the labels up by 5 to 15."""
     off = rng.uniform(5, 15, Y.shape)
     return np.where(rng.random(Y.shape) < share, Y + off, Y)
 
 
-def errors_over_scales(p: Protocol, at: Setting) -> Numbers:
+def _errors_over_scales(p: Protocol, at: Setting) -> Numbers:
     """One T, every σ: how far from least squares; at the largest N how far from the target, also with outliers."""
-    target, n, rng = target_of(p["kernel"], p["r"]), at.size, at.rng()
-    T = steps(p, target, n)
+    target, n, rng = find_target(p["kernel"], p["r"]), at.size, at.rng()
+    T = _steps(p, target, n)
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
 
     def predict(labels: np.ndarray, scale: float) -> np.ndarray:
@@ -178,7 +180,7 @@ def errors_over_scales(p: Protocol, at: Setting) -> Numbers:
     plain, own = predict(Y, math.inf), [predict(Y, scale) for scale in p["scales"]]
     numbers = {"gaps": [np.mean((predicted - plain) ** 2) for predicted in own]}
     if n == p["sizes"][-1]:
-        bad = spoil(rng, Y, p["share"])
+        bad = _spoil(rng, Y, p["share"])
         theirs = theory.scale(n, p["r"], target.beta)
         numbers["clean"] = [target.squared_error(predicted) for predicted in own]
         *dirty, numbers["theirs"] = (target.squared_error(predict(bad, scale)) for scale in (*p["scales"], theirs))
@@ -186,9 +188,9 @@ def errors_over_scales(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_scale(p: Protocol, data: Measurements) -> Outcome:
+def _judge_scale(p: Protocol, data: Measurements) -> Outcome:
     """The error against the scale σ of the correntropy loss, and the use of the σ of Corollary 1."""
-    target, scales, sizes, share = target_of(p["kernel"], p["r"]), p["scales"], p["sizes"], p["share"]
+    target, scales, sizes, share = find_target(p["kernel"], p["r"]), p["scales"], p["sizes"], p["share"]
     n, gaps = sizes[-1], [data.at("gaps", 0, j) for j in range(len(sizes))]
     theirs, clean, dirty = theory.scale(n, p["r"], target.beta), data.at("clean"), data.at("dirty")
     large = [k for k, scale in enumerate(scales) if scale >= p["large_from"]]
@@ -211,9 +213,9 @@ def judge_scale(p: Protocol, data: Measurements) -> Outcome:
     title = f"{target.known.name}, r = {target.r:g}, T by the schedule; no outliers but in the last column"
     distances = (f"‖f_σ - f_∞‖, N = {size}" for size in sizes)
     table = Table(title, ("σ", *distances, f"error, N = {n}", f"{share:.0%} outliers"), tuple(rows))
-    distance = curve_of("‖f_σ - f_∞‖", scales, gaps[-1])
+    distance = make_curve("‖f_σ - f_∞‖", scales, gaps[-1])
     law = line("σ^-2", scales, (distance.y[-1] * (scale / scales[-1]) ** -2 for scale in scales))
-    errors = (curve_of("bounded noise", scales, clean), curve_of(f"{share:.0%} outliers", scales, dirty))
+    errors = (make_curve("bounded noise", scales, clean), make_curve(f"{share:.0%} outliers", scales, dirty))
     mark = ((f"σ of Corollary 1, {theirs:.0f}", theirs),)
     panels = (
         Panel(f"N = {n}", "σ", "‖f̂ - f‖ in L²", errors, mark),
@@ -227,51 +229,51 @@ def judge_scale(p: Protocol, data: Measurements) -> Outcome:
 
 
 SCALE = Experiment(
-    name="003-scale",
+    name="correntropy-scale",
     title="The error against σ",
     question="What does the scale of the loss cost, and what does it buy? Proposition 1 and Corollary 1.",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 0.3, "seed": 22002, "share": 0.2, "large_from": 4.0}
     | {"resolution": 0.1, "sizes": ([64, 256], [64, 256, 1024])}
     | {"scales": ([0.25 * 2**k for k in range(8)], [0.125 * 2**k for k in range(10)])}
     | {"repetitions": (5, 12), "draws": 4},
-    measure=errors_over_scales,
-    judge=judge_scale,
+    measure=_errors_over_scales,
+    judge=_judge_scale,
     notes=("A σ that the theorem allows clips nothing: there correntropy is least squares, with its outliers.",),
 )
 
 
-def most_machines(target: Target, n: int) -> int:
+def _most_machines(target: Target, n: int) -> int:
     """⌊N^{(r-1/2)/(2r+s)}⌋: (8) without its log⁵N."""
     return max(1, int(n ** ((target.r - 0.5) / (2 * target.r + target.beta))))
 
 
-def counts(p: Protocol, target: Target) -> list[int]:
+def _counts(p: Protocol, target: Target) -> list[int]:
     """The m that are tried with outliers."""
-    return sorted({*p["machines"], most_machines(target, p["sizes"][-1])})
+    return sorted({*p["machines"], _most_machines(target, p["sizes"][-1])})
 
 
-def errors_of_averages(p: Protocol, at: Setting) -> Numbers:
+def _errors_of_averages(p: Protocol, at: Setting) -> Numbers:
     """With the theorem's σ over the machines of (8); at the largest N a moderate σ with outliers, over every m."""
-    target, n, rng = target_of(p["kernel"], p["r"]), at.size, at.rng()
-    T = steps(p, target, n)
+    target, n, rng = find_target(p["kernel"], p["r"]), at.size, at.rng()
+    T = _steps(p, target, n)
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
 
     def error(scale: float, m: int, labels: np.ndarray) -> float:
         local = CorrentropyRegressor(target.kernel, scale, T, jump=0.0, fit_intercept=False)
         return target.error_of(fit_average(local, m, X, labels, at.repetition))
 
-    numbers = {"rate": error(theory.scale(n, target.r, target.beta), most_machines(target, n), Y)}
+    numbers = {"rate": error(theory.scale(n, target.r, target.beta), _most_machines(target, n), Y)}
     if n < p["sizes"][-1]:
         return numbers
-    bad, scales = spoil(rng, Y, p["share"]), {CORRENTROPY: p["scale"], LEAST_SQUARES: math.inf}
-    return numbers | {name: [error(s, m, bad) for m in counts(p, target)] for name, s in scales.items()}
+    bad, scales = _spoil(rng, Y, p["share"]), {CORRENTROPY: p["scale"], LEAST_SQUARES: math.inf}
+    return numbers | {name: [error(s, m, bad) for m in _counts(p, target)] for name, s in scales.items()}
 
 
-def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
+def _judge_distributed(p: Protocol, data: Measurements) -> Outcome:
     """The rate of Corollary 1, and outliers against the number m of machines."""
-    target, sizes, n = target_of(p["kernel"], p["r"]), p["sizes"], p["sizes"][-1]
-    r, s, squares, ms = target.r, target.beta, data.over("rate"), counts(p, target)
-    limits, order, slope = [most_machines(target, size) for size in sizes], r / (2 * r + s), exponent(sizes, squares)
+    target, sizes, n = find_target(p["kernel"], p["r"]), p["sizes"], p["sizes"][-1]
+    r, s, squares, ms = target.r, target.beta, data.over("rate"), _counts(p, target)
+    limits, order, slope = [_most_machines(target, size) for size in sizes], r / (2 * r + s), exponent(sizes, squares)
     robust, plain = data.at(CORRENTROPY), data.at(LEAST_SQUARES)
     kept = [
         below(f"m = {m}", ratio(robust[:, k], robust[:, 0]), p["slack"], "ratio")
@@ -295,8 +297,8 @@ def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
         Table(title, ("N", "m", "error", "(8) with its log⁵N"), over_n),
         Table(f"N = {n}, {setting}", ("m", CORRENTROPY, LEAST_SQUARES), over_m),
     )
-    rates = curve_of("averages, σ of Corollary 1", sizes, squares)
-    curves = (curve_of(CORRENTROPY, ms, robust), curve_of(LEAST_SQUARES, ms, plain))
+    rates = make_curve("averages, σ of Corollary 1", sizes, squares)
+    curves = (make_curve(CORRENTROPY, ms, robust), make_curve(LEAST_SQUARES, ms, plain))
     mark = (("(8) without its log", float(limits[-1])),)
     panels = (
         Panel("Bounded noise", "N, labels in all", "‖f̄ - f‖ in L²", (rates, power_law(sizes, rates.y[0], order))),
@@ -307,15 +309,15 @@ def judge_distributed(p: Protocol, data: Measurements) -> Outcome:
 
 
 DISTRIBUTED = Experiment(
-    name="003-distributed",
+    name="correntropy-distributed",
     title="Distributed correntropy: the rate, and outliers against m",
     question="Do averages of correntropy fits keep the rate, and their robustness? Theorem 1, Corollary 1, (8).",
     protocol={"kernel": "Sobolev 1", "r": 1.0, "noise": 0.3, "seed": 22003, "share": 0.2, "scale": 2.0, "slack": 1.15}
     | {"sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024, 2048])}
     | {"machines": ([1, 4, 16], [1, 2, 4, 8, 16, 32, 64]), "repetitions": (8, 16), "draws": 4}
     | {"resolution": (0.08, 0.05)},
-    measure=errors_of_averages,
-    judge=judge_distributed,
+    measure=_errors_of_averages,
+    judge=_judge_distributed,
 )
 
 EXPERIMENTS = (ROBUST, SCALE, DISTRIBUTED)

@@ -11,9 +11,9 @@ from ...bases import EmpiricalFeatures
 from ...estimators import LESSRegressor, SpectralRegressor
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import above, below, curve_of, is_so, judge_rate, ratio, root, together, typical_ratio
+from ..inference import above, below, is_so, judge_rate, make_curve, ratio, root, together, typical_ratio
 from ..outcome import Outcome, Panel, Table, Verdict, level, power_law
-from ..problems import PROBLEMS, Target, fit_average, fit_less, grid, on_purpose, target_of
+from ..problems import PROBLEMS, Target, find_target, fit_average, fit_less, grid, on_purpose
 
 METHODS = KRR, ALL, RULE = "ridge", "LESS, all features", "LESS, N by (A4)"
 
@@ -23,14 +23,14 @@ def public_rows(m: int, target: Target) -> int:
     return math.ceil(max(m, m ** (2 / (2 * target.r + target.beta))))
 
 
-def numbers_of_features(m: int) -> list[int]:
+def _numbers_of_features(m: int) -> list[int]:
     """The N that are tried."""
     return [N for N in (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256, 512) if m >= N]
 
 
-def errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
+def _errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
     """Of ridge and LESS, with the N of the rule; with the last noise and most labels also of LESS over N."""
-    target, m, (noise, first_lam), rng = target_of(p["kernel"], p["r"]), at.size, at.case, at.rng()
+    target, m, (noise, first_lam), rng = find_target(p["kernel"], p["r"]), at.size, at.case, at.rng()
     X, Y = target.draw(rng, m, noise, p["draws"])
     basis = EmpiricalFeatures(target.kernel).fit(rng.random((public_rows(m, target), 1)))
     summary, lam = Summary.of(basis, X, Y), target.lam_from(first_lam, p["sizes"][0], m)
@@ -42,13 +42,13 @@ def errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
         "N": int(by_rule.n_features_rule_),
     }
     if at.case == p["cases"][-1] and m == p["sizes"][-1] and at.repetition < p["feature_repetitions"]:
-        numbers["over N"] = [target.error_of(fit_less(summary, lam, N)) for N in numbers_of_features(m)]
+        numbers["over N"] = [target.error_of(fit_less(summary, lam, N)) for N in _numbers_of_features(m)]
     return numbers
 
 
-def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
+def _judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     """Corollary 2.3 with n as it asks, and (A4): the number of features."""
-    target, sizes = target_of(p["kernel"], p["r"]), p["sizes"]
+    target, sizes = find_target(p["kernel"], p["r"]), p["sizes"]
     rows, exponents, curves, keeping = [], [], [], []
     slopes: list[Verdict] = []
     for number, (noise, lam) in enumerate(p["cases"]):
@@ -62,10 +62,10 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
             exponents.append((noise, lam, name, *cells))
             slopes += [verdict] if name != KRR else []
         keeping.append(below(case, ratio(squares[RULE][:, -1], squares[ALL][:, -1]), 1.0, "ratio"))
-        curves += [curve_of(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
+        curves += [make_curve(f"{name}, {case}", sizes, squares[name]) for name in (KRR, RULE)]
         curves.append(power_law(sizes, curves[-1].y[0], target.order(), "m"))
     rule, over = data.at("N", number)[p["feature_repetitions"] - 1], data.at("over N", number)
-    tried, title = numbers_of_features(m), f"The number N of features, m = {m}, noise {noise:g}"
+    tried, title = _numbers_of_features(m), f"The number N of features, m = {m}, noise {noise:g}"
     heads = ("noise", "first λ", "m", "n", "N", *METHODS, "(A4) / ridge")
     slope_heads = ("noise", "first λ", "method", "exponent [95 %]", "theory", "verdict")
     tables = (
@@ -73,9 +73,9 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
         Table("Exponents a of error ∝ m^-a", slope_heads, tuple(exponents)),
         Table(title, ("N", "error"), tuple((N, root(over[:, k])) for k, N in enumerate(tried))),
     )
-    already = "The same already at these m with λ from ridge regression's best on"
+    already = "The same holds at these m if λ starts at ridge regression's best"
     enough = "(A4): the features with eigenvalues above κ²λ are enough: with these alone LESS does better than with all"
-    gap = gap_to_ridge(p, target)
+    gap = _gap_to_ridge(p, target)
     verdicts = (
         together("Corollary 2.3: errors of LESS fall at least as fast as m^{-r/(2r+s)}", slopes[:-2]),
         together(f"{already}, where the effective dimension is only three", slopes[-2:]),
@@ -85,12 +85,12 @@ def judge_ridge(p: Protocol, data: Measurements) -> Outcome:
     mark = ((f"(A4): N = {rule}", float(rule)),)
     panels = (
         Panel("n as (14) asks", "m, labels", "‖f̂ - f‖ in L²", tuple(curves)),
-        Panel(title, "N, features", "‖f̂ - f‖ in L²", (curve_of("LESS", tried, over),), mark),
+        Panel(title, "N, features", "‖f̂ - f‖ in L²", (make_curve("LESS", tried, over),), mark),
     )
     return Outcome(tables, panels, verdicts)
 
 
-def gap_to_ridge(p: Protocol, target: Target) -> float:
+def _gap_to_ridge(p: Protocol, target: Target) -> float:
     """The largest difference between LESS whose public rows are those of the labels and ridge regression."""
     X, Y = target.draw(np.random.default_rng(p["seed"]), p["sizes"][0], 0.3)
     ours, ridge = (
@@ -101,30 +101,30 @@ def gap_to_ridge(p: Protocol, target: Target) -> float:
 
 
 RIDGE = Experiment(
-    name="000-ridge",
+    name="less-ridge",
     title="LESS beside kernel ridge regression, in m, n and N",
     question="Does LESS keep the rate of ridge regression, and with how many features? Corollary 2.3 and (A4).",
     protocol={"kernel": "Brownian", "r": 1.0, "cases": [[1.0, 0.002], [0.3, 0.002], [0.3, 0.028]], "seed": 19001}
     | {"draws": 2, "sizes": ([64, 128, 256, 512], [64, 128, 256, 512, 1024]), "repetitions": (24, 40)}
     | {"feature_repetitions": (4, 12), "resolution": (0.15, 0.06)},
     same_data=True,
-    measure=errors_beside_ridge,
-    judge=judge_ridge,
+    measure=_errors_beside_ridge,
+    judge=_judge_ridge,
     notes=(
         "λ falls as m^{-1/(2r+s)} from a first value, for both methods. From 0.002 the effective dimension is in its "
         "power law; from 0.028, the best of ridge regression at the smallest m, it is not yet, and the exponent of "
-        "LESS is below its limit: the theorem says nothing of where its rate begins.",
+        "LESS is below its limit: the theorem does not say where its rate begins.",
         "The rate is ridge regression's, the constant is not: LESS has the covariance from other rows than those of "
-        "its labels, so that f itself adds to the noise. Where noise is small beside f, that is what rules its error.",
+        "its labels, so that f itself adds to the noise. Where noise is small beside f, that dominates its error.",
     ),
 )
 
 LESS, AVERAGE, INFLATED, SECOND = "LESS", "average of ridge fits", "inflation", "second order"
 
 
-def errors_over_sources(p: Protocol, at: Setting) -> Numbers:
+def _errors_over_sources(p: Protocol, at: Setting) -> Numbers:
     """Over more and more sources of the same rows: LESS from the sum of summaries, and the average of local fits."""
-    target, m, rng = target_of(p["kernel"], p["r"]), p["size"], at.rng()
+    target, m, rng = find_target(p["kernel"], p["r"]), p["size"], at.rng()
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"])
     basis = EmpiricalFeatures(target.kernel).fit(rng.random((p["public"], 1)))
@@ -142,7 +142,7 @@ def errors_over_sources(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_split(p: Protocol, data: Measurements) -> Outcome:
+def _judge_split(p: Protocol, data: Measurements) -> Outcome:
     """(7): the split of labels over sources has no effect on LESS."""
     m, sources, moved = p["size"], p["sources"], data.at("moved").max(axis=0)
     squares = {name: data.at(name) for name in (LESS, AVERAGE)}
@@ -152,35 +152,35 @@ def judge_split(p: Protocol, data: Measurements) -> Outcome:
     ]
     heads = ("sources", "labels each", "largest change of a coefficient", *squares)
     table = Table(f"m = {m} labels, n = {p['public']} public rows", heads, tuple(rows))
-    curves = tuple(curve_of(name, sources, errors) for name, errors in squares.items())
+    curves = tuple(make_curve(name, sources, errors) for name, errors in squares.items())
     panel = Panel(f"m = {m} labels", "ℓ, sources", "‖f̂ - f‖ in L²", curves)
     lost = ratio(squares[AVERAGE][:, -1], squares[AVERAGE][:, 0])
     largest = f"largest change of a coefficient {moved.max():.1e}, which is rounding"
     verdicts = (
-        is_so("(7): the split has no effect, not even with one label a source", float(moved.max()) < 1e-12, largest),
-        above("Averages of local fits do lose with it", lost, 1.0, "error with the most sources over that with one"),
+        is_so("(7): the split has no effect, even with one label per source", float(moved.max()) < 1e-12, largest),
+        above("Averages of local fits do get worse", lost, 1.0, "error with the most sources over that with one"),
     )
     return Outcome((table,), (panel,), verdicts)
 
 
 SPLIT = Experiment(
-    name="000-split",
+    name="less-split",
     title="The split over sources has no effect on LESS",
     question="Does it matter how labels are spread over sources? (7).",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.3, "seed": 19002, "size": (128, 256), "public": (128, 256)}
     | {"sources": ([1, 4, 16, 64, 128], [1, 4, 16, 64, 256]), "repetitions": (3, 6)},
-    measure=errors_over_sources,
-    judge=judge_split,
+    measure=_errors_over_sources,
+    judge=_judge_split,
     notes=("λ is the best of the population for m labels, in all fits.",),
 )
 
 POOLED, WAVES, SMOOTH = "pooled", "A target of four waves", "A smooth target, at the boundary of its class"
 
 
-def errors_over_public(p: Protocol, at: Setting) -> Numbers:
+def _errors_over_public(p: Protocol, at: Setting) -> Numbers:
     """m sources of one label each; n public rows for LESS, or dealt to the sources as unlabeled ones."""
     m, rng, known = p["labels"], at.rng(), PROBLEMS[p["kernel"]]()
-    target = known.waves(p["r"], *p["waves"]) if at.case == WAVES else target_of(p["kernel"], p["r"])
+    target = known.waves(p["r"], *p["waves"]) if at.case == WAVES else find_target(p["kernel"], p["r"])
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"], p["draws"])
     U = rng.random((max(p["factors"]) * m, 1))
@@ -196,10 +196,10 @@ def errors_over_public(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
-    """The public rows that LESS needs beside the inflation method, with one label a source (§3.2)."""
+def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
+    """The public rows that LESS needs beside the inflation method, with one label per source (§3.2)."""
     m, ahead_to, within = p["labels"], p["ahead_to"], f"{p['tolerance']:.0%}"
-    sizes, target = [factor * m for factor in p["factors"]], target_of(p["kernel"], p["r"])
+    sizes, target = [factor * m for factor in p["factors"]], find_target(p["kernel"], p["r"])
     tables, panels, needed, ratios = [], [], [], {}
     for number, case in enumerate((WAVES, SMOOTH)):
         squares, ridge = {name: data.at(name, number) for name in (LESS, INFLATED)}, root(data.at(POOLED, number))
@@ -215,7 +215,7 @@ def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
         title = f"{case}; m = {m} sources of one label each; pooled ridge regression has {ridge:.3g}"
         heads = ("n, public rows", "a source", LESS, INFLATED, "inflation / LESS, typically")
         tables.append(Table(title, heads, tuple(rows)))
-        curves = [curve_of(name, sizes, errors) for name, errors in squares.items()]
+        curves = [make_curve(name, sizes, errors) for name, errors in squares.items()]
         panels.append(Panel(case, "n, public rows", "‖f̂ - f‖ in L²", (*curves, level("pooled ridge", sizes, ridge))))
     few = [(j, f"n = {n}") for j, n in enumerate(sizes) if n <= ahead_to * m]
     ahead = [above(label, ratios[WAVES][j], 1.0, "inflation / LESS") for j, label in few]
@@ -233,28 +233,28 @@ def judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
 
 
 UNLABELED = Experiment(
-    name="000-unlabeled",
-    title="The appetite for public rows: LESS beside inflated labels",
-    question="With one label a source, how many public rows do LESS and the inflation method need? (12) to (14).",
+    name="less-unlabeled",
+    title="The public rows that LESS and inflated labels need",
+    question="With one label per source, how many public rows do LESS and the inflation method need? (12) to (14).",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.5, "seed": 19003, "tolerance": 0.1, "features": 400}
     | {"ahead_to": 2, "waves": [1, 4], "draws": 4, "labels": (48, 64), "factors": ([1, 2, 16], [1, 2, 4, 8, 16, 32])}
     | {"repetitions": (12, 24)},
     cases=lambda _: (WAVES, SMOOTH),
-    measure=errors_over_public,
-    judge=judge_unlabeled,
+    measure=_errors_over_public,
+    judge=_judge_unlabeled,
     notes=(
         "λ is the best of ridge regression in the population for m labels. With endless public rows the two methods "
         "are one, the population's covariance with the labels' sums; pooled ridge regression knows the rows of its "
         "labels and is better than that.",
         "Blocks of a few rows regularise by themselves. Where the target is smooth that does no harm, and inflated "
         "labels need no more public rows than LESS; where it has waves, they need as many rows a source as the "
-        "effective dimension, or a few times that. LESS with n = m is at the mercy of one sample of public rows: a "
-        "rare bad one rules its mean squared error, and therefore the ratios are of geometric means.",
+        "effective dimension, or a few times that. LESS with n = m depends on one sample of public rows: a rare bad "
+        "one dominates its mean squared error, so the ratios are of geometric means.",
     ),
 )
 
 
-def ways(p: Protocol) -> dict[str, dict[str, Any]]:
+def _ways(p: Protocol) -> dict[str, dict[str, Any]]:
     """The parameters of LESSRegressor, by the name of their column."""
     by_rounds: dict[str, dict[str, Any]] = {
         f"LESS, {count} round{'s' if count > 1 else ''}": {"rounds": count, "ridge": True, "steps": "conjugate"}
@@ -263,17 +263,17 @@ def ways(p: Protocol) -> dict[str, dict[str, Any]]:
     return by_rounds | {SECOND: {"order": 2}}
 
 
-def errors_of_ways(p: Protocol, at: Setting) -> Numbers:
+def _errors_of_ways(p: Protocol, at: Setting) -> Numbers:
     """Many labels and few public rows: one round, several rounds, second order."""
-    target, m, rng = target_of(p["kernel"], p["r"]), p["labels"], at.rng()
+    target, m, rng = find_target(p["kernel"], p["r"]), p["labels"], at.rng()
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"], p["draws"])
     U = rng.random((max(p["public"]), 1))
     pooled = SpectralRegressor(target.kernel, lam=lam, fit_intercept=False).fit(X, Y)
-    numbers: dict[str, Any] = {POOLED: target.error_of(pooled), "floor": []} | {name: [] for name in ways(p)}
+    numbers: dict[str, Any] = {POOLED: target.error_of(pooled), "floor": []} | {name: [] for name in _ways(p)}
     for n in p["public"]:
         basis = EmpiricalFeatures(target.kernel).fit(U[:n])
-        for name, way in ways(p).items():
+        for name, way in _ways(p).items():
             with on_purpose():
                 model: Any = LESSRegressor(basis=basis, lam=lam, fit_intercept=False, **way).fit(X, Y)
             numbers[name].append(target.error_of(model))
@@ -282,18 +282,18 @@ def errors_of_ways(p: Protocol, at: Setting) -> Numbers:
     return numbers
 
 
-def judge_floor(p: Protocol, data: Measurements) -> Outcome:
+def _judge_floor(p: Protocol, data: Measurements) -> Outcome:
     """The floor that a small public sample sets LESS, and what removes it."""
     m, public, slack, pooled = p["labels"], p["public"], p["slack"], data.at(POOLED)
-    squares = {name: data.at(name) for name in ways(p)}
+    squares = {name: data.at(name) for name in _ways(p)}
     one, *_, most, second = squares.values()
     rows = [
         (n, *(root(errors[:, j]) for errors in squares.values()), float(data.at("floor")[:, j].mean()))
         for j, n in enumerate(public)
     ]
     title = f"m = {m} labels, noise {p['noise']:g}; pooled ridge regression has {root(pooled):.3g}"
-    table = Table(title, ("n, public rows", *squares, "floor as floor_ tells it"), tuple(rows))
-    curves = [curve_of(name, public, errors) for name, errors in squares.items()]
+    table = Table(title, ("n, public rows", *squares, "floor that floor_ estimates"), tuple(rows))
+    curves = [make_curve(name, public, errors) for name, errors in squares.items()]
     curves.append(level("pooled ridge", public, root(pooled)))
     panel = Panel(f"m = {m:,} labels", "n, public rows", "‖f̂ - f‖ in L²", tuple(curves))
     removed, also = (
@@ -315,14 +315,14 @@ def judge_floor(p: Protocol, data: Measurements) -> Outcome:
 
 
 FLOOR = Experiment(
-    name="000-floor",
+    name="less-floor",
     title="The floor at few public rows, and what removes it",
-    question="What does a small public sample cost LESS, and do residual rounds and second order mend it?",
+    question="What does a small public sample cost LESS, and do residual rounds and second order remove that cost?",
     protocol={"kernel": "Brownian", "r": 1.0, "noise": 0.1, "seed": 19004, "slack": 1.1, "draws": 2}
     | {"labels": (1024, 4096), "public": ([16, 64, 256], [16, 32, 64, 128, 256, 512, 1024])}
     | {"rounds": ([1, 3, 10], [1, 2, 3, 5, 10]), "repetitions": (6, 8)},
-    measure=errors_of_ways,
-    judge=judge_floor,
+    measure=_errors_of_ways,
+    judge=_judge_floor,
     notes=("λ is the best of the population for m labels; rounds keep a -λf term and take conjugate steps.",),
 )
 

@@ -12,16 +12,16 @@ from ..._solvers.descent.sgd import one_by_one
 from ...bases import CosineFeatures, EmpiricalFeatures
 from ...estimators import PrivateRegressor, PrivateSGDRegressor, SummaryRegressor
 from ...kernels import Gaussian
-from ...privacy import Private, delta_of, sgd, sigma_for
+from ...privacy import PrivacyRequest, delta_of, sgd, sigma_for
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
-from ..inference import Estimate, above, below, curve_of, exponent, is_so, mean, no_slower, together, typical_ratio
+from ..inference import Estimate, above, below, exponent, is_so, make_curve, mean, no_slower, together, typical_ratio
 from ..outcome import Cell, Outcome, Panel, Table, Verdict, level, line
 from ..problems import fit_less, grid
 
 KAPPA = math.sqrt(2)  # of cosine features
 NINE_SIZES = [300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000]
-HOW = PRINTED, MENDED, SHUFFLED = "as printed", "mended", "shuffled, clipped"
+HOW = PRINTED, CORRECTED, SHUFFLED = "as printed", "corrected", "shuffled, clipped"
 SCHEDULES = {"1/n": True, "n^{-2r/(2r+α)}": False}
 
 
@@ -33,33 +33,33 @@ def schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, 
     return min(eta, 0.5 / (KAPPA**2 * (math.log(T) + 1))), T
 
 
-def noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delta: float) -> float:
+def _noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delta: float) -> float:
     """√(2 log(2.5/δ)) Δ_SGD(δ/2)/ε with (17) to the letter."""
-    return math.sqrt(2 * math.log(2.5 / delta)) * sgd.paper_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
+    return math.sqrt(2 * math.log(2.5 / delta)) * sgd.wang_guo_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
 
 
-def noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
-    """Standard deviations on a weight: mended has Δ of the proof's last line, exactly calibrated at δ/2."""
+def _noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
+    """Standard deviations on a weight: corrected has Δ of the proof's last line, exactly calibrated at δ/2."""
     (eta, T), c, delta = schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
-    moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient(c, KAPPA), kappa=KAPPA)
+    moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient_bound(c, KAPPA), kappa=KAPPA)
     return {
-        PRINTED: noise_as_printed(n, T, eta, c, epsilon, delta),
-        MENDED: sgd.paper(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
+        PRINTED: _noise_as_printed(n, T, eta, c, epsilon, delta),
+        CORRECTED: sgd.wang_guo(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
         SHUFFLED: moved * sigma_for(epsilon, delta),
     }
 
 
-def judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (formulas: nothing is measured)
+def _judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (formulas: nothing is measured)
     """Formulas over n and over ε, and the theorems of the paper that do not hold as printed."""
     sizes, epsilons, n = p["sizes"], p["epsilons"], p["size"]
-    by_n = {(name, size): noises(p, size, slow, p["epsilon"]) for name, slow in SCHEDULES.items() for size in sizes}
-    by_epsilon = {epsilon: noises(p, n, True, epsilon) for epsilon in epsilons}
+    by_n = {(name, size): _noises(p, size, slow, p["epsilon"]) for name, slow in SCHEDULES.items() for size in sizes}
+    by_epsilon = {epsilon: _noises(p, n, True, epsilon) for epsilon in epsilons}
 
     def cells(noise: dict[str, float]) -> tuple[Cell, ...]:
-        share = noise[PRINTED] / noise[MENDED]
+        share = noise[PRINTED] / noise[CORRECTED]
         return (*noise.values(), share, "too little" if share < 1 else "too much")
 
-    budget, heads = f"δ = {p['delta']:g}, c = {p['label_bound']:g}", (*HOW, "printed / mended", "the print adds")
+    budget, heads = f"δ = {p['delta']:g}, c = {p['label_bound']:g}", (*HOW, "printed / corrected", "the print adds")
     over_n = tuple(
         (name, size, schedule(size, p["r"], p["alpha"], SCHEDULES[name])[1], *cells(noise))
         for (name, size), noise in by_n.items()
@@ -79,11 +79,11 @@ def judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (fo
         Panel(f"ε = {p['epsilon']:g}", "n, records", "noise on each weight", tuple(curves)),
         Panel(f"n = {n:,}, η = 1/n", "ε", "noise on each weight", tuple(lines)),
     )
-    return Outcome(tables, panels, (*judge_privacy(p), judge_noise_term(p)))
+    return Outcome(tables, panels, (*_judge_privacy(p), _judge_noise_term(p)))
 
 
-def neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
-    """How far two neighbouring data sets carry the weights apart, with the same indices drawn with replacement.
+def _neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
+    """Compute the distance of the weights on two neighbouring data sets, with the same indices drawn with replacement.
 
     The record that is drawn most has features of its own, κ·(1, 0), and the label c or -c; all others have κ·(0, 1).
     """
@@ -98,11 +98,13 @@ def neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
     return float(np.linalg.norm(ends[0] - ends[1]))
 
 
-def judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
+def _judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     """Two neighbouring data sets refute (17) as printed, not as it is proved; an ε above one refutes Lemma 1.1."""
     n, T, eta, c = (p["refuting"][key] for key in ("n", "T", "eta", "c"))
-    apart = neighbours_apart(n, T, eta, c, p["seed"])
-    printed, mended = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.paper_as_printed, sgd.paper))
+    apart = _neighbours_apart(n, T, eta, c, p["seed"])
+    printed, corrected = (
+        bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.wang_guo_as_printed, sgd.wang_guo)
+    )
     where = f"n = {n}, T = {T}, η = {eta:g}, c = {c:g}: two neighbours end {apart:.2e} apart"
     as_printed = "Theorem 2, (17) as printed, bounds how far one record moves the weights"
     epsilon, delta = p["large_epsilon"], p["delta"]
@@ -111,47 +113,47 @@ def judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     exactly = f"exactly, such noise has δ = {reached:.2e}; the lemma is for ε ≤ 1"
     return (
         is_so(as_printed, apart <= printed, f"{where}, and (17) is {printed:.2e}", known_wrong=True),
-        is_so("Theorem 2 as its proof has it does", apart <= mended, f"{where}; mended it is {mended:.2e}"),
+        is_so("Theorem 2 as its proof has it does", apart <= corrected, f"{where}; corrected it is {corrected:.2e}"),
         is_so(lemma, reached <= delta, exactly, known_wrong=True),
     )
 
 
-def judge_noise_term(p: Protocol) -> Verdict:
+def _judge_noise_term(p: Protocol) -> Verdict:
     """The noise term of (16): n^{-(4r+3α-4-2rα)/(2r+α)}, which has a factor M too many."""
     r, alpha, (low, high) = p["r"], p["alpha"], p["slope_between"]
-    first, last = (noises(p, n, True, p["epsilon"])[MENDED] for n in (low, high))
+    first, last = (_noises(p, n, True, p["epsilon"])[CORRECTED] for n in (low, high))
     slope = -2 * math.log(last / first) / math.log(high / low)
     printed = (4 * r + 3 * alpha - 4 - 2 * r * alpha) / (2 * r + alpha)
     own = (4 * r + 2 * alpha - 3) / (2 * r + alpha)
-    falls = "Theorem 1, (16): the excess error that the mended noise makes falls at least as fast as its first term"
+    falls = "Theorem 1, (16): the excess error that the corrected noise makes falls at least as fast as its first term"
     here = f"from n = {low:.0e} to {high:.0e} like n^-{slope:.2f}, and (16) has n^-{printed:.2f}"
     cause = "(46) bounds E‖S_M b‖² by κ²E‖b‖² = κ²Mσ², where it is σ²Tr C_M ≤ κ²σ²"
     return is_so(falls, slope >= printed, f"{here}: {cause}; without that M it is n^-{own:.2f}, up to logarithms")
 
 
 NOISE = Experiment(
-    name="004-noise",
-    title="The noise of Algorithm 1: as printed, as mended, and tight",
+    name="private-noise",
+    title="The noise of Algorithm 1: as printed, as corrected, and tight",
     question="How much noise do (17) as printed and as proved add, and is it enough? Theorems 1 and 2, Lemma 1.1.",
     protocol={"seed": 24001, "r": 0.75, "alpha": 0.8, "epsilon": 1.0, "delta": 1e-5, "label_bound": 1.0}
     | {"sizes": ([1000, 10_000, 100_000, 1_000_000], NINE_SIZES)}
     | {"size": 10_000, "epsilons": [0.1, 1.0, 10.0], "refuting": {"n": 1000, "T": 1000, "eta": 1e-5, "c": 1.0}}
     | {"large_epsilon": 10.0, "slope_between": [1_000_000, 1_000_000_000]},
     repetitions=lambda _: 0,
-    judge=judge_noise,
+    judge=_judge_noise,
     notes=(
         "(17) as printed lacks its square root and one c: it is about Δ² and not Δ, too much noise where Δ > 1, which "
-        "is at small n, and too little where Δ < 1. The proof's last line is right, and is what 'mended' is.",
+        "is at small n, and too little where Δ < 1. The proof's last line is right, and is what 'corrected' is.",
         "Shuffled, clipped: the same number of visits in k passes that see every record once each, residuals clipped "
         "to ±c: no part of δ goes to the indices, and no gradient grows with √(ηT).",
     ),
 )
 
-NO_NOISE, MEASURED, TIGHT, ROUNDS = "no noise", "mended, as measured", "tight", "residual rounds"
-METHODS = (NO_NOISE, PRINTED, MENDED, MEASURED, TIGHT, ROUNDS)
+NO_NOISE, MEASURED, TIGHT, ROUNDS = "no noise", "corrected, as measured", "tight", "residual rounds"
+METHODS = (NO_NOISE, PRINTED, CORRECTED, MEASURED, TIGHT, ROUNDS)
 
 
-def truth(p: Protocol, x: np.ndarray) -> np.ndarray:
+def _truth(p: Protocol, x: np.ndarray) -> np.ndarray:
     """The regression function L_K g, g = a + b sin 2πx: Assumption 2.1 with r = 1, and so with all r below.
 
     A sine or a constant by itself would not do: the space of the Gaussian kernel does not hold them.
@@ -161,7 +163,7 @@ def truth(p: Protocol, x: np.ndarray) -> np.ndarray:
     return np.asarray(Gaussian(p["length_scale"])(x, grid()[:, None]) @ g / len(g))
 
 
-def features(p: Protocol, n: int) -> int:
+def _features(p: Protocol, n: int) -> int:
     """M as Theorem 1 asks, n^{(1+α(2r-1))/(2r+α)}, from its first value on."""
     power = (1 + p["alpha"] * (2 * p["r"] - 1)) / (2 * p["r"] + p["alpha"])
     return round(p["features"] * (n / p["sizes"][0]) ** power)
@@ -170,54 +172,54 @@ def features(p: Protocol, n: int) -> int:
 def draw(p: Protocol, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw rows and labels."""
     X = rng.random((n, 1))
-    return X, truth(p, X) + p["noise"] * math.sqrt(3) * rng.uniform(-1, 1, n)
+    return X, _truth(p, X) + p["noise"] * math.sqrt(3) * rng.uniform(-1, 1, n)
 
 
-def excesses(p: Protocol, at: Setting) -> Numbers:
+def _excesses(p: Protocol, at: Setting) -> Numbers:
     """‖f_priv - f‖² of every method against n, and against ε at the largest n; without noise more often."""
-    numbers: dict[str, Any] = {"descent": excess_before_noise(p, at)}
+    numbers: dict[str, Any] = {"descent": _excess_before_noise(p, at)}
     if at.repetition < p["repetitions"]:
-        numbers |= excesses_with_noise(p, at, p["epsilon"])
+        numbers |= _excesses_with_noise(p, at, p["epsilon"])
         if at.size == p["sizes"][-1]:
-            over_epsilon = [excesses_with_noise(p, at, epsilon) for epsilon in p["epsilons"]]
+            over_epsilon = [_excesses_with_noise(p, at, epsilon) for epsilon in p["epsilons"]]
             numbers |= {f"{name}, over ε": [values[name] for values in over_epsilon] for name in METHODS}
     return numbers
 
 
-def excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, float]:
-    """Every method on one data set; as printed and mended are expectations over the noise."""
+def _excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, float]:
+    """Every method on one data set; as printed and corrected are expectations over the noise."""
     rng, n, c, delta, points = at.rng(), at.size, p["label_bound"], p["delta"], grid()[:, None]
     X, y = draw(p, rng, n)
-    public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), truth(p, points)
-    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, features(p, n), "paper", fit_intercept=False).fit(X, y)
+    public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), _truth(p, points)
+    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, _features(p, n), "paper", fit_intercept=False).fit(X, y)
     plan, phi = paper.schedule_, paper.basis_.features(points)
     weights = one_by_one(paper.basis_.features(X), y, rng.integers(0, n, plan.steps), plan.step)
     alone, length = float(np.mean((phi @ weights - target) ** 2)), float(np.mean(np.sum(phi**2, axis=1)))
-    printed = noise_as_printed(n, plan.steps, plan.step, c, epsilon, delta)
+    printed = _noise_as_printed(n, plan.steps, plan.step, c, epsilon, delta)
     tight = PrivateSGDRegressor(epsilon, delta, c, kernel, p["features"]).fit(X, y, public=public)
     rounds = PrivateRegressor(epsilon, delta, c, kernel, standardize=False).fit(X, y, public=public)
     return {
         NO_NOISE: alone,
         PRINTED: alone + printed**2 * length,
-        MENDED: alone + paper.sigma_**2 * length,
+        CORRECTED: alone + paper.sigma_**2 * length,
         MEASURED: float(np.mean((paper.predictor_.predict(points)[:, 0] - target) ** 2)),
         TIGHT: float(np.mean((tight.predict(points) - target) ** 2)),
         ROUNDS: float(np.mean((rounds.predict(points) - target) ** 2)),
     }
 
 
-def excess_before_noise(p: Protocol, at: Setting) -> float:
+def _excess_before_noise(p: Protocol, at: Setting) -> float:
     """‖f̂ - f‖² of Algorithm 1 without its noise, features drawn anew."""
     rng, n, points, (eta, T) = at.rng(1), at.size, grid()[:, None], schedule(at.size, p["r"], p["alpha"])
     X, y = draw(p, rng, n)
-    basis = CosineFeatures(Gaussian(p["length_scale"]), features(p, n), seed=at.repetition).fit(X)
+    basis = CosineFeatures(Gaussian(p["length_scale"]), _features(p, n), seed=at.repetition).fit(X)
     weights = one_by_one(basis.features(X), y, rng.integers(0, n, T), eta)
-    return float(np.mean((basis.features(points) @ weights - truth(p, points)) ** 2))
+    return float(np.mean((basis.features(points) @ weights - _truth(p, points)) ** 2))
 
 
-def judge_excess(p: Protocol, data: Measurements) -> Outcome:
+def _judge_excess(p: Protocol, data: Measurements) -> Outcome:
     """The error that is left of the target once the noise is added."""
-    spread, n, order = float(np.var(truth(p, grid()[:, None]))), p["sizes"][-1], 2 * p["r"] / (2 * p["r"] + p["alpha"])
+    spread, n, order = float(np.var(_truth(p, grid()[:, None]))), p["sizes"][-1], 2 * p["r"] / (2 * p["r"] + p["alpha"])
     by_n, by_epsilon = {name: data.over(name) for name in METHODS}, {m: data.at(f"{m}, over ε") for m in METHODS}
     over_n = f"against n, ε = {p['epsilon']:g}; the variance of the target is {spread:.3g}"
     tables, panels = [], []
@@ -227,20 +229,20 @@ def judge_excess(p: Protocol, data: Measurements) -> Outcome:
     ):
         rows = ((value, *(float(squares[m][:, j].mean()) for m in METHODS)) for j, value in enumerate(x))
         tables.append(Table(f"Excess error {against}", (head, *METHODS), tuple(rows)))
-        curves = [curve_of(name, x, own, power=2) for name, own in squares.items()]
+        curves = [make_curve(name, x, own, power=2) for name, own in squares.items()]
         curves.append(level("variance of the target", x, spread))
         panels.append(Panel(title, label, "‖f_priv - f‖²", tuple(curves)))
-    mended, tight, rounds = (
-        typical_ratio(by_n[name][:, -1], np.full(p["repetitions"], spread)) for name in (MENDED, TIGHT, ROUNDS)
+    corrected, tight, rounds = (
+        typical_ratio(by_n[name][:, -1], np.full(p["repetitions"], spread)) for name in (CORRECTED, TIGHT, ROUNDS)
     )
     falls = "Theorem 1, (16), its second term: before noise ‖f̂ - f‖² falls at least as fast as n^{-2r/(2r+α)}"
     before = exponent(p["sizes"], data.over("descent")).times(2)
     budget = f"n = {n}, ε = {p['epsilon']:g}"
-    no_use = f"Algorithm 1, mended, is of no use at {budget}: its error is above the standard deviation of the target"
+    no_use = f"Algorithm 1, corrected, is useless at {budget}: its error is above the standard deviation of the target"
     useful = "Tight noise makes the same kind of descent useful: its error is typically below a third of that"
     verdicts = (
         no_slower(falls, before, order, p["resolution"]),
-        above(no_use, mended, 1.0, "ratio"),
+        above(no_use, corrected, 1.0, "ratio"),
         below(useful, tight, 1 / 3, "ratio"),
         below("So do private residual rounds", rounds, 1 / 3, "ratio"),
     )
@@ -248,7 +250,7 @@ def judge_excess(p: Protocol, data: Measurements) -> Outcome:
 
 
 EXCESS = Experiment(
-    name="004-excess",
+    name="private-excess",
     title="The excess error of Algorithm 1 against n and ε",
     question="What is left of the target once the noise is added? Theorem 1.",
     protocol={"seed": 24002, "r": 0.75, "alpha": 0.8, "epsilon": 1.0, "delta": 1e-5, "label_bound": 1.0, "noise": 0.15}
@@ -256,10 +258,10 @@ EXCESS = Experiment(
     | {"sizes": ([250, 1000, 2000], [500, 1000, 2000, 4000, 8000])}
     | {"epsilons": ([0.3, 3.0], [0.1, 0.3, 1.0, 3.0, 10.0]), "repetitions": (6, 8), "descents": (12, 16)},
     repetitions=itemgetter("descents"),
-    measure=excesses,
-    judge=judge_excess,
+    measure=_excesses,
+    judge=_judge_excess,
     notes=(
-        "As printed and mended are expectations over the noise: the error of the descent, and σ² times the mean "
+        "As printed and corrected are expectations over the noise: the error of the descent, and σ² times the mean "
         "squared length of the features. 'As measured' is PrivateSGDRegressor(method='paper'), 'tight' its default, "
         "'residual rounds' PrivateRegressor. The noise that protects is never seeded, so what is measured differs from "
         "run to run, and the verdicts are on geometric means.",
@@ -269,22 +271,22 @@ EXCESS = Experiment(
     private=True,
 )
 
-ALGORITHM, LESS, DESCENT, NOT_PRIVATE = "Algorithm 1, mended", "LESS, one round", "tight descent", "not private"
+ALGORITHM, LESS, DESCENT, NOT_PRIVATE = "Algorithm 1, corrected", "LESS, one round", "tight descent", "not private"
 FRONTIER_METHODS = (ALGORITHM, LESS, DESCENT, ROUNDS)
 LOWEST = -0.2  # R² that is drawn
 
 
-def smooth(X: np.ndarray) -> np.ndarray:
+def _smooth(X: np.ndarray) -> np.ndarray:
     """A function of five variables, within ±1."""
     f = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + 0.5 * np.cos(2 * X[:, 4])
     return np.asarray(f / 3)
 
 
-def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
+def _explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     """R² on fresh rows without noise, against the function itself, for every method and ε."""
     rng = at.rng()
     X, fresh, public = (rng.uniform(-1, 1, (n, 5)) for n in (p["size"], p["fresh"], p["public"]))
-    y, true = smooth(X) + p["noise"] * rng.uniform(-1, 1, len(X)), smooth(fresh)
+    y, true = _smooth(X) + p["noise"] * rng.uniform(-1, 1, len(X)), _smooth(fresh)
     basis = EmpiricalFeatures(None, p["features"]).fit(public)
 
     second = SummaryRegressor().fit_summary(Summary.of(basis, X, y, order=2))
@@ -294,7 +296,7 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
         algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper", fit_intercept=False).fit(
             X, y, public=public
         )
-        less = fit_less(Summary.of(basis, X, y, privacy=Private(*budget)), "auto", fit_intercept="public")
+        less = fit_less(Summary.of(basis, X, y, privacy=PrivacyRequest(*budget)), "auto", fit_intercept="public")
         descent = PrivateSGDRegressor(*budget, None, p["features"]).fit(X, y, public=public)
         rounds = PrivateRegressor(*budget).fit(X, y, public=public)
         for name, model in zip(FRONTIER_METHODS, (algorithm, less, descent, rounds)):
@@ -303,7 +305,7 @@ def explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     return {name: [float(1 - error / np.var(true)) for error in errors] for name, errors in off.items()}
 
 
-def judge_frontier(p: Protocol, data: Measurements) -> Outcome:
+def _judge_frontier(p: Protocol, data: Measurements) -> Outcome:
     """The share of a target that each private method explains for an ε, with nothing tuned on the target."""
     epsilons, methods = p["epsilons"], FRONTIER_METHODS
     shares, free = {name: data.at(name) for name in methods}, float(data.at(NOT_PRIVATE).mean())
@@ -325,25 +327,25 @@ def judge_frontier(p: Protocol, data: Measurements) -> Outcome:
     ]
     tighter = [above(f"ε = {e:g}", gain(DESCENT, ALGORITHM, j), 0.0, "gain in R²") for j, e in enumerate(epsilons)]
     verdicts = (
-        together("Descent with tight noise explains more than Algorithm 1, mended, at every ε", tighter),
+        together("Descent with tight noise explains more than Algorithm 1, corrected, at every ε", tighter),
         together("Private residual rounds explain more than every other private method, at every ε", ahead),
     )
     return Outcome((table,), (panel,), verdicts)
 
 
 FRONTIER = Experiment(
-    name="004-frontier",
+    name="private-frontier",
     title="The private frontier, with residual rounds",
     question="How much of a target can be learned for an ε, by Algorithm 1 and by what this library adds?",
     protocol={"seed": 24003, "delta": 1e-6, "noise": 0.2, "fresh": 2000, "public": 400, "features": 150}
     | {"size": (2000, 10_000), "epsilons": ([1.0, 10.0], [0.1, 0.3, 1.0, 3.0, 10.0]), "repetitions": (6, 5)},
-    measure=explained_by_methods,
-    judge=judge_frontier,
+    measure=_explained_by_methods,
+    judge=_judge_frontier,
     notes=(
-        "Every method as it comes, with ε, δ and the label bound 1, and with the same public rows. The noise that "
-        "protects is never seeded: figures differ from run to run.",
+        "Every method has its default parameters, with ε, δ and the label bound 1, and with the same public rows. "
+        "The noise that protects is never seeded: figures differ from run to run.",
         "A constant explains nothing and costs no ε: an R² below 0 counts as 0 in the verdicts.",
-        "How hard a budget is goes by nε: 2,000 records with ε = 1 are about as hard as 10,000 with ε = 0.2.",
+        "The difficulty of a budget depends on nε: 2,000 records with ε = 1 are about as hard as 10,000 with ε = 0.2.",
     ),
     private=True,
 )
