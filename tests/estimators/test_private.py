@@ -320,7 +320,7 @@ def test_a_forged_file_is_refused():
     header, arrays = model._to_parts()
     for place, value, says in [
         (("privacy", "epsilon"), 0.01, "costs more"),
-        (("params", "epsilon"), 9.0, "not that of its epsilon"),
+        (("params", "epsilon"), 9.0, "does not match its epsilon"),
         (("params", "rounds"), 0, "rounds must be"),
         (("params", "loss"), "squared", "loss must be"),
         (("params", "noise"), [1], "noise must be"),
