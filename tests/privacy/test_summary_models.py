@@ -111,7 +111,7 @@ def test_a_summary_without_means_fits_without_an_intercept():
 def test_scores_without_noise_do_not_choose_for_a_private_summary():
     model = up.SummaryRegressor(fit_intercept=False).fit_summary(summary(1, 1.0))
     scores = up.Scores.of(model.candidates(), B, X, Y)
-    with pytest.raises(ValueError, match="would undo the guarantee"):
+    with pytest.raises(ValueError, match="would break the guarantee"):
         up.SummaryRegressor(fit_intercept=False).fit_summary(summary(1, 1.0), scores=scores)
 
 
