@@ -107,7 +107,7 @@ def test_a_fitted_basis_is_used_as_it_is_by_clones_and_searches_too():
         assert_array_equal(clone(model).fit(X, y).predict(X), model.fit(X, y).predict(X))
         assert np.all(np.isfinite(cross_val_score(model, X, y, cv=3)))
     same = up.LESSRegressor(Gaussian(1.0), lam=0.01, fit_intercept=False).fit(X, y, public=U)
-    of_basis = up.LESSRegressor(EmpiricalFeatures(Gaussian(1.0)).fit(U), lam=0.01, fit_intercept=False).fit(X, y)
+    of_basis = up.LESSRegressor(basis=EmpiricalFeatures(Gaussian(1.0)).fit(U), lam=0.01, fit_intercept=False).fit(X, y)
     assert_array_equal(of_basis.predict(X), same.predict(X))
 
 

@@ -65,9 +65,7 @@ class _FittedFunction(ShowsChoices, RegressorMixin, Declared):
         kept = {name: value for name, value in parameters.items() if name in ("engine", "basis")}
         again = type(self)(**kept | {k: clone(v, safe=False) for k, v in parameters.items() if k not in kept})
         requests = ("_metadata_request", "_sklearn_output_config")  # what scikit-learn's own clones take along
-        for name in requests:
-            if name in vars(self):
-                setattr(again, name, copy.deepcopy(vars(self)[name]))
+        again.__dict__ |= {name: copy.deepcopy(vars(self)[name]) for name in requests if name in vars(self)}
         return again
 
     def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:

@@ -120,7 +120,7 @@ def test_parts_one_after_the_other_are_the_whole():
     f, _, _ = direct(parts, X, y, lam, None, True)
     assert all(any(np.array_equal(z, x) for x in X[:300]) for z in Z)
     np.testing.assert_allclose(parts.predict(X), f(X)[:, 0], atol=1e-5)
-    with pytest.raises(ValueError, match="y has 2 label"):
+    with pytest.raises(ValueError, match="y must have 1 label"):
         parts.partial_fit(X, np.column_stack([y, y]))
 
 
@@ -235,7 +235,7 @@ def test_tensors_in_tensors_out():
         ({"max_iter": 0}, "max_iter must be"),
         ({"fit_intercept": "yes"}, "fit_intercept must be"),
         ({"device": "nowhere"}, "device='nowhere' cannot be used"),
-        ({"kernel": "precomputed"}, "kernel is precomputed"),
+        ({"kernel": "precomputed"}, "kernel must be computable at new points"),
     ],
 )
 def test_bad_arguments_get_a_sentence(arguments, sentence):

@@ -267,7 +267,7 @@ def test_residuals_of_another_model_are_refused():
         model.update(up.Summary.of(basis, X, y, residuals_of=model, loss=Huber(1.0)))
     with pytest.raises(ValueError, match=f"of the basis {other.digest[:12]}, and the model of {basis.digest[:12]}"):
         model.update(up.Summary.of(other, X, y, residuals_of=model))
-    with pytest.raises(ValueError, match="give it to update"):
+    with pytest.raises(ValueError, match="pass it to update"):
         up.SummaryRegressor(fit_intercept=False).fit_summary(residuals)
     before = model.coef_.copy()
     model.update(residuals)
