@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import sklearn
 
 import unpooled as up
 from tests.estimators.fitted import CASES, KERNEL, U, X, basis, y
@@ -47,6 +48,13 @@ def test_a_basis_is_given_as_basis_and_in_place_of_a_kernel(cls):
         cls(basis=basis(), **budget).fit(X, y, public=U)
     model = cls(basis=basis(), **budget).fit(X, y)
     assert model.basis_.digest == basis().digest
+
+
+@pytest.mark.parametrize("cls", [up.SpectralRegressor, up.LESSRegressor])
+def test_a_clone_asks_for_the_same_metadata(cls):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = sklearn.clone(cls().set_fit_request(sample_weight=True))
+        assert model.get_metadata_routing().fit.requests["sample_weight"] is True
 
 
 def test_algorithm_1_has_no_intercept():

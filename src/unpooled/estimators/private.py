@@ -70,9 +70,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
     """Differentially private kernel regression by rounds of noisy residual sums (docs/privacy/rounds.md).
 
     The records are used through sums only: counts of labels at first, then in each round Σ ψ(r(y - f(x))) Wz/r over
-    all records, ψ bounded and r = |Wz|/B, with noise for 2B·sup|ψ|; at the end the level and the
-    spread of the function. The questions (W, B, the scale of ψ) follow from the public sample and from what earlier
-    rounds released. There is nothing to tune.
+    all records, ψ bounded and r = |Wz|/B, with noise for 2B·sup|ψ|; at the end the level and the spread of the
+    function. The questions (W, B, the scale of ψ) follow from the public sample and from what earlier rounds released.
+    There is nothing to tune, and there is always an intercept.
 
     The guarantee holds for replacing one record. Public are the number of records, everything given to the
     constructor, and ``public``, which the length scale, the scaling of inputs and the features come from.

@@ -7,6 +7,7 @@ coefficients.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -62,7 +63,10 @@ class _FittedFunction(ShowsChoices, RegressorMixin, Declared):
         """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
         parameters = self.get_params(deep=False)
         kept = {name: value for name, value in parameters.items() if name in ("engine", "basis")}
-        return type(self)(**kept | {k: clone(v, safe=False) for k, v in parameters.items() if k not in kept})
+        again = type(self)(**kept | {k: clone(v, safe=False) for k, v in parameters.items() if k not in kept})
+        requests = ("_metadata_request", "_sklearn_output_config")  # what scikit-learn's own clones take along
+        vars(again).update({name: copy.deepcopy(vars(self)[name]) for name in requests if name in vars(self)})
+        return again
 
     def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
         """Become f = Σ c_i K(·, x_i) + b, with the attributes that follow from it."""
