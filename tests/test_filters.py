@@ -48,7 +48,7 @@ every_iteration = pytest.mark.parametrize("filter_", ITERATIONS, ids=repr)
 kappa_squares = pytest.mark.parametrize("kappa_sq", [0.3, 1.0, 40.0])
 
 
-def exactly(filter_, sigma, lam, kappa_sq):
+def compute_exactly(filter_, sigma, lam, kappa_sq):
     """(g, residual) of the definition at one σ, in rational arithmetic: brute-force sums and recursions."""
     s, lam_ = Fraction(sigma), Fraction(lam)
     if isinstance(filter_, CutOff):
@@ -92,7 +92,7 @@ def lambdas(kappa_sq):
 @given(unit=st.floats(1e-8, 1.0), t=st.integers(1, 60), kappa_sq=st.sampled_from([1.0, 0.25, 3.0]))
 def test_g_equals_its_definition_to_rounding(filter_, unit, t, kappa_sq):
     sigma, lam = unit * kappa_sq, kappa_sq / t
-    g, _ = exactly(filter_, sigma, lam, kappa_sq)
+    g, _ = compute_exactly(filter_, sigma, lam, kappa_sq)
     steps = filter_.iterations(lam, kappa_sq) or getattr(filter_, "times", 1)
     assert relative_error(filter_.g(np.array([sigma]), lam, kappa_sq)[0], g) <= (10 + 2 * steps) * EPS
 
@@ -121,7 +121,7 @@ def test_residual_is_what_g_leaves_to_rounding(filter_, unit, t, kappa_sq):
 def test_residual_keeps_the_digits_that_one_minus_sigma_g_loses(filter_, lam):
     sigma = np.array([0.3, 0.4, 0.5, 0.9, 0.999])
     residual, difference = filter_.residual(sigma, lam), 1 - sigma * filter_.g(sigma, lam)
-    exact = [exactly(filter_, s, lam, 1.0)[1] for s in sigma]
+    exact = [compute_exactly(filter_, s, lam, 1.0)[1] for s in sigma]
     ours = [relative_error(a, e) for a, e in zip(residual, exact)]
     naive = [relative_error(a, e) for a, e in zip(difference, exact)]
     assert max(ours) < 1e-12

@@ -36,7 +36,7 @@ class State:
         assert up.bases.find(self.digest, []) is basis
 
 
-def fitted(kind):
+def fit_basis(kind):
     return kind(Gaussian(1.0), n_features=6).fit(U)
 
 
@@ -53,7 +53,7 @@ REFUSED = {
 @kinds
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refused_fit_of_a_basis_changes_nothing(kind, name):
-    basis = fitted(kind)
+    basis = fit_basis(kind)
     given, before = basis.get_params(deep=False), State(basis)
     with pytest.raises(ValueError, match=r"\w"):
         REFUSED[name](basis)
@@ -73,9 +73,9 @@ def test_a_refused_first_fit_leaves_a_basis_that_has_learned_nothing(kind):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_fit_of_a_basis_that_is_interrupted_at_any_line_changes_nothing(kind, error):
     with Interrupting(room=ROOM) as counting:
-        fitted(kind).fit(OTHER)
+        fit_basis(kind).fit(OTHER)
     with Interrupting(room=ROOM) as first:
-        basis = fitted(kind)
+        basis = fit_basis(kind)
     assert counting.lines > first.lines > 5
     before = State(basis)
     for at in range(1, counting.lines - first.lines):
@@ -86,7 +86,7 @@ def test_a_fit_of_a_basis_that_is_interrupted_at_any_line_changes_nothing(kind, 
 
 @kinds
 def test_a_basis_that_was_fitted_again_is_no_longer_found_by_its_old_digest(kind):
-    basis = fitted(kind)
+    basis = fit_basis(kind)
     old = basis.digest
     basis.fit(OTHER)
     assert up.bases.find(old, []) is None
@@ -96,16 +96,16 @@ def test_a_basis_that_was_fitted_again_is_no_longer_found_by_its_old_digest(kind
 @kinds
 def test_a_basis_whose_columns_are_named_later_is_the_one_of_a_frame(kind):
     basis = kind(Gaussian(1.0), n_features=6).fit(U.to_numpy())
-    assert basis.digest != fitted(kind).digest
+    assert basis.digest != fit_basis(kind).digest
     basis.name_columns(U.columns)
-    assert basis.digest == fitted(kind).digest
-    np.testing.assert_array_equal(basis.transform(U), fitted(kind).transform(U))
+    assert basis.digest == fit_basis(kind).digest
+    np.testing.assert_array_equal(basis.transform(U), fit_basis(kind).transform(U))
 
 
 @kinds
 @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], ["a", 1]])
 def test_names_that_do_not_go_with_the_columns_are_refused_and_change_nothing(kind, names):
-    basis = fitted(kind)
+    basis = fit_basis(kind)
     before = State(basis)
     with pytest.raises(ValueError, match="names must be one text for each of 2 columns"):
         basis.name_columns(names)

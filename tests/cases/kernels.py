@@ -13,7 +13,7 @@ from tests import reference
 from unpooled.kernels import FromFunction, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial, as_kernel
 
 
-def named(value):
+def name_of(value):
     """A test's name for a parameter: the same in every process, so without addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 

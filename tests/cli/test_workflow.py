@@ -263,6 +263,14 @@ def test_kernels_and_length_scales(study, kernel):
     assert basis.map_.scaling is None
 
 
+@pytest.mark.parametrize("kernel", ["gaussian", "matern", "laplacian", "linear", "polynomial", "rbf", "cosine"])
+def test_the_name_of_a_kernel_means_the_same_as_in_python(study, kernel):
+    call(*("basis", "public.parquet", "-o", "b.basis", "--columns", ",".join(COLUMNS), "--kernel", kernel))
+    U, _ = rows_of("public")
+    twin = up.bases.EmpiricalFeatures(kernel, standardize=True, max_points=1000).fit(U).name_columns(COLUMNS)
+    assert up.bases.load("b.basis").digest == twin.digest
+
+
 def test_inspect_knows_every_kind(study):
     call("fit", *summarize(), "-o", "study.model", "--candidates", "candidates.models")
     call("validate", "candidates.models", "north.csv", "-o", "north.scores")

@@ -32,7 +32,7 @@ from tests.cases.kernels import (
     assert_close,
     cases,
     few,
-    named,
+    name_of,
 )
 from tests.made_up import points
 from unpooled import kernels
@@ -161,7 +161,7 @@ assert LARGE**2 > 2 * threads.BLOCK_ELEMENTS
 @pytest.mark.parametrize(
     "kernel",
     [Gaussian(0.7), 2.0 * Laplacian(1.0) + Linear(), Pairwise("laplacian"), as_kernel(gp.DotProduct())],
-    ids=named,
+    ids=name_of,
 )
 def test_a_large_matrix_cut_into_blocks_equals_one_block(kernel, dtype, n_threads):
     X, Z = points(0, LARGE, 3, dtype), points(1, LARGE, 3, dtype)
@@ -178,7 +178,7 @@ def test_a_large_symmetric_matrix_has_the_exact_diagonal():
 
 
 @pytest.mark.parametrize("n", [5, LARGE])
-@pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(2.0), Linear(), Polynomial(2)], ids=named)
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(2.0), Linear(), Polynomial(2)], ids=name_of)
 def test_whole_numbers_are_read_as_floats(kernel, n):
     X = np.random.default_rng(0).integers(0, 5, (n, 2))
     K = kernel(X)
@@ -354,11 +354,11 @@ def test_an_array_that_a_function_keeps_is_never_overwritten():
     X = points(0, 4, 2)
     kept = {}
 
-    def remembered(X, Z):
+    def remember(X, Z):
         return kept.setdefault((X.tobytes(), Z.tobytes()), X @ Z.T)
 
-    (3.0 * FromFunction(remembered))(X)
-    np.testing.assert_allclose(remembered(X, X), X @ X.T, atol=1e-12)
+    (3.0 * FromFunction(remember))(X)
+    np.testing.assert_allclose(remember(X, X), X @ X.T, atol=1e-12)
 
 
 def test_a_precomputed_kernel_returns_a_fresh_copy_of_the_matrix():

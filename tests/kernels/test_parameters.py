@@ -16,7 +16,7 @@ from tests.cases.kernels import (
     SEEDS,
     cases,
     few,
-    named,
+    name_of,
 )
 from tests.made_up import points
 from unpooled import SpectralRegressor, kernels
@@ -97,7 +97,7 @@ def test_a_kernel_by_itself_has_no_values_until_its_length_scale_is_a_number(mak
         Pairwise("chi2"),
         2.5 * Gaussian() + Linear() * Brownian(),
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_the_text_of_a_kernel_makes_an_equal_kernel(kernel):
     assert eval(repr(kernel), vars(kernels)) == kernel
@@ -155,7 +155,7 @@ def test_kernels_are_equal_where_class_and_parameters_are():
     assert Gaussian(1.0) != None  # noqa: E711
 
 
-@pytest.mark.parametrize("kernel", [*DISTINCT, FromFunction(np.dot)], ids=named)
+@pytest.mark.parametrize("kernel", [*DISTINCT, FromFunction(np.dot)], ids=name_of)
 def test_clone_gives_an_equal_kernel_with_parameters_of_its_own(kernel):
     copy = clone(kernel)
     assert copy == kernel
@@ -191,7 +191,7 @@ def test_nested_parameters_have_scikit_learns_names():
         (Matern(1.0, nu=1.0), "nu must be 0.5, 1.5 or 2.5, got 1.0"),
         (Matern(1.0, nu="1.5"), "nu must be 0.5, 1.5 or 2.5, got '1.5'"),
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_a_bad_parameter_is_named_in_the_error(kernel, message):
     with pytest.raises(ValueError, match=message):
@@ -221,7 +221,7 @@ def test_a_degree_may_come_from_a_numpy_grid():
         2.5 * Gaussian(0.7),
         (2.0 * Gaussian(0.7) + Matern(1.0)) * (0.5 * Laplacian(1.0)),
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_the_mean_cosine_over_random_frequencies_is_the_kernel(kernel):
     n = 100_000
@@ -248,7 +248,7 @@ def test_the_mean_cosine_over_random_frequencies_is_the_kernel(kernel):
         2.0 * Linear(),
         Centered(Gaussian(1.0), np.ones((3, 2))),
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_a_kernel_that_is_not_stationary_has_no_frequencies(kernel):
     with pytest.raises(ValueError, match="is not stationary, so it has no random frequencies: use Gaussian"):
@@ -330,7 +330,7 @@ def test_an_unresolved_median_asks_for_data():
 @pytest.mark.parametrize(
     "length_scale",
     [0.0, -1.0, math.nan, math.inf, [1.0, -1.0, 1.0], np.ones((1, 3)), "wide", "1.5", None, 1j],
-    ids=named,
+    ids=name_of,
 )
 def test_a_bad_length_scale_is_refused_in_one_sentence(kernel_class, length_scale):
     X = points(0, 4, 3)
@@ -361,13 +361,13 @@ def test_a_length_scale_vector_of_the_wrong_length_is_refused():
 # Descriptions in files
 
 
-def through_json(kernel):
+def convert_through_json(kernel):
     return from_spec(json.loads(json.dumps(to_spec(kernel), allow_nan=False)))
 
 
-@pytest.mark.parametrize("kernel", DISTINCT, ids=named)
+@pytest.mark.parametrize("kernel", DISTINCT, ids=name_of)
 def test_a_kernel_survives_the_way_through_json(kernel):
-    restored = through_json(kernel)
+    restored = convert_through_json(kernel)
     assert type(restored) is type(kernel)
     assert restored == kernel
 
@@ -375,10 +375,10 @@ def test_a_kernel_survives_the_way_through_json(kernel):
 @pytest.mark.parametrize(
     "kernel",
     [Gaussian(np.float32(0.5)), Gaussian(np.array([1, 2])), np.float32(2.0) * Linear(), Polynomial(np.int64(2))],
-    ids=named,
+    ids=name_of,
 )
 def test_numpy_numbers_are_written_as_plain_numbers(kernel):
-    assert through_json(kernel) == kernel
+    assert convert_through_json(kernel) == kernel
 
 
 @cases(GAUSSIAN_PROCESS)
@@ -389,11 +389,11 @@ def test_a_gaussian_process_kernel_survives_json_or_is_refused_by_name(case):
         with pytest.raises(ValueError, match="scikit-learn's kernel Exponentiation cannot be saved"):
             to_spec(kernel)
     else:
-        np.testing.assert_array_equal(through_json(kernel)(X), kernel(X))
+        np.testing.assert_array_equal(convert_through_json(kernel)(X), kernel(X))
 
 
 @pytest.mark.parametrize(
-    "kernel", [FromFunction(np.dot), 2.0 * FromFunction(np.dot), Linear() + FromFunction(np.dot)], ids=named
+    "kernel", [FromFunction(np.dot), 2.0 * FromFunction(np.dot), Linear() + FromFunction(np.dot)], ids=name_of
 )
 def test_a_function_cannot_be_saved(kernel):
     with pytest.raises(ValueError, match="the kernel FromFunction cannot be saved"):
@@ -406,7 +406,7 @@ def test_a_kernel_of_the_users_own_cannot_be_saved_under_a_known_name():
         to_spec(impostor)
 
 
-def altered(kernel, old, new):
+def replace_in_spec(kernel, old, new):
     """The description of a kernel with one word changed."""
     text = json.dumps(to_spec(kernel))
     assert old in text
@@ -421,16 +421,16 @@ def altered(kernel, old, new):
         "Gaussian",
         [],
         {},
-        *(altered(Linear(), '"Linear"', nothing) for nothing in ("null", "3", "[]", "{}")),
-        altered(Linear(), "Linear", "FromFunction"),
-        altered(Linear(), "Linear", "os.system"),
-        altered(Gaussian(1.0), "length_scale", "width"),
-        altered(Gaussian(1.0) + Linear(), "Linear", "Centered"),
-        altered(Gaussian(1.0) + Linear(), json.dumps(to_spec(Linear())), "1.0"),
-        altered(GaussianProcessKernel(gp.RationalQuadratic()), "RationalQuadratic", "CompoundKernel"),
-        altered(GaussianProcessKernel(gp.RationalQuadratic()), "alpha", "beta"),
+        *(replace_in_spec(Linear(), '"Linear"', nothing) for nothing in ("null", "3", "[]", "{}")),
+        replace_in_spec(Linear(), "Linear", "FromFunction"),
+        replace_in_spec(Linear(), "Linear", "os.system"),
+        replace_in_spec(Gaussian(1.0), "length_scale", "width"),
+        replace_in_spec(Gaussian(1.0) + Linear(), "Linear", "Centered"),
+        replace_in_spec(Gaussian(1.0) + Linear(), json.dumps(to_spec(Linear())), "1.0"),
+        replace_in_spec(GaussianProcessKernel(gp.RationalQuadratic()), "RationalQuadratic", "CompoundKernel"),
+        replace_in_spec(GaussianProcessKernel(gp.RationalQuadratic()), "alpha", "beta"),
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_a_description_of_no_kernel_is_refused(spec):
     with pytest.raises(

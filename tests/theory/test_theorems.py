@@ -220,11 +220,11 @@ def test_a_sample_of_the_rows_knows_the_large_eigenvalues(weighted):
 def test_a_sample_never_looks_at_more_than_its_rows():
     seen = []
 
-    def watched(X, Z):
+    def watch(X, Z):
         seen.append(max(len(X), len(Z)))
         return X @ Z.T
 
-    theory.effective_dimension(watched, points(0, 5000), 0.1, max_rows=100)
+    theory.effective_dimension(watch, points(0, 5000), 0.1, max_rows=100)
     assert max(seen) <= 100
 
 

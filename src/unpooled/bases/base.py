@@ -217,9 +217,10 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return self.eigenvalues_.copy()
         twin = clone(self).set_params(kernel=self.kernel_, standardize=False)
         twin._learn(U[halves[0]], w[halves[0]])
-        seen = np.average(twin.features(U[halves[1]]) ** 2, axis=0, weights=w[halves[1]])
+        on_other_half = np.average(twin.features(U[halves[1]]) ** 2, axis=0, weights=w[halves[1]])
         # A half has fewer features. Those beyond it are taken to be as large as its last one, their upper bound.
-        fresh = np.concatenate([seen, np.full(max(self.n_features_ - len(seen), 0), seen[-1])])[: self.n_features_]
+        n_more = max(self.n_features_ - len(on_other_half), 0)
+        fresh = np.append(on_other_half, np.full(n_more, on_other_half[-1]))[: self.n_features_]
         return np.maximum(fresh, self.eigenvalues_)
 
     def _set_features(

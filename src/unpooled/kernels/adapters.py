@@ -76,8 +76,8 @@ def _from_name(name: str) -> Kernel:
         return _OURS[name]()
     if name in NAMES:
         return Pairwise(name)
-    known = ", ".join((*NAMES, "precomputed"))
-    raise ValueError(f"kernel {shown(name)} is not known: use one of {known}, or an object of unpooled.kernels")
+    names = ", ".join((*NAMES, "precomputed"))
+    raise ValueError(f"kernel {shown(name)} is not known: use one of {names}, or an object of unpooled.kernels")
 
 
 def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
@@ -143,8 +143,8 @@ class Pairwise(Kernel):
             gamma = 1.0 / X.shape[1] if gamma is None else gamma
             return Gaussian(math.sqrt(0.5 / gamma)).block(X, Z)
         _require_numpy(self, X)
-        given = {} if gamma is None else {"gamma": gamma}  # chi2 does not accept None
-        K = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **given)
+        options = {} if gamma is None else {"gamma": gamma}  # chi2 does not accept None
+        K = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **options)
         return np.asarray(K, dtype=X.dtype)
 
     def diag(self, X: Array) -> Array:

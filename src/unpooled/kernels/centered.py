@@ -98,6 +98,6 @@ class Centered(Kernel):
         )
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
-        resolved = Centered(self.kernel.resolve(X, weights), self.sample, self.weights)
-        resolved._stored_grand_mean = resolved._compute_grand_mean(X)
-        return resolved
+        kernel = Centered(self.kernel.resolve(X, weights), self.sample, self.weights)
+        kernel._stored_grand_mean = kernel._compute_grand_mean(X)
+        return kernel

@@ -35,7 +35,7 @@ def _get_part(kernel: Any, path: PartPath) -> Any:
 def compute_gradients(kernel: Any, parts: Sequence[PartPath], X: Floats, G: Floats) -> list[Floats]:
     """Differentiate ⟨G, 𝕂⟩ by log ℓ of every part, with the chain rule through sums, products and scalings."""
     inner = kernel.pull_back(X, G) if any(parts) else {}
-    found: list[Floats] = []
+    derivatives: list[Floats] = []
     for path in parts:
         if path and path[0] not in inner:
             raise ValueError(
@@ -43,7 +43,7 @@ def compute_gradients(kernel: Any, parts: Sequence[PartPath], X: Floats, G: Floa
                 "kernel in it: give length_scale as numbers or 'median'"
             )
         if path:
-            found += compute_gradients(getattr(kernel, path[0]), [path[1:]], X, inner[path[0]])
+            derivatives += compute_gradients(getattr(kernel, path[0]), [path[1:]], X, inner[path[0]])
         else:
-            found.append(kernel.length_scale_gradient(X, G))
-    return found
+            derivatives.append(kernel.length_scale_gradient(X, G))
+    return derivatives

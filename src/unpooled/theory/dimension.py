@@ -214,14 +214,14 @@ def _compute_spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows:
         raise ValueError(f"center must be True or False, got {shown(center)}")
     kernel, X = as_kernel(kernel), _check_X(X)
     w = _check_weights(weights, X.shape[0])
-    resolved = kernel.resolve(X, None if w is None else like(w, X))
+    kernel = kernel.resolve(X, None if w is None else like(w, X))
     rows, counts = _draw_rows(X.shape[0], w, int(check_rows("max_rows", max_rows)), random_state)
-    resolved, sample = _take_rows(resolved, X, rows)
+    kernel, sample = _take_rows(kernel, X, rows)
     n = len(sample)
     with threads.suited_to(n):
-        K = resolved(sample)
+        K = kernel(sample)
         kappa_sq = float(np.max(np.diagonal(K)))
-        if not resolved.positive_definite and np.max(np.abs(K - K.T)) > 1e-6 * np.max(np.abs(K)):
+        if not kernel.positive_definite and np.max(np.abs(K - K.T)) > 1e-6 * np.max(np.abs(K)):
             raise ValueError("the kernel matrix of X must be symmetric")
         M, _ = dense(K, counts, bool(center))
         if not np.all(np.isfinite(M)):
@@ -248,8 +248,8 @@ def _draw_rows(
     kept = np.flatnonzero(w)
     if len(kept) <= max_rows:
         return kept, w[kept]
-    drawn = check_random_state(random_state).choice(n, max_rows, p=w / np.sum(w))
-    rows, counts = np.unique(drawn, return_counts=True)
+    draws = check_random_state(random_state).choice(n, max_rows, p=w / np.sum(w))
+    rows, counts = np.unique(draws, return_counts=True)
     return rows, counts.astype(float)
 
 

@@ -240,6 +240,15 @@ def test_sites_of_one_row_only_leave_nothing_to_choose_lam_by():
     np.testing.assert_allclose(model.predict(X), reference.gaussian(X, X, 0.7) @ (y / 1.1) / 6, rtol=1e-10)
 
 
+def test_the_median_distance_is_one_number_that_all_sites_share():
+    X, y = some_data(15, 60)
+    sites = uneven_sites(15, 60, 4)
+    model = up.AveragedRegressor(up.SpectralRegressor("matern"), lam=0.1).fit(X, y, sites=sites)
+    assert model.kernel_ == up.kernels.Matern().resolve(X)
+    same = up.AveragedRegressor(up.SpectralRegressor(model.kernel_), lam=0.1).fit(X, y, sites=sites)
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))
+
+
 def test_any_regressor_is_averaged():
     X, y = some_data(15, 60)
     sites = uneven_sites(15, 60, 4)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import unpooled as up
-from tests.cases.kernels import SEEDS, few, named
+from tests.cases.kernels import SEEDS, few, name_of
 from tests.made_up import regression, two_scales
 from unpooled import privacy
 from unpooled._solvers.length_scales import search as length_scales
@@ -32,7 +32,7 @@ def chosen(X, y, kernel=None, **more):
 # What is found
 
 
-@pytest.mark.parametrize("kernel", AUTO, ids=named)
+@pytest.mark.parametrize("kernel", AUTO, ids=name_of)
 def test_features_that_do_not_matter_get_long_length_scales(kernel):
     X, y = two_scales(n=250)
     found = chosen(X, y, kernel)

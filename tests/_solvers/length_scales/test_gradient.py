@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from tests.cases.kernels import SEEDS, STATIONARY, cases, few, named
+from tests.cases.kernels import SEEDS, STATIONARY, cases, few, name_of
 from tests.made_up import pure_noise
 from unpooled._solvers.length_scales.path import ScaledKernel, leave_one_out, shrinking
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
@@ -84,7 +84,7 @@ def test_the_derivative_by_a_length_scale_is_the_slope_of_the_kernel(case, seed,
     assert_allclose(found, slopes, rtol=1e-5, atol=1e-6 * np.abs(G).sum())
 
 
-@pytest.mark.parametrize("kernel", TREES, ids=named)
+@pytest.mark.parametrize("kernel", TREES, ids=name_of)
 @few
 @given(
     seed=SEEDS, n=st.integers(5, 15), d=st.integers(1, 4), weighted=st.booleans(), log_lam=st.floats(np.log(1e-4), 0.0)
