@@ -129,7 +129,7 @@ def test_what_the_study_is_not_about_is_refused(sites, tmp_path, wrong, sentence
 
 def test_other_choices_than_the_studys_are_refused(sites, tmp_path):
     engine = engine_of(sites, tmp_path / "study", rounds=2)
-    with pytest.raises(ValueError, match="not among those that the study asks for"):
+    with pytest.raises(ValueError, match="do not belong to the study"):
         up.LESSRegressor(basis=sites.basis, order=2, engine=engine, fit_intercept=False).fit(engine.rows, "y")
 
 

@@ -137,7 +137,7 @@ def test_a_node_that_answers_for_another_site_is_left_out(tmp_path):
     grid.nodes = {n: (name, places["site0"] if name == "site3" else c) for n, (name, c) in grid.nodes.items()}
     record, model = run(folder, grid)
     assert record.missing.keys() == {"site3"}
-    assert "registered as site3, and its folder is that of site0" in record.failures[0].reason
+    assert "registered as site3, but its folder belongs to site0" in record.failures[0].reason
     reference = twin(folder, 2, "site0", "site1", "site2")
     assert np.max(np.abs(model.coef_ - reference.coef_)) < GRID * np.max(np.abs(reference.coef_))
 

@@ -166,7 +166,7 @@ def test_a_site_without_a_ledger_or_with_weights_does_not_join(sites, tmp_path):
 )
 def test_what_has_no_private_form_is_no_private_study(tmp_path, choices):
     sites = Consortium(tmp_path / "sites", secure_keys=False)
-    with pytest.raises(ValueError, match="have no private form"):
+    with pytest.raises(ValueError, match="a private study must have one target"):
         sites.study(privacy=BUDGET, **choices)
 
 

@@ -199,7 +199,7 @@ def test_a_ledger_that_is_not_there_is_an_error_before_the_data(tmp_path):
         ({"privacy": PrivacyRequest(1.0, 1e-6)}, "labels and residuals of the squared loss have no bound"),
         ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "sample_weight": np.ones(400)}, "counts as repeated rows"),
         ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "order": 3}, "order must be 1 or 2"),
-        ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "order": 2, "loss": Huber(1.0)}, "order 1"),
+        ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "order": 2, "loss": Huber(1.0)}, "order must be 1 for residuals"),
         ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0, means=2.0)}, "means must be at most 1"),
     ],
 )

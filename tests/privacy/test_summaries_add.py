@@ -53,7 +53,7 @@ def test_how_records_are_added_makes_no_difference(order):
 
 
 def test_private_and_not_private_do_not_add():
-    with pytest.raises(ValueError, match="one has noise for privacy and the other has none"):
+    with pytest.raises(ValueError, match="one has privacy noise and the other has none"):
         private() + up.Summary.of(B, X, Y)
 
 
