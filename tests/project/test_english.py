@@ -98,18 +98,27 @@ def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
         yield from ((node.lineno, name) for name in names if not name.startswith("_") and not name.isupper())
 
 
-def used(tree: ast.Module) -> set[str]:
-    """Names that a file takes from others: imported, read from an imported module, or listed in ``__all__``."""
-    names: set[str] = set()
-    modules: set[str] = set()
+def stem(path: str) -> str:
+    """The last part of a module's name; that of a package is its folder's."""
+    parts = Path(path).with_suffix("").parts
+    return parts[-1] if parts[-1] != "__init__" else (parts[-2] if len(parts) > 1 else "unpooled")
+
+
+def used(path: str, tree: ast.Module) -> set[tuple[str, str]]:
+    """What a file takes from others: (module, name), imported or read from an imported module; * is everything."""
+    names: set[tuple[str, str]] = set()
+    modules: dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom | ast.Import):
-            names |= {alias.name.rpartition(".")[2] for alias in node.names}
-            modules |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {"__all__", "_HOMES"}:
-            names |= {one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)}
+        if isinstance(node, ast.ImportFrom):
+            folders = ("unpooled", *Path(path).parts[:-1])
+            package = folders[: len(folders) - node.level + 1] if node.level else ()
+            module = (node.module or "").rpartition(".")[2] or package[-1]
+            names |= {(module, alias.name) for alias in node.names}
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            names |= {(home.rpartition(".")[2], name) for name, home in ast.literal_eval(node.value).items()}
     return names | {
-        node.attr
+        (modules[node.value.id], node.attr)
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules
     }
@@ -117,16 +126,17 @@ def used(tree: ast.Module) -> set[str]:
 
 def count(trees: dict[str, ast.Module]) -> dict[str, Places]:
     """The places of everything counted, by file and by what it is; a file without any is left out."""
-    of_others = {name: used(tree) for name, tree in trees.items()}
+    of_others = {path: used(path, tree) for path, tree in trees.items()}
     public = {name for path, tree in trees.items() for name in listed(tree) if "/_" not in f"/{Path(path).parent}"}
     places: dict[str, Places] = {}
     for path, tree in trees.items():
-        elsewhere = public.union(*(names for name, names in of_others.items() if name != path))
+        taken = set[tuple[str, str]]().union(*(names for other, names in of_others.items() if other != path))
+        elsewhere = public | {name for module, name in taken if module == stem(path)}
         here = {
             "openings": list(openings(tree)),
             "participles": list(participles(tree)),
             "found": list(found(tree)),
-            "lonely": [f"{line}: {name}" for line, name in defined(tree) if name not in elsewhere],
+            "lonely": [f"{line}: {name}" for line, name in defined(tree) if not {name, "*"} & elsewhere],
         }
         if kept := {what: lines for what, lines in here.items() if lines}:
             places[path] = kept
@@ -224,10 +234,11 @@ def test_papers_are_cited_by_author_and_year() -> None:
         ("lonely", "def alone(): ...\nSize = int | None\nshape: int = 4", 3),
         ("lonely", "def shared(): ...\ndef read_it(): ...\n@app.command()\ndef fit(): ...\n_own = LIMIT = 1", 0),
         ("lonely", "__all__ = ['f']\ndef f(): ...", 0),
+        ("lonely", "def twin(): ...", 1),
     ],
 )
 def test_the_counters_see_planted_faults(what: str, code: str, expected: int) -> None:
-    other = ast.parse("from .planted import shared\nfrom . import planted\nplanted.read_it()")
+    other = ast.parse("from .planted import shared\nfrom .third import twin\nfrom . import planted\nplanted.read_it()")
     places = count({"planted.py": ast.parse(code), "other.py": other})
     assert len(places.get("planted.py", {}).get(what, [])) == expected
 

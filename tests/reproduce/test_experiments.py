@@ -109,8 +109,8 @@ def test_it_runs_and_tells_of_it_in_tables_panels_and_verdicts(tiny_outcomes, na
 def test_what_was_found_is_the_same_from_its_file(tiny_outcomes, name, tmp_path):
     protocol, outcome, _ = of(tiny_outcomes, name)
     path = running._path_of(tmp_path, EXPERIMENTS[name], protocol)
-    running.write(path, EXPERIMENTS[name], protocol, outcome, 1.5)
-    assert running.read(path, EXPERIMENTS[name], protocol) == (outcome, 1.5)
+    running._write_result(path, EXPERIMENTS[name], protocol, outcome, 1.5)
+    assert running._read_result(path, EXPERIMENTS[name], protocol) == (outcome, 1.5)
 
 
 @pytest.mark.parametrize("name", ["less-split", "spectral-rules", "correntropy-robust"])
