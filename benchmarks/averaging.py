@@ -29,10 +29,10 @@ FULL_FIT_BYTES_PER_ROW_SQUARED = 20.0  # double and single precision matrices, a
 
 
 def model(who: str) -> Any:
-    local = up.SpectralRegressor(center=True)
+    local = up.SpectralRegressor(fit_intercept=True)
     if who == "full":
         return local
-    return up.AveragedRegressor(local, n_blocks="auto" if who == "rule14" else int(who), verbose=0)
+    return up.AveragedRegressor(local, n_blocks="auto" if who == "rule14" else int(who))
 
 
 def work(name: str, who: str, n: int) -> dict[str, Any]:

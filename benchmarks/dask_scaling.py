@@ -92,8 +92,8 @@ class Watch(threading.Thread):
 
 
 def model(engine: Any, n_blocks: int, lam: Any = 1e-5) -> up.AveragedRegressor:
-    local = up.SpectralRegressor(up.kernels.Gaussian(np.sqrt(D)), center=True)
-    return up.AveragedRegressor(local, n_blocks=n_blocks, lam=lam, engine=engine, verbose=0)
+    local = up.SpectralRegressor(up.kernels.Gaussian(np.sqrt(D)), fit_intercept=True)
+    return up.AveragedRegressor(local, n_blocks=n_blocks, lam=lam, engine=engine)
 
 
 def run(folder: Path, n_blocks: int, lam: Any, n_workers: int, kill_after: float | None) -> dict[str, Any]:

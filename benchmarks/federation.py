@@ -240,7 +240,7 @@ def checked(record: StudyRecord, network: Network) -> str:
     pooled = pa.concat_tables([pq.read_table(network.place(name) / "rows.parquet") for name in members]).to_pandas()
     basis = up.bases.load(network.folder / "study.basis")
     rounds = record.study["rounds"]
-    twin = up.SummaryRegressor(center=True)
+    twin = up.SummaryRegressor(fit_intercept=True)
     twin.fit_summary(up.Summary.of(basis, pooled, "y", order=record.study["order"]))
     for _ in range(rounds - 1):
         twin.update(up.Summary.of(basis, pooled, "y", residuals_of=twin))
@@ -259,7 +259,9 @@ def estimated(network: Network) -> StudyRecord:
     network.anew()
     os.environ.update(network.environment)
     with FlowerEngine(network.folder) as engine:
-        model = up.LESSRegressor(engine.study.basis, rounds=10, lam=1e-4, engine=engine).fit(engine.rows, "y")
+        model = up.LESSRegressor(basis=engine.study.basis, rounds=10, lam=1e-4, engine=engine, fit_intercept=False).fit(
+            engine.rows, "y"
+        )
         return engine.finish(model)
 
 

@@ -63,4 +63,4 @@ def timed(site: Site, message: Message) -> Message:
 if __name__ == "__main__":
     fault, folder = sys.argv[1:]
     Site.answer = globals()[fault.replace("-", "_")]  # type: ignore[method-assign]
-    sys.exit(network.run(Path(folder)))
+    sys.exit(network.run_site(Path(folder)))

@@ -54,7 +54,7 @@ class Network:
     def __init__(self, folder: Path, sites: list[str], n_rows: int, n_features: int) -> None:
         self.folder, self.sites, self.port = folder, sites, free_port(len(sites) + 1)
         NewStudy(folder, sites, ["y"], port=self.port).write()
-        basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian("median"), n_features=n_features)
+        basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(), n_features=n_features)
         basis.fit(rows(2000, 99).drop_columns(["y"])).save(folder / "study.basis")
         for seed, name in enumerate(sites):
             pq.write_table(rows(n_rows, seed), self.place(name) / "rows.parquet")

@@ -74,11 +74,11 @@ def _case(name: str, case: Case, peak: float) -> None:
     one_spent, _, one_memory = _timed(lambda: _ours(rows, case.points, model.lam_))
     error = _rmse(model.predict(X_test), y_test)
     at_each = [_rmse(values, y_test) for values in _path(model, X_test)]
-    products = 4.0 * case.rows * case.points * len(LAMS) * 3 * model.n_rounds_
+    products = 4.0 * case.rows * case.points * len(LAMS) * 3 * model.n_iter_
     print(f"\n{name}: {case.rows:,} rows, {case.points:,} points, {len(LAMS)} values of λ")
     print(
         f"  unpooled          {spent:7.2f} s for all λ, {one_spent:6.2f} s at the one chosen; RMSE {error:.4f} at "
-        f"λ = {model.lam_:.0e} ({model.solver_}, {model.n_rounds_} rounds, kernel values {model.precision_}); "
+        f"λ = {model.lam_:.0e} ({model.solver_}, {model.n_iter_} passes, kernel values {model.precision_}); "
         f"{memory:.1f} and {one_memory:.1f} GiB; products at {products / spent / peak:.0%} of the float64 peak"
     )
     predicted, _, _ = _timed(lambda: model.predict(X_test))
@@ -167,7 +167,7 @@ def _sgpr(n: int, M: int) -> None:
 
 def _stream(n: int, M: int, chunk: int = 5_000_000) -> None:
     """Rows that exist a chunk at a time: sums are all that is kept of them."""
-    model = up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), M, LAMS[:6], precision="single")
+    model = up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), M, LAMS[:6], precision="single", fit_intercept=False)
     X_test, y_test = on_device(TEST, seed=1)
     print(f"\n{n:,} rows in chunks of {chunk:,}, {M:,} points")
 
@@ -195,15 +195,17 @@ def _until(peer: FalkonStyle, lam: float, goal: float, X: Any, y: Any) -> tuple[
 def _compiled() -> None:
     """Fits that use every width of columns there is, so that no later one has to compile."""
     for lam in (LAMS, LAMS[0]):
-        up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), 1024, lam, solver="rounds").fit(*on_device(50_000))
+        up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), 1024, lam, solver="rounds", fit_intercept=False).fit(
+            *on_device(50_000)
+        )
 
 
 def _ours(rows: Any, points: int, lam: Any) -> up.NystromRegressor:
-    return up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), points, lam).fit(*rows)
+    return up.NystromRegressor(up.kernels.Gaussian(LENGTH_SCALE), points, lam, fit_intercept=False).fit(*rows)
 
 
 def _path(model: Any, X: Any) -> list[Any]:
-    twin = up.NystromRegressor()
+    twin = up.NystromRegressor(fit_intercept=False)
     twin.__dict__.update(model.__dict__)
     values = []
     for coef, intercept in zip(model.path_.coef, model.path_.intercept):

@@ -87,9 +87,9 @@ def _model(name: str, n: int, M: int, lam: float, draw: int) -> Any:
     if name == "unpooled, fixed":
         import torch  # noqa: F401, before the clock starts, as the peers are
 
-        return up.NystromRegressor(kernel, M, LAMS, precision="fixed", random_state=draw)
+        return up.NystromRegressor(kernel, M, LAMS, precision="fixed", random_state=draw, fit_intercept=False)
     if name in OURS:
-        return up.NystromRegressor(kernel, M, LAMS, random_state=draw)
+        return up.NystromRegressor(kernel, M, LAMS, random_state=draw, fit_intercept=False)
     from sklearn.kernel_approximation import Nystroem, RBFSampler
     from sklearn.linear_model import Ridge, RidgeCV
     from sklearn.pipeline import make_pipeline

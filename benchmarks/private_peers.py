@@ -167,7 +167,7 @@ def algorithm_1_peer(bench: Bench, epsilons: Sequence[float], draws: int = 10) -
                 last[size, t] = W.copy()
 
     def fits(epsilon: float, size: int, t: int, rng: np.random.Generator) -> np.ndarray:
-        moved = [up.privacy.sgd.paper(n, t, float(eta), 1.0, kappa, DELTA / 2) for eta in etas]
+        moved = [up.privacy.sgd.wang_guo(n, t, float(eta), 1.0, kappa, DELTA / 2) for eta in etas]
         scale = up.privacy.sigma_for(epsilon, DELTA / 2) * np.asarray(moved)
         W = last[size, t] + rng.normal(size=last[size, t].shape) * scale[:, None]
         return explained(tests[size] @ W.T, bench.data.y_test)

@@ -46,7 +46,7 @@ def study(out: Path, n_features: int, n_public: int) -> up.Report:
         up.Summary.of(basis, inputs.take(mine), labels, order=2).save(path)
         summaries.append(path)
 
-    model = up.SummaryRegressor(center=True).fit_summary(sum(up.Summary.load(path) for path in summaries))
+    model = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(up.Summary.load(path) for path in summaries))
     up.save(model, out / "study.model")
     return up.report(
         out / "study.model",

@@ -99,7 +99,7 @@ def real(name: str, kind: str, seed: int) -> Data:
 
 def contender(who: str, gamma: float) -> Any:
     if who == "correntropy":
-        return up.CorrentropyRegressor(up.kernels.Gaussian((0.5 / gamma) ** 0.5), center=True)
+        return up.CorrentropyRegressor(up.kernels.Gaussian((0.5 / gamma) ** 0.5), fit_intercept=True)
     if who == "kernel ridge":
         model, grid = KernelRidge(kernel="rbf", gamma=gamma), {"alpha": list(N * np.logspace(-7, -1, 13))}
         return GridSearchCV(model, grid, cv=3, scoring="neg_mean_squared_error")
@@ -119,7 +119,7 @@ def work(job: tuple[Any, str, int]) -> dict[str, tuple[float, float]]:
 
 
 def contest(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, truth: np.ndarray) -> dict[str, tuple[float, float]]:
-    gamma = 0.5 / up.kernels.Gaussian("median").resolve(X).length_scale ** 2
+    gamma = 0.5 / up.kernels.Gaussian().resolve(X).length_scale ** 2
     done = {}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # HuberRegressor after 500 iterations: near enough

@@ -41,7 +41,7 @@ def data(n: int, dtype: str, noise: float) -> tuple[np.ndarray, ...]:
 
 
 def ours(lam: Any) -> up.SpectralRegressor:
-    return up.SpectralRegressor(up.kernels.Gaussian(LENGTH_SCALE), lam=lam)
+    return up.SpectralRegressor(up.kernels.Gaussian(LENGTH_SCALE), lam=lam, fit_intercept=False)
 
 
 def theirs(alpha: float = 1.0) -> KernelRidge:

@@ -79,7 +79,7 @@ def local_only(basis: Any, data: Study) -> float:
             predicted: Any = np.full(len(data.y_test), data.y[own].mean())
         else:
             summary = up.Summary.of(basis, data.X[own], data.y[own], order=2)
-            predicted = up.SummaryRegressor(center=True, grid=GRID).fit_summary(summary).predict(data.X_test)
+            predicted = up.SummaryRegressor(fit_intercept=True, grid=GRID).fit_summary(summary).predict(data.X_test)
         total += own.mean() * float(np.mean((predicted - data.y_test) ** 2))
     return float(np.sqrt(total))
 
@@ -137,7 +137,7 @@ def pooled_in_span(basis: Any, data: Study) -> float:
 
 def run(name: str, n: int, points: int, krr: int) -> dict[str, Any]:
     data = study(name, n)
-    kernel = up.kernels.Gaussian("median")
+    kernel = up.kernels.Gaussian()
     public = data.public[:20_000]
     basis = up.bases.EmpiricalFeatures(kernel, standardize=True, max_points=points).fit(public)
     n_sites = len(np.unique(data.sites))
@@ -160,19 +160,23 @@ def run(name: str, n: int, points: int, krr: int) -> dict[str, Any]:
         warnings.simplefilter("ignore")  # that LESS has a floor here is what the table shows
         error["local"] = local_only(basis, data)
         error["averaged"], _ = averaged(basis, data)
-        less = up.LESSRegressor(basis, center=True, grid=GRID).fit(data.X, data.y)
+        less = up.LESSRegressor(basis=basis, fit_intercept=True, grid=GRID).fit(data.X, data.y)
         error["LESS"] = rmse(less, data)
         found["floor"] = less.floor_.error
         for rounds in (5, 10):
-            model = up.LESSRegressor(basis, rounds=rounds, ridge=True, steps="conjugate", center=True, grid=GRID)
+            model = up.LESSRegressor(
+                basis=basis, rounds=rounds, ridge=True, steps="conjugate", fit_intercept=True, grid=GRID
+            )
             error[f"{rounds} rounds"] = rmse(model.fit(data.X, data.y), data)
-        error["second order"] = rmse(up.SummaryRegressor(center=True, grid=GRID).fit_summary(pooled), data)
-        error["+ LOO"] = rmse(up.LESSRegressor(basis, order=2, center=True, grid=GRID).fit(data.X, data.y), data)
+        error["second order"] = rmse(up.SummaryRegressor(fit_intercept=True, grid=GRID).fit_summary(pooled), data)
+        error["+ LOO"] = rmse(
+            up.LESSRegressor(basis=basis, order=2, fit_intercept=True, grid=GRID).fit(data.X, data.y), data
+        )
         error[AIM] = pooled_in_span(basis, data)
         error["pooled KRR"] = None
         if len(data.y) <= krr:
-            X, X_test = (basis.map_.scaled(rows) for rows in (data.X, data.X_test))
-            full = up.SpectralRegressor(basis.kernel_, center=True).fit(X, data.y)
+            X, X_test = (basis.map_.scale_rows(rows) for rows in (data.X, data.X_test))
+            full = up.SpectralRegressor(basis.kernel_, fit_intercept=True).fit(X, data.y)
             error["pooled KRR"] = float(np.sqrt(np.mean((full.predict(X_test) - data.y_test) ** 2)))
     found |= {"rmse": error, "seconds": time.perf_counter() - start, "y_std": float(data.y_test.std())}
     return found

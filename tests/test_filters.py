@@ -1,4 +1,7 @@
-"""A filter is its definition's sum or recursion, keeps every digit, obeys (4) and (5) of Guo, Lin and Zhou (2017)."""
+"""A filter is the sum or recursion of its definition, obeys its two bounds, and keeps every digit.
+
+The bounds are (4) and (5) of Guo, Lin and Zhou (2017).
+"""
 
 import json
 import math
@@ -147,7 +150,7 @@ def test_one_landweber_step_after_another_is_the_gradient_recursion(t):
     np.testing.assert_allclose(Landweber().g(sigma, 1 / t), g, rtol=1e-12)
 
 
-# Guo, Lin and Zhou (2017), Definition 1
+# Definition 1 of Guo, Lin and Zhou (2017)
 
 
 @every_filter
@@ -377,7 +380,8 @@ def test_a_class_with_another_g_takes_over_no_faster_way_to_the_old_one():
     assert (Landweber().has_steps, Renamed().has_steps, Halved().has_steps) == (True, True, False)
     X = np.random.default_rng(0).standard_normal((30, 2))
     whole, half = (
-        SpectralRegressor(Gaussian(1.0), f, lam=0.1, center=False).fit(X, X[:, 0]) for f in (Tikhonov(), Halved())
+        SpectralRegressor(Gaussian(1.0), f, lam=0.1, fit_intercept=False).fit(X, X[:, 0])
+        for f in (Tikhonov(), Halved())
     )
     np.testing.assert_allclose(half.predict(X), 0.5 * whole.predict(X), rtol=1e-10)
 
@@ -399,8 +403,8 @@ def test_a_descent_of_ones_own_is_run_step_by_step_and_gives_its_g():
             return sum((1 - x) ** k for k in range(self.iterations(lam, kappa_sq))) * 0.5 / kappa_sq
 
     X = np.random.default_rng(0).standard_normal((300, 2))  # so many that ten products cost less than a decomposition
-    by_steps = SpectralRegressor(Gaussian(1.0), Slow(), lam=0.1).fit(X, X[:, 0])
-    by_spectrum = SpectralRegressor(Gaussian(1.0), Slow(), lam=[0.1]).fit(X, X[:, 0])
+    by_steps = SpectralRegressor(Gaussian(1.0), Slow(), lam=0.1, fit_intercept=False).fit(X, X[:, 0])
+    by_spectrum = SpectralRegressor(Gaussian(1.0), Slow(), lam=[0.1], fit_intercept=False).fit(X, X[:, 0])
     assert by_steps.solver_ != by_spectrum.solver_
     np.testing.assert_allclose(by_steps.predict(X), by_spectrum.predict(X), atol=1e-10)
 

@@ -3,10 +3,12 @@
     python benchmarks/golden write FOLDER             # with whatever unpooled can be imported
     python benchmarks/golden read FOLDER OTHER        # read the models, bases and sums in FOLDER, write them to OTHER
     python benchmarks/golden compare OLD NEW          # to the bit; exit code 1 where anything differs
+    python benchmarks/golden compare --numbers OLD NEW  # the same, but texts, pages and pictures may differ
     python benchmarks/golden sides REVISION           # all of it: that revision of git beside this working tree
     python benchmarks/golden sample FOLDER            # the few files of tests/models/golden
 
-Only public names of the library are used, so that the same script runs before and after its modules have moved.
+Cases use public names only, and ``sides`` runs those of either revision. Names that have changed between them are in
+:mod:`golden.renames`, and what is in headers is compared through the library's own table of renames.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+NUMBERS = "files, arrays, headers and logs only: words may differ, and how many files of them do is shown"
 SLOW = "the slow cases too: all of the papers' claims, and thousands of rows"
 CASES = ("exact_models", "averages", "sums", "private_fits", "studies", "commands", "formulas", "forms")
 sys.path.insert(0, str(HERE.parent))  # the modules here are golden.NAME, however this is called
@@ -39,7 +42,7 @@ def main() -> int:
     if given.command == "compare":
         from golden.compare import compare_folders
 
-        return 0 if compare_folders(given.old, given.new) else 1
+        return 0 if compare_folders(given.old, given.new, numbers=given.numbers) else 1
     if given.command == "read":
         from golden.again import read_again
 
@@ -50,7 +53,7 @@ def main() -> int:
 
         write_sample(given.folder)
         return 0
-    return _sides(given.revision, given.keep, ["--slow"] if given.slow else [])
+    return _sides(given.revision, given.keep, ["--slow"] if given.slow else [], given.numbers)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,10 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("compare", help="compare two folders to the bit; exit code 1 where anything differs")
     one.add_argument("old", type=Path)
     one.add_argument("new", type=Path)
+    one.add_argument("--numbers", action="store_true", help=NUMBERS)
     one = commands.add_parser("sides", help="write with a revision of git and with this tree, and compare")
     one.add_argument("revision")
     one.add_argument("--keep", type=Path, metavar="FOLDER", help="where both sides are kept; must not exist")
     one.add_argument("--slow", action="store_true", help=SLOW)
+    one.add_argument("--numbers", action="store_true", help=NUMBERS)
     one = commands.add_parser("sample", help="write the few files of tests/models/golden")
     one.add_argument("folder", type=Path)
     return parser
@@ -83,8 +88,13 @@ def _written(folder: Path, only: list[str], slow: bool) -> bool:
     return write_all(folder, only, slow)
 
 
-def _sides(revision: str, kept: Path | None, options: list[str]) -> int:
-    """Both sides with the same interpreter, on this machine; the old one in a worktree that is removed again."""
+def _sides(revision: str, kept: Path | None, options: list[str], numbers: bool) -> int:
+    """Both sides with the same interpreter, on this machine; the old one in a worktree that is removed again.
+
+    The old side is written by the cases of its own revision, which use the names of that time. Every case names all
+    arguments, so that what a case says in the new names is what it said in the old ones.
+    """
+    sys.path.insert(0, str(ROOT / "src"))  # the table of renames is this tree's
     from golden.compare import compare_folders
 
     with tempfile.TemporaryDirectory() as place:
@@ -95,25 +105,29 @@ def _sides(revision: str, kept: Path | None, options: list[str]) -> int:
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), revision], cwd=ROOT, check=True)
         try:
             sources = {"old": tree / "src", "new": ROOT / "src"}
-            good = _run(sources["old"], "write", folder / "old", *options)
-            good &= _run(sources["new"], "write", folder / "new", *options)
-            good &= _run(sources["new"], "read", folder / "old", folder / "old read by new")
+            good = _run(tree, sources["old"], "write", folder / "old", *options)
+            good &= _run(ROOT, sources["new"], "write", folder / "new", *options)
+            good &= _run(ROOT, sources["new"], "read", folder / "old", folder / "old read by new")
             for side, source in sources.items():
                 library = json.loads((folder / side / "about.json").read_text(encoding="utf-8"))["library"]
                 if not Path(library).is_relative_to(source):
                     raise SystemExit(f"the {side} side has imported {library}, and not the library in {source}")
-            same = compare_folders(folder / "old", folder / "new", f"{revision} and this tree")
+            same = compare_folders(folder / "old", folder / "new", f"{revision} and this tree", numbers=numbers)
             read = f"files of {revision}, and the same as this tree reads and writes them"
-            same &= compare_folders(folder / "old", folder / "old read by new", read, only_what_is_in_new=True)
+            same &= compare_folders(
+                folder / "old", folder / "old read by new", read, only_what_is_in_new=True, numbers=numbers
+            )
             return 0 if good and same else 1
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
 
 
-def _run(source: Path, *words: object) -> bool:
+def _run(tree: Path, source: Path, *words: object) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(source)}
     print(f"\n{words[0]} with {source}", flush=True)
-    return not subprocess.run([sys.executable, str(HERE), *map(str, words)], env=environment).returncode
+    return not subprocess.run(
+        [sys.executable, str(tree / HERE.relative_to(ROOT)), *map(str, words)], env=environment
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -7,13 +7,14 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from golden.containers import CHAINS, MESSAGES, SUFFIXES, Broken, Container, read_chain, read_container, read_message
+from golden.renames import entries_in_new_names, hashes, header_in_new_names
 
 ABOUT = "about.json"  # by what a folder was written: not compared
 # Random keys and what is signed with them: only whether they are there is compared.
@@ -46,7 +47,10 @@ SAID = {
 NOISY_FIELDS = {"history_", "floor"}
 NOISY_CLOSE = 0.05  # predictions with hardly any noise
 FEW = 40  # differences that are told
-VERDICTS = ("same", "but for noise", "secret", "different", "missing")  # of secrets only that they are there
+#: of secrets only that they are there is compared, and words not at all if only numbers are asked for
+VERDICTS = ("same", "but for noise", "secret", "words", "different", "missing")
+WORDS = (".txt", ".html", ".md", ".toml")
+PLACES_OF_WORDS = ("names/", "pictures/")
 
 
 @dataclass(frozen=True)
@@ -56,16 +60,21 @@ class Sides:
     old: Path
     new: Path
     about: tuple[dict[str, Any], dict[str, Any]]
+    hashes: dict[str, str] = field(default_factory=dict)
 
 
-def compare_folders(old: Path, new: Path, what: str = "", only_what_is_in_new: bool = False) -> bool:
-    """Print a table and every difference; True where there is none."""
-    sides = Sides(old, new, (_about(old), _about(new)))
+def compare_folders(
+    old: Path, new: Path, what: str = "", *, only_what_is_in_new: bool = False, numbers: bool = False
+) -> bool:
+    """Print a table and every difference; True where there is none. ``numbers`` leaves words that differ out of it."""
     names = sorted(_names(new) if only_what_is_in_new else _names(old) | _names(new))
+    sides = Sides(old, new, (_about(old), _about(new)), hashes(old, new, names))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     told: list[str] = []
     for name in names:
         verdict, differences = _compare(sides, name)
+        if numbers and differences and (name.endswith(WORDS) or name.startswith(PLACES_OF_WORDS)):
+            verdict, differences = "words", []
         counts[_kind(name)][verdict] += 1
         told += [f"{verdict.upper()}: {name}: {one}" for one in differences]
     _print(counts, what or f"{old} and {new}")
@@ -129,18 +138,21 @@ def _compare(sides: Sides, name: str) -> tuple[str, list[str]]:
 def _differences(sides: Sides, name: str, old: bytes, new: bytes, noisy: bool) -> Iterator[str]:
     path = PurePosixPath(name)
     if path.suffix in SUFFIXES:
-        yield from containers(read_container(old), read_container(new), noisy)
+        yield from containers(name, read_container(old), read_container(new), sides.hashes, noisy)
     elif path.suffix in MESSAGES:
-        yield from containers(read_message(old), read_message(new), noisy)
+        yield from containers(name, read_message(old), read_message(new), sides.hashes, noisy)
     elif path.suffix in CHAINS:
-        hashes = noisy or "secure" in name  # of files with fresh noise, or under fresh masks
-        yield from entries(_events(old, hashes), _events(new, hashes), "entry")
+        fresh = noisy or "secure" in name  # hashes of files with fresh noise, or under fresh masks
+        yield from entries(_events(old, fresh), _events(new, fresh), "entry", sides.hashes)
     elif path.suffix == ".npy":
         yield from arrays("", np.load(io.BytesIO(old)), np.load(io.BytesIO(new)), NOISY_CLOSE if noisy else None)
     elif path.suffix == ".json":
         left_out = next((fields for part, fields in TIMES.items() if part in name), set())
-        yield from entries(_without(json.loads(old), left_out), _without(json.loads(new), left_out), "")
-        if not left_out and _spaced(old) != _spaced(new):
+        before, after = _without(json.loads(old), left_out), _without(json.loads(new), left_out)
+        in_new_names = entries_in_new_names(name, before, after)
+        as_before = in_new_names == before
+        yield from entries(in_new_names, after, "", sides.hashes, order=as_before)
+        if not left_out and as_before and _spaced(old) != _spaced(new):
             yield "the same content is written in another way"
     elif path.suffix == ".parquet":
         yield f"its bytes differ: {len(old)} and {len(new)}"
@@ -148,26 +160,27 @@ def _differences(sides: Sides, name: str, old: bytes, new: bytes, noisy: bool) -
         yield from lines(*(_normal(name, text.decode(), about) for text, about in zip((old, new), sides.about)))
 
 
-def containers(old: Container, new: Container, noisy: bool = False) -> Iterator[str]:
+def containers(name: str, old: Container, new: Container, same: dict[str, str], noisy: bool = False) -> Iterator[str]:
     """Header fields and arrays that differ; the version of the library may."""
-    headers = ({k: v for k, v in one.header.items() if k != "unpooled"} for one in (old, new))
+    of_both = (header_in_new_names(name, old, new), new.header)
+    headers = ({k: of_one[k] for k in sorted(of_one) if k != "unpooled"} for of_one in of_both)
     before, after = (_without(one, NOISY_FIELDS) if noisy else one for one in headers)
-    yield from entries(before, after, "header field ")
+    yield from entries(before, after, "header field ", same, order=False)
     if list(old.arrays) != list(new.arrays):
         yield f"arrays {', '.join(old.arrays)} became {', '.join(new.arrays)}"
         return
-    for name, array in old.arrays.items():
+    for key, array in old.arrays.items():
         if array.dtype == np.uint8 and array.ndim == 1 and not noisy:  # a file within a message
-            yield from (f"in {name}: {one}" for one in _files(array, new.arrays[name]))
+            yield from (f"in {key}: {one}" for one in _files(name, array, new.arrays[key], same))
         else:
-            yield from arrays(f"array {name}: ", array, new.arrays[name], np.inf if noisy else None)
+            yield from arrays(f"array {key}: ", array, new.arrays[key], np.inf if noisy else None)
     if old.layout != new.layout:
         yield "the arrays are laid out in another way"
 
 
-def _files(old: np.ndarray, new: np.ndarray) -> Iterator[str]:
+def _files(name: str, old: np.ndarray, new: np.ndarray, same: dict[str, str]) -> Iterator[str]:
     if not np.array_equal(old, new):
-        yield from containers(read_container(old.tobytes()), read_container(new.tobytes()))
+        yield from containers(name, read_container(old.tobytes()), read_container(new.tobytes()), same)
 
 
 def arrays(name: str, old: np.ndarray, new: np.ndarray, tolerance: float | None) -> Iterator[str]:
@@ -187,20 +200,20 @@ def arrays(name: str, old: np.ndarray, new: np.ndarray, tolerance: float | None)
         )
 
 
-def entries(old: Any, new: Any, place: str) -> Iterator[str]:
-    """Every place in which two JSON contents differ."""
+def entries(old: Any, new: Any, place: str, same: dict[str, str], order: bool = True) -> Iterator[str]:
+    """Every place in which two JSON contents differ; hashes may that are the ``same`` on both sides."""
     if isinstance(old, dict) and isinstance(new, dict):
-        if old.keys() == new.keys() and list(old) != list(new):
+        if order and old.keys() == new.keys() and list(old) != list(new):
             yield f"{place.rstrip('. ') or 'the file'} has its entries in another order"
         for key in dict.fromkeys([*old, *new]):
             if key not in old or key not in new:
                 yield f"{place}{key} is only in {'the old' if key in old else 'the new'} one"
             else:
-                yield from entries(old[key], new[key], f"{place}{key}.")
+                yield from entries(old[key], new[key], f"{place}{key}.", same, order)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for i, (a, b) in enumerate(zip(old, new)):
-            yield from entries(a, b, f"{place}{i}.")
-    elif repr(old) != repr(new):
+            yield from entries(a, b, f"{place}{i}.", same, order)
+    elif repr(old) != repr(new) and not (isinstance(old, str) and same.get(old) == new):
         yield f"{place.rstrip('. ')} was {_short(old)} and is {_short(new)}"
 
 

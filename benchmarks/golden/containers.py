@@ -45,6 +45,17 @@ def read_container(content: bytes) -> Container:
     return Container(found["header"], arrays, layout)
 
 
+def digest_of(one: Container) -> str:
+    """Give the digest of a model, basis or candidates: the one in its header, or that of its content."""
+    content = {name: value for name, value in one.header.items() if name not in ("format", "kind", "unpooled")}
+    if "digest" in content:
+        return str(content["digest"])
+    sha = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode())
+    for name, array in one.arrays.items():
+        sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode() + array.tobytes())
+    return sha.hexdigest()
+
+
 def read_message(content: bytes) -> Container:
     """Take a message apart: the SHA-256 of a container, and the container."""
     if hashlib.sha256(content[32:]).digest() != content[:32]:

@@ -34,18 +34,18 @@ def tables_in_memory(kept: Folder) -> None:
         "frame": (named[COLUMNS], named["stay"], named["w"]),
     }
     for name, (rows, labels, weights) in given.items():
-        model = spectral(lam="loo", center=True).fit(rows, labels, weights)
+        model = spectral(lam="loo", fit_intercept=True).fit(rows, labels, weights)
         kept.array(f"models/forms/{name}/spectral", model.predict(rows))
-        robust = correntropy(center=True).fit(rows, labels, weights)
+        robust = correntropy(fit_intercept=True).fit(rows, labels, weights)
         kept.array(f"models/forms/{name}/correntropy", robust.predict(rows))
     kept.array("models/forms/names/nystrom", nystrom().fit(named, "stay", "w").predict(named[COLUMNS]))
     shared = empirical().fit(named[COLUMNS])
     up.Summary.of(shared, named, "stay", sample_weight="w", order=2).save(kept.place("summaries/of a frame.summary"))
     arrow = pa.Table.from_pandas(named[COLUMNS])
     up.Summary.of(shared, arrow, named["stay"], order=2).save(kept.place("summaries/of Arrow.summary"))
-    public = less(center=True).fit(named, "stay", public=WHOLE[[*COLUMNS, "stay"]][:50], sample_weight="w")
+    public = less(fit_intercept=True).fit(named, "stay", public=WHOLE[[*COLUMNS, "stay"]][:50], sample_weight="w")
     kept.array("models/forms/names/less", public.predict(named[COLUMNS]))
-    large = averaged(spectral(center=True), n_blocks=[1, 2], grid=GRID).fit(X_LARGE, Y_LARGE)
+    large = averaged(spectral(fit_intercept=True), n_blocks=[1, 2], grid=GRID).fit(X_LARGE, Y_LARGE)
     kept.array("models/forms/many rows/averaged", large.predict(X_NEW))
     twice = spectral(filter=up.filters.IteratedTikhonov(times=2))
     again = averaged(twice, n_blocks=[1], grid=GRID).fit(X_LARGE, Y_LARGE[:, 0])
@@ -84,7 +84,7 @@ def tables_in_files(kept: Folder) -> None:
         place.write_text(lines, encoding="utf-8")
         places[name] = up.blocks.Csv(str(place), COLUMNS, delimiter=delimiter)
     for name, rows in places.items():
-        model = nystrom(center=True).fit(rows, "stay", "w")
+        model = nystrom(fit_intercept=True).fit(rows, "stay", "w")
         kept.array(f"models/forms/{name}/nystrom", model.predict(rows))
         kept.json(f"models/forms/{name}/score", model.score(rows, "stay", "w"))
         blocks = averaged(spectral(), n_blocks=2, lam=0.01).fit(rows, "stay", sample_weight="w")
@@ -113,7 +113,7 @@ def scores(kept: Folder) -> None:
 def noise(kept: Folder) -> None:
     """Planned noise, drawn and added to vectors and to symmetric matrices, and what an order of visits reaches."""
     p = up.privacy
-    one = p.plan(6, 1.5, 0.4, 20.0, inexact=1e-9, parties=3, missing=1)
+    one = p.calibrate_noise(6, 1.5, 0.4, 20.0, inexact=1e-9, parties=3, missing=1)
     matrix = np.cov(X.T)
     kept.json("formulas/noise", {**vars(one), "mu": one.mu, "sigma": one.sigma, "own": one.own_sigma})
     with fixed_noise():
@@ -121,7 +121,7 @@ def noise(kept: Folder) -> None:
         kept.array("formulas/noise/symmetric", one.add_symmetric(matrix))
     batches = [np.arange(i, i + 4) % 10 for i in range(7)]
     options: dict[str, Any] = {"kappa": 1.0, "lam": 0.1, "batch_size": 4}
-    reached = [p.sgd.realised(batches, 10, 0.1, 1.0, averaged=flag, **options) for flag in (False, True)]
+    reached = [p.sgd.fixed_order(batches, 10, 0.1, 1.0, averaged=flag, **options) for flag in (False, True)]
     kept.json("formulas/visits", reached)
 
 

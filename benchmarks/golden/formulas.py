@@ -127,43 +127,51 @@ def theorems(kept: Folder) -> None:
     ]
     pairs = [(e, d) for e in (0.01, 0.5, 3.0, 40.0) for d in (1e-12, 1e-6, 1e-2)]
     gaussian = [(p.mu_for(e, d), p.sigma_for(e, d, 2.0), p.delta_of(e, 0.7), p.epsilon_of(0.7, d)) for e, d in pairs]
-    released = [p.Released(25, 1.0, 3.0, order, 0.5, 0.8, True) for order in (1, 2)]
+    released = [p.WeightedSums(25, 1.0, 3.0, order, 0.5, 0.8, True) for order in (1, 2)]
     reach = [
-        (one.sensitivity, one.largest, one.size, asdict(one.plan(1000, 0.4, parties=3, missing=1))) for one in released
+        (one.sensitivity, one.largest, one.size, asdict(one.calibrate_noise(1000, 0.4, parties=3, missing=1)))
+        for one in released
     ]
     steps = {
         "full": p.sgd.full_batch(100, 20, 0.1, 1.0, kappa=1.0, lam=0.01),
         "passes": p.sgd.shuffled_passes(100, 3, 0.1, 1.0, kappa=1.0, batch_size=8, lam=0.01, averaged=True),
-        "paper": p.sgd.paper(100, 300, 0.01, 1.0, 1.0, 1e-6),
-        "printed": p.sgd.paper_as_printed(100, 300, 0.01, 1.0, 1.0, 1e-6),
-        "others": [p.sgd.largest_step(1.2, 0.1), p.sgd.visits(100, 300, 1e-6), p.sgd.clipped_gradient(0.5, 1.2)],
-        "squared": p.sgd.squared_gradients(9, 0.1, 2.0, 1.0),
+        "paper": p.sgd.wang_guo(100, 300, 0.01, 1.0, 1.0, 1e-6),
+        "printed": p.sgd.wang_guo_as_printed(100, 300, 0.01, 1.0, 1.0, 1e-6),
+        "others": [
+            p.sgd.largest_step(1.2, 0.1),
+            p.sgd.most_visits(100, 300, 1e-6),
+            p.sgd.clipped_gradient_bound(0.5, 1.2),
+        ],
+        "squared": p.sgd.squared_gradient_bounds(9, 0.1, 2.0, 1.0),
     }
     content = {"composed": priced, "gaussian": gaussian, "reach": reach, "descent": steps, "rho": p.rho_of(2.0, 9.0)}
-    content |= {"first": p.first_order(1.2, 3.0), "centred": [p.centered_kappa(1.2, flag) for flag in (False, True)]}
+    content |= {
+        "first": p.first_order_sensitivity(1.2, 3.0),
+        "centred": [p.centered_kappa(1.2, flag) for flag in (False, True)],
+    }
     kept.json("formulas/privacy", content)
 
 
 @case()
 def plans(kept: Folder) -> None:
     """Plans of fits on a machine whose rates are given, and of what privacy budgets would buy."""
-    measured = up.plan(n=1000, d=3, memory="8 GB").rates
+    measured = up.calibrate_noise(n=1000, d=3, memory="8 GB").rates
     given = dict.fromkeys(("gemm", "gemm_single", "syrk", "exp", "exp_single", "bandwidth"), 1e10)
     rates = replace(measured, cores=2, **given)
     options = {"memory": "8 GB", "time": 300.0, "rates": rates, "kernel": k.Gaussian(0.7), "lam": None}
     for n in (500, 20_000, 3_000_000):
-        one = up.plan(n=n, d=10, dtype="float64", targets=2, n_features=None, device=None, **options)
+        one = up.calibrate_noise(n=n, d=10, dtype="float64", targets=2, n_features=None, device=None, **options)
         kept.json(f"plans/{n} rows", {"said": str(one), **one.to_dict()})
         kept.json(f"plans/{n} rows, regressor", {"type": type(one.estimator()).__name__, **_arguments(one.estimator())})
-    kept.text("plans/rows", up.plan(X, Y, **options | {"lam": 0.01}))
+    kept.text("plans/rows", up.calibrate_noise(X, Y, **options | {"lam": 0.01}))
     budget = {"epsilon": [0.5, 8.0], "delta": 1e-6, "label_bound": 2.0, "explained": 0.8, "sites": 2, "random_state": 0}
     for name, public in {
         "public rows": {"public": U, "kernel": k.Gaussian("median")},
         "a basis": {"kernel": basis()},
     }.items():
-        one = up.plan(8000, **public, **budget)
+        one = up.calibrate_noise(8000, **public, **budget)
         kept.json(f"plans/private, {name}", {"said": str(one), **one.to_dict()})
-    inputs = up.plan(8000, n_inputs=2, kernel=None, **budget | {"epsilon": 1.0})
+    inputs = up.calibrate_noise(8000, n_inputs=2, kernel=None, **budget | {"epsilon": 1.0})
     kept.json("plans/private, inputs", inputs.to_dict())
 
 
@@ -193,18 +201,18 @@ def pages_and_pictures(kept: Folder) -> None:
     shared = basis()
     parts = {site: TABLE[np.equal(SITE_OF_ROW, site)] for site in np.unique(SITE_OF_ROW)}
     sums = {s: up.Summary.of(shared, one, LABELS["stay"][one.index], order=2) for s, one in parts.items()}
-    of_sums = summary_regressor(center=True).fit_summary(sum(sums.values()), basis=shared)
+    of_sums = summary_regressor(fit_intercept=True).fit_summary(sum(sums.values()), basis=shared)
     first = up.Summary.of(shared, TABLE, LABELS["stay"])
     with fixed_noise():
         private_ones = {"private": private().fit(X, y, public=U), "descent": descent().fit(X, y, public=U)}
     models = {
-        "spectral": spectral(lam="loo", center=True).fit(X, y),
+        "spectral": spectral(lam="loo", fit_intercept=True).fit(X, y),
         "spectral, two labels": spectral(lam="gcv", filter="landweber").fit(X, Y),
-        "nystrom": nystrom(center=True).fit(X, y),
-        "averaged": averaged(spectral(center=True), grid=GRID).fit(X, y),
+        "nystrom": nystrom(fit_intercept=True).fit(X, y),
+        "averaged": averaged(spectral(fit_intercept=True), grid=GRID).fit(X, y),
         "averaged, robust": averaged(correntropy(scale="auto", n_iter="auto"), n_blocks=[1, 2]).fit(X, y),
-        "correntropy": correntropy(scale="auto", n_iter="auto", center=True).fit(X, y),
-        "less": less(center=True).fit(X, y, public=U),
+        "correntropy": correntropy(scale="auto", n_iter="auto", fit_intercept=True).fit(X, y),
+        "less": less(fit_intercept=True).fit(X, y, public=U),
         "less, rounds": less(rounds=4, loss="huber").fit(X, y, public=U),
         "first order": summary_regressor().fit_summary(first, basis=shared),
         **private_ones,
@@ -221,7 +229,7 @@ def pages_and_pictures(kept: Folder) -> None:
     pictures = {f"path, {name}": draw.path(models[name]) for name in ("spectral", "averaged", "correntropy", "less")}
     pictures |= {f"spectrum, {name}": draw.spectrum(models[name]) for name in ("spectral", "nystrom")}
     pictures |= {"spectrum, basis": draw.spectrum(shared), "partition": draw.partition(models["averaged"], s=0.5)}
-    bought = up.plan(8000, kernel=shared, epsilon=[0.5, 5.0])
+    bought = up.calibrate_noise(8000, kernel=shared, epsilon=[0.5, 5.0])
     pictures |= {f"frontier, {error}": draw.frontier(bought, error=error) for error in (False, True)}
     pictures |= {f"sites, {what}": draw.sites(of_sums, sums, basis=shared, what=what) for what in ("change", "error")}
     for name, ax in pictures.items():
@@ -231,7 +239,7 @@ def pages_and_pictures(kept: Folder) -> None:
 @case()
 def notebooks(kept: Folder) -> None:
     """Pages that notebooks show of models, paths, bases, summaries, plans, ledgers and guarantees."""
-    model, shared = spectral(lam="loo", center=True).fit(X, y), basis()
+    model, shared = spectral(lam="loo", fit_intercept=True).fit(X, y), basis()
     ledger = p.Ledger.create(kept.place("books/notebook.ledger"), 1.0, 1e-6, "a made-up table")
     ledger.charge(p.Gaussian(0.1), "a mean").commit()
     shown = {
@@ -241,7 +249,7 @@ def notebooks(kept: Folder) -> None:
         "blocks": averaged(spectral(), grid=GRID).fit(X, y).path_,
         "basis": shared,
         "summary": up.Summary.of(shared, TABLE, LABELS["stay"]),
-        "plan": up.plan(8000, kernel=shared, epsilon=1.0),
+        "plan": up.calibrate_noise(8000, kernel=shared, epsilon=1.0),
         "ledger": ledger,
         "guarantee": ledger.guarantee("several"),
     }

@@ -25,23 +25,41 @@ BUDGET = (1.0, 1e-6)
 def private(**changes: Any) -> Any:
     """Make a PrivateRegressor with every argument named."""
     named: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "label_bound": 3.0, "kernel": k.Gaussian("median")}
-    named |= {"n_features": "auto", "rounds": "auto", "loss": "auto", "noise": "total", "standardize": True}
-    return up.PrivateRegressor(**named | {"ledger": None, "engine": "threads", "random_state": 0} | changes)
+    named |= {
+        "basis": None,
+        "n_features": "auto",
+        "rounds": "auto",
+        "loss": "auto",
+        "noise": "total",
+        "standardize": True,
+    }
+    return up.PrivateRegressor(
+        **named | {"ledger": None, "engine": "threads", "random_state": 0, "verbose": 0} | changes
+    )
 
 
 def descent(**changes: Any) -> Any:
     """Make a PrivateSGDRegressor with every argument named."""
     named: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "label_bound": 3.0, "kernel": k.Gaussian(0.9)}
     named |= {"n_features": 60, "method": "tight", "step": None, "n_steps": None, "passes": None, "batch_size": None}
-    named |= {"clip": None, "lam": 0.0, "averaged": False, "precondition": "auto", "intercept": None, "shrink": True}
-    return up.PrivateSGDRegressor(**named | {"standardize": False, "ledger": None, "random_state": 0} | changes)
+    named |= {
+        "clip": None,
+        "weight_decay": 0.0,
+        "averaged": False,
+        "precondition": "auto",
+        "fit_intercept": True,
+        "shrink": True,
+    }
+    return up.PrivateSGDRegressor(
+        **named | {"basis": None, "standardize": False, "ledger": None, "random_state": 0, "verbose": 0} | changes
+    )
 
 
 def asked(**changes: Any) -> Any:
     """Make a Private with every argument named."""
     named: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "label_bound": 3.0, "ledger": None, "means": 0.25}
     named |= {"labels": 1.0, "parties": 1, "missing": 0, "purpose": None, "kappa": None}
-    return p.Private(**named | changes)
+    return p.PrivacyRequest(**named | changes)
 
 
 SITES = np.asarray(["a", "b", "c"])[np.arange(len(X_PRIVATE)) % 3]
@@ -53,9 +71,17 @@ MODELS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "rounds, sites": (private, {"noise": "site", "epsilon": 5.0}, {"public": U, "sites": SITES}),
     "rounds, shares": (private, {"loss": "correntropy", "epsilon": 100.0}, {"public": U, "sites": SITES}),
     "descent": (descent, {}, {"public": U}),
-    "descent, alone": (descent, {"intercept": False, "precondition": None, "averaged": True, "lam": 1e-3}, {}),
+    "descent, alone": (
+        descent,
+        {"fit_intercept": False, "precondition": None, "averaged": True, "weight_decay": 1e-3},
+        {},
+    ),
     "descent, given": (descent, {"passes": 2, "batch_size": 64, "step": 0.1, "clip": 0.9, "shrink": False}, {}),
-    "descent, paper": (descent, {"method": "paper", "n_steps": 900, "standardize": True}, {"public": U}),
+    "descent, paper": (
+        descent,
+        {"method": "paper", "n_steps": 900, "standardize": True, "fit_intercept": False},
+        {"public": U},
+    ),
 }
 
 
@@ -65,7 +91,7 @@ def keep_private(kept: Folder, kind: str, names: list[str]) -> None:
         make, options, rows = MODELS[name]
         model = make(**options).fit(X_PRIVATE, y_private, **rows)
         kept.model(f"{kind}/{name}", model)
-        kept.json(f"models/{kind}/{name}/plan", {"plan": str(model.plan_), "promise": str(model.privacy_)})
+        kept.json(f"models/{kind}/{name}/plan", {"plan": str(model.schedule_), "promise": str(model.privacy_)})
 
 
 @case("opendp")
@@ -73,7 +99,7 @@ def private_models(kept: Folder) -> None:
     """Every private model, with a stand-in for the noise."""
     with fixed_noise():
         keep_private(kept, "private", list(MODELS))
-        of_basis = private(kernel=basis(), standardize=False).fit(TABLE, LABELS["stay"])
+        of_basis = private(kernel=None, basis=basis(), standardize=False).fit(TABLE, LABELS["stay"])
         kept.model("private/of a basis", of_basis, "frame")
 
 
@@ -93,11 +119,11 @@ def private_sums(kept: Folder) -> None:
             keep_summary(kept, f"private, order {order}, a share", parts[0])
             keep_summary(kept, f"private, order {order}, shares", sum(parts))
             for center in (False, True):
-                model = summary_regressor(center=center, grid=None).fit_summary(one, basis=shared)
+                model = summary_regressor(fit_intercept=center, grid=None).fit_summary(one, basis=shared)
                 kept.model(f"private/sums of order {order}, center {center}", model, "frame")
         loss = up.losses.Correntropy(1.5)
         first = up.Summary.of(shared, TABLE, LABELS["stay"], loss=loss, privacy=asked(label_bound=None))
-        model = summary_regressor(center=True, lam=0.05).fit_summary(first, basis=shared)
+        model = summary_regressor(fit_intercept=True, lam=0.05).fit_summary(first, basis=shared)
         for _ in range(2):
             again = asked(label_bound=None, ledger=str(ledger.path))
             residuals = up.Summary.of(shared, TABLE, LABELS["stay"], residuals_of=model, loss=loss, privacy=again)
@@ -124,7 +150,7 @@ def real_noise(kept: Folder) -> None:
     for order in (1, 2):
         one = up.Summary.of(shared, TABLE, LABELS["stay"], order=order, privacy=asked(ledger=ledger, epsilon=1.0))
         one.save(kept.place(f"noisy/order {order}.summary"))
-        model = summary_regressor(center=True, lam=0.1).fit_summary(one, basis=shared)
+        model = summary_regressor(fit_intercept=True, lam=0.1).fit_summary(one, basis=shared)
         up.save(model, kept.place(f"noisy/order {order}.model"))
     for name in ("rounds, huber", "descent, given", "descent, paper"):
         make, options, rows = MODELS[name]
@@ -146,9 +172,11 @@ def books(kept: Folder) -> None:
     ledger.charge([p.Approximate(0.3, 1e-8), p.Gaussian(0.1)], "two counts").commit(n_rows=150, note="é")
     ledger.charge(p.Gaussian(0.05), "a sum that never left")
     kept.refusal("a ledger that refuses", lambda: ledger.charge(p.Gaussian(2.0), "too much"))
-    said = {"spent": ledger.spent(), "left": ledger.mu_left(), "events": list(map(str, ledger.events()))}
+    said = {"spent": ledger.epsilon_spent(), "left": ledger.mu_left(), "events": list(map(str, ledger.events()))}
     said |= {"guarantee": ledger.guarantee("several").to_dict(), "promise": str(ledger.guarantee("several"))}
-    said["charges"] = [(one.number, one.purpose, one.released, list(map(str, one.events))) for one in ledger.charges()]
+    said["charges"] = [
+        (one.number, one.purpose, one.is_released, list(map(str, one.events))) for one in ledger.charges()
+    ]
     kept.json("books/all", said)
     assert ledger.verify().ok
     log = up.site.Log(kept.place("books/site.log"))

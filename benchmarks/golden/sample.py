@@ -68,26 +68,26 @@ def _digest(path: Path) -> str:
 
 def _models(shared: Any, table: Any, labels: Any) -> dict[str, Any]:
     first = up.Summary.of(shared, table, labels["stay"])
-    rounds = summary_regressor(center=True, lam=0.01).fit_summary(first, basis=shared)
+    rounds = summary_regressor(fit_intercept=True, lam=0.01).fit_summary(first, basis=shared)
     rounds.update(up.Summary.of(shared, table, labels["stay"], residuals_of=rounds), basis=shared)
     second = up.Summary.of(shared, table, labels, order=2)
     noisy = up.Summary.of(shared, table, labels["stay"], order=2, privacy=asked())
     few = np.random.default_rng(83).permutation(len(X))[:N]
-    local = correntropy(n_iter=30, center=True)
+    local = correntropy(n_iter=30, fit_intercept=True)
     return {
-        "spectral": spectral(lam="loo", center=True).fit(X[:N], y[:N]),
+        "spectral": spectral(lam="loo", fit_intercept=True).fit(X[:N], y[:N]),
         "spectral-two-labels": spectral(filter=up.filters.NuMethod(nu=2.0), lam="gcv").fit(X[:N], Y[:N]),
         "spectral-frame": spectral(kernel=up.kernels.Gaussian([0.6, 0.9, 1.4]), filter="cutoff").fit(table, y[:N]),
-        "nystrom-gram": nystrom(n_features=12, center=True, standardize=True).fit(X, Y),
+        "nystrom-gram": nystrom(n_features=12, fit_intercept=True, standardize=True).fit(X, Y),
         "nystrom-rounds": nystrom(n_features=12, solver="rounds", lam=0.01).fit(X, y),
-        "averaged": averaged(spectral(center=True)).fit(X[few], y[few], sites=SITE_OF_ROW[few]),
+        "averaged": averaged(spectral(fit_intercept=True)).fit(X[few], y[few], sites=SITE_OF_ROW[few]),
         "averaged-robust": averaged(local, n_blocks=2).fit(X[:N], WRONG[:N]),
         "averaged-compressed": averaged(spectral(), n_blocks=2, lam=0.01).fit(X, y).compress(10, random_state=0),
         "correntropy": correntropy(scale="auto", n_iter="auto").fit(X[:N], WRONG[:N]),
-        "summary": summary_regressor(center=True).fit_summary(second, basis=shared),
+        "summary": summary_regressor(fit_intercept=True).fit_summary(second, basis=shared),
         "summary-rounds": rounds,
         "summary-private": summary_regressor(lam=0.05).fit_summary(noisy, basis=shared),
-        "less": less(n_features=8, center=True).fit(X, y, public=U),
+        "less": less(n_features=8, fit_intercept=True).fit(X, y, public=U),
         "less-robust": less(n_features=8, rounds=3, loss="huber", lam=0.01).fit(X, Y, public=U, sites=SITE_OF_ROW),
         "private": private(n_features=8).fit(X, y, public=U),
         "private-descent": descent(n_features=8).fit(X, y, public=U),
@@ -109,14 +109,16 @@ def _sums(folder: Path, expected: dict[str, Any], shared: Any, table: Any, label
     for name, one in sums.items():
         one.save(folder / f"{name}.summary")
     expected["summaries"] = {name: {"n_rows": one.n_rows, "weight": one.weight} for name, one in sums.items()}
-    candidates = summary_regressor(center=True).fit_summary(sums["order-1"], basis=shared).candidates(basis=shared)
+    candidates = (
+        summary_regressor(fit_intercept=True).fit_summary(sums["order-1"], basis=shared).candidates(basis=shared)
+    )
     scores = up.Scores.of(candidates, shared, table, labels["stay"])
     candidates.save(folder / "study.candidates")
     scores.save(folder / "study.scores")
     expected["candidates"] = {"digest": candidates.digest, "mean of scores": scores.mean.tolist()}
     at = pd.DataFrame(np.asarray(expected["rows"]), columns=COLUMNS)
-    chosen = summary_regressor(center=True).fit_summary(sums["order-1"], scores=scores, basis=shared)
-    of_two = summary_regressor(center=True).fit_summary(sums["order-2"], basis=shared)
+    chosen = summary_regressor(fit_intercept=True).fit_summary(sums["order-1"], scores=scores, basis=shared)
+    of_two = summary_regressor(fit_intercept=True).fit_summary(sums["order-2"], basis=shared)
     learned = {"a second exchange": chosen, "second order": of_two, "one more round": model.update(sums["residuals"])}
     expected["learned"] = {
         name: {"lam": one.lam_, "predictions": one.predict(at).tolist()} for name, one in learned.items()
@@ -137,7 +139,7 @@ def _books(folder: Path, expected: dict[str, Any]) -> None:
             with contextlib.suppress(up.site.Refused):
                 gate.write("a.summary", b"the content of a file", release)
     up.site.Policy.write_template(folder / "policy.toml", overwrite=True)
-    expected["ledger"] = {"spent": ledger.spent(), "left": ledger.mu_left(), "head": ledger.verify().head}
+    expected["ledger"] = {"spent": ledger.epsilon_spent(), "left": ledger.mu_left(), "head": ledger.verify().head}
     expected["log"] = {"count": log.verify().count, "head": log.verify().head}
 
 

@@ -53,7 +53,7 @@ class Consortium:
     def study(self, name: str, **choices: Any) -> Any:
         """A study with every argument named."""
         named: dict[str, Any] = {"kind": "less", "order": 0, "rounds": 1, "loss": "squared", "lam": "auto"}
-        named |= {"grid": None, "filter": "tikhonov", "center": True, "ridge": False, "steps": "plain"}
+        named |= {"grid": None, "filter": "tikhonov", "fit_intercept": True, "ridge": False, "steps": "plain"}
         named |= {"score_by": "rows", "privacy": None, "secure": False, "fraction_bits": 64, "steady": False}
         named |= {"patience": 0.0, "poll": 0.1, "id": f"golden-{name.replace(' ', '-')}"}
         targets = choices.pop("targets", ("stay",))
@@ -75,7 +75,7 @@ def run(kept: Folder, name: str, wire: bool = False, fail: str = "", **choices: 
     def hook(site: str, way: str, content: bytes) -> bytes:
         number[site, way] += 1
         if site == fail and number[site, way] > 1:
-            raise fed.Lost("the line was cut")
+            raise fed.LostMessage("the line was cut")
         if wire:
             at = kept.place(f"studies/{name}/wire/{site} {way} {number[site, way]}.message")
             at.write_bytes(content)
@@ -102,7 +102,7 @@ def plain_studies(kept: Folder) -> None:
     run(kept, "second order", kind="second-order", targets=("stay", "cost"))
     run(kept, "leave one out", wire=True, lam="loo", targets=("stay", "cost"))
     run(kept, "rounds", kind="rounds", rounds=3, lam=0.01, steps="conjugate", ridge=True)
-    run(kept, "robust rounds", wire=True, kind="rounds", rounds=2, loss="huber 0.8", center="public")
+    run(kept, "robust rounds", wire=True, kind="rounds", rounds=2, loss="huber 0.8", fit_intercept="public")
     average = run(kept, "average", wire=True, kind="average", lam="rule13", grid=(0.1, 0.01, 0.001))
     run(
         kept,
@@ -142,16 +142,22 @@ def private_studies(kept: Folder) -> None:
 def estimator_studies(kept: Folder) -> None:
     """An estimator of the server's on the rows of sites."""
     for name, choices, params in (
-        ("estimator", {}, {"center": True}),
-        ("estimator of order 2", {"order": 2}, {"order": 2}),
-        ("estimator, rounds", {"rounds": 3, "loss": "huber 0.8"}, {"rounds": 3, "loss": up.losses.Huber(0.8)}),
+        ("estimator", {}, {"fit_intercept": True}),
+        ("estimator of order 2", {"order": 2}, {"order": 2, "fit_intercept": False}),
+        (
+            "estimator, rounds",
+            {"rounds": 3, "loss": "huber 0.8"},
+            {"rounds": 3, "loss": up.losses.Huber(0.8), "fit_intercept": False},
+        ),
     ):
         with tempfile.TemporaryDirectory() as place:
             sites = Consortium(Path(place))
             folder = kept.place(f"studies/{name}/server/study.model").parent
             study = sites.study(name, kind="estimator", **choices)
             engine = fed.FederatedEngine(study, fed.InProcess(sites.sites.values()), folder)
-            model = up.LESSRegressor(sites.basis, lam=[0.1, 0.01], engine=engine, **params).fit(engine.rows, "stay")
+            model = up.LESSRegressor(basis=sites.basis, lam=[0.1, 0.01], engine=engine, **params).fit(
+                engine.rows, "stay"
+            )
             engine.finish(model)
             sites.keep(kept, name)
         kept.array(f"studies/{name}/predictions", model.predict(NEW_ROWS["frame"]))
@@ -173,7 +179,7 @@ def questions_of_consent(kept: Folder) -> None:
             answer(study.digest[:10], "a person")
         again = replace(study, id="golden-again")
         fed.run_study(again, transport, kept.place("studies/asked/again/x").parent)
-        kept.text("studies/asked/status", f"{fed.status_of(kept.place('studies/asked/again')).state}")
+        kept.text("studies/asked/status", f"{fed.read_status(kept.place('studies/asked/again')).state}")
         sites.keep(kept, "asked")
     message = fed.Message("question", {"a": [1, 2.5, None]}, {"x": np.arange(3.0)})
     kept.place("studies/a.message").write_bytes(message.to_bytes())

@@ -25,14 +25,21 @@ def empirical(kernel: Any = None, n_features: Any = 25, standardize: bool = Fals
 
 def summary_regressor(**changes: Any) -> Any:
     """Make a SummaryRegressor with every argument named."""
-    named: dict[str, Any] = {"filter": "tikhonov", "lam": "auto", "center": False, "n_features": "all"}
-    return up.SummaryRegressor(**named | {"ridge": False, "steps": "plain", "grid": GRID} | changes)
+    named: dict[str, Any] = {"filter": "tikhonov", "lam": "auto", "fit_intercept": False, "n_features": "all"}
+    return up.SummaryRegressor(**named | {"ridge": False, "steps": "plain", "grid": GRID, "verbose": 0} | changes)
 
 
 def less(**changes: Any) -> Any:
     """Make a LESSRegressor with every argument named."""
-    named: dict[str, Any] = {"kernel": k.Gaussian(0.7), "n_features": 25, "lam": "auto", "rounds": 1}
-    named |= {"loss": "squared", "order": 1, "filter": "tikhonov", "center": False, "ridge": False, "steps": "plain"}
+    named: dict[str, Any] = {"kernel": k.Gaussian(0.7), "basis": None, "n_features": 25, "lam": "auto", "rounds": 1}
+    named |= {
+        "loss": "squared",
+        "order": 1,
+        "filter": "tikhonov",
+        "fit_intercept": False,
+        "ridge": False,
+        "steps": "plain",
+    }
     named |= {"tol": 1e-8, "grid": GRID, "standardize": False, "engine": "threads", "random_state": 0, "verbose": 0}
     return up.LESSRegressor(**named | changes)
 
@@ -95,13 +102,13 @@ def summaries(kept: Folder) -> None:
         parts = [TABLE[np.equal(SITE_OF_ROW, site)] for site in np.unique(SITE_OF_ROW)]
         each = [up.Summary.of(shared, part, LABELS.loc[part.index, "stay"], order=order) for part in parts]
         keep_summary(kept, f"order {order}, added", sum(each))
-    keep_summary(kept, "first of the second", up.Summary.of(shared, TABLE, y, order=2).first_order())
+    keep_summary(kept, "first of the second", up.Summary.of(shared, TABLE, y, order=2).to_first_order())
     for name, loss in {"huber": up.losses.Huber(0.6), "correntropy": up.losses.Correntropy(1.5)}.items():
         keep_summary(kept, f"loss {name}", up.Summary.of(shared, TABLE, y, loss=loss))
     model = summary_regressor(lam=0.01).fit_summary(up.Summary.of(shared, TABLE, LABELS["stay"]), basis=shared)
     up.save(model, kept.place("summaries/first.model"))
     keep_summary(kept, "residuals", up.Summary.of(shared, TABLE, LABELS["stay"], residuals_of=model))
-    another = up.SpectralRegressor(k.Gaussian(1.0), lam=0.1).fit(TABLE, y)
+    another = up.SpectralRegressor(k.Gaussian(1.0), lam=0.1, fit_intercept=False).fit(TABLE, y)
     keep_summary(kept, "residuals of another", up.Summary.of(shared, TABLE, y, residuals_of=another))
     waves = b.RandomFeatures(k.Gaussian(0.7), n_features=20, seed=1, standardize=True).fit(PUBLIC)
     keep_summary(kept, "waves", up.Summary.of(waves, TABLE.astype(np.float32), LABELS, order=2))
@@ -115,7 +122,7 @@ def second_exchange(kept: Folder) -> None:
         for center in (False, True, "public"):
             name = f"order {order}, center {center}"
             whole = up.Summary.of(shared, TABLE, LABELS, order=order, sample_weight=WEIGHTS)
-            model = summary_regressor(center=center).fit_summary(whole, basis=shared)
+            model = summary_regressor(fit_intercept=center).fit_summary(whole, basis=shared)
             asked = model.candidates(basis=shared)
             asked.save(kept.place(f"second exchange/{name}.candidates"))
             halves = [slice(0, 70), slice(70, None)]
@@ -127,7 +134,7 @@ def second_exchange(kept: Folder) -> None:
                 one.save(kept.place(f"second exchange/{name}, {i}.scores"))
             kept.array(f"second exchange/{name}/mean", sum(each).mean)
             kept.json(f"second exchange/{name}/facts", [asked.digest, asked.question, repr(asked)])
-            chosen = summary_regressor(center=center).fit_summary(whole, scores=sum(each), basis=shared)
+            chosen = summary_regressor(fit_intercept=center).fit_summary(whole, scores=sum(each), basis=shared)
             kept.model(f"summary/by scores, {name}", chosen, "frame")
 
 
@@ -140,10 +147,10 @@ def of_summaries(kept: Folder) -> None:
     for order in (1, 2):
         for filter_ in ("tikhonov", up.filters.IteratedTikhonov(times=3), "cutoff", "landweber", "nu"):
             name = filter_ if isinstance(filter_, str) else "iterated"
-            model = summary_regressor(filter=filter_, center=True).fit_summary(sums[order], basis=shared)
+            model = summary_regressor(filter=filter_, fit_intercept=True).fit_summary(sums[order], basis=shared)
             kept.model(f"summary/order {order}, {name}", model, "frame")
         for center in (False, "public"):
-            model = summary_regressor(center=center).fit_summary(both[order], basis=shared)
+            model = summary_regressor(fit_intercept=center).fit_summary(both[order], basis=shared)
             kept.model(f"summary/order {order}, center {center}", model, "frame")
         few = summary_regressor(n_features=9, lam=[0.1, 0.01]).fit_summary(sums[order], basis=shared)
         kept.model(f"summary/order {order}, 9 features", few, "frame")
@@ -152,7 +159,7 @@ def of_summaries(kept: Folder) -> None:
         kept.json(f"models/summary/order {order}, one number/floor", vars(fixed.floor_))
     ruled = summary_regressor(n_features="rule", grid=None).fit_summary(sums[1], basis=shared)
     kept.model("summary/by the rule", ruled, "frame")
-    parts = summary_regressor(center=True)
+    parts = summary_regressor(fit_intercept=True)
     for part in (slice(0, 50), slice(50, None)):
         parts.partial_fit(up.Summary.of(shared, TABLE[part], LABELS["stay"][part], order=2), basis=shared)
     kept.model("summary/partial fits", parts, "frame")
@@ -160,7 +167,7 @@ def of_summaries(kept: Folder) -> None:
         of = up.losses.as_loss(loss, None if loss == "squared" else 0.9)
         for steps in ("plain", "conjugate"):
             for ridge in (False, True):
-                model = summary_regressor(center=True, steps=steps, ridge=ridge, lam=0.003)
+                model = summary_regressor(fit_intercept=True, steps=steps, ridge=ridge, lam=0.003)
                 model.fit_summary(up.Summary.of(shared, TABLE, LABELS["stay"], loss=of), basis=shared)
                 for _ in range(3):
                     residuals = up.Summary.of(shared, TABLE, LABELS["stay"], residuals_of=model, loss=of)
@@ -173,14 +180,14 @@ def less_models(kept: Folder) -> None:
     """One round and several, robust and not, with public rows and without, in parts, in every filter."""
     cases: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "one round": ({}, {"public": U}),
-        "centred": ({"center": True, "standardize": True, "kernel": k.Gaussian("median")}, {"public": U}),
-        "public centring": ({"center": "public"}, {"public": U, "sites": SITE_OF_ROW}),
+        "centred": ({"fit_intercept": True, "standardize": True, "kernel": k.Gaussian("median")}, {"public": U}),
+        "public centring": ({"fit_intercept": "public"}, {"public": U, "sites": SITE_OF_ROW}),
         "no public rows": ({"n_features": "auto"}, {"sample_weight": WEIGHTS}),
-        "second order": ({"order": 2, "center": True}, {"public": U}),
+        "second order": ({"order": 2, "fit_intercept": True}, {"public": U}),
         "three rounds": ({"rounds": 3, "lam": 0.003}, {"public": U}),
-        "rounds to the end": ({"rounds": 40, "steps": "conjugate", "center": True}, {"public": U}),
+        "rounds to the end": ({"rounds": 40, "steps": "conjugate", "fit_intercept": True}, {"public": U}),
         "rounds of ridge": ({"rounds": 12, "ridge": True}, {"public": U, "sample_weight": WEIGHTS}),
-        "huber": ({"rounds": 6, "loss": "huber", "center": True}, {"public": U, "sites": SITE_OF_ROW}),
+        "huber": ({"rounds": 6, "loss": "huber", "fit_intercept": True}, {"public": U, "sites": SITE_OF_ROW}),
         "correntropy": ({"rounds": 5, "loss": up.losses.Correntropy(1.2), "lam": [0.1, 0.01]}, {"public": U}),
         "landweber": ({"filter": "landweber"}, {"public": U}),
         "own grid": ({"grid": None, "n_features": "auto"}, {"public": U}),
@@ -190,9 +197,9 @@ def less_models(kept: Folder) -> None:
         model = less(**options).fit(X, labels, **rows)
         kept.model(f"less/{name}", model)
         kept.json(f"models/less/{name}/history", [model.history_, model.sites_, model.n_rounds_, model.loss_])
-    given = less(kernel=basis(), lam=0.01).fit(TABLE, LABELS)
+    given = less(kernel=None, basis=basis(), lam=0.01).fit(TABLE, LABELS)
     kept.model("less/of a basis", given, "frame")
-    parts = less(center=True, order=2)
+    parts = less(fit_intercept=True, order=2)
     for part in (slice(0, 50), slice(50, None)):
         parts.partial_fit(X[part], y[part], public=U, sample_weight=WEIGHTS[part])
     kept.model("less/partial fits", parts)

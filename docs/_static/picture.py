@@ -53,7 +53,7 @@ def draw_alone(ax: Any, grid: np.ndarray) -> None:
     """Every site's rows, and the function it learns from them."""
     for site, colour, marker in zip(SITES, COLOURS, MARKERS):
         X, y = rows_at(site)
-        own = up.SpectralRegressor(up.kernels.Gaussian(0.15), center=True).fit(X, y)
+        own = up.SpectralRegressor(up.kernels.Gaussian(0.15)).fit(X, y)
         ax.scatter(X, y, s=7, color=colour, marker=marker, alpha=0.5, linewidths=0)
         ax.plot(grid, own.predict(grid[:, None]), color=colour, linewidth=1.8, label=site)
     ax.set_title("Three sites, each on its own", fontsize=10)
@@ -64,9 +64,9 @@ def draw_together(ax: Any, grid: np.ndarray) -> None:
     public = np.random.default_rng(9).uniform(size=(200, 1))
     basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(0.15), n_features=N_FEATURES).fit(public)
     summaries = [up.Summary.of(basis, *rows_at(site), order=2) for site in SITES]
-    model = up.SummaryRegressor(center=True).fit_summary(sum(summaries))
+    model = up.SummaryRegressor().fit_summary(sum(summaries))
     X, y = (np.concatenate(parts) for parts in zip(*map(rows_at, SITES)))
-    pooled = up.SpectralRegressor(up.kernels.Gaussian(0.15), center=True).fit(X, y)
+    pooled = up.SpectralRegressor(up.kernels.Gaussian(0.15)).fit(X, y)
     numbers = summaries[0].describe().split(" numbers")[0].split()[-1]
     ax.plot(grid, pooled.predict(grid[:, None]), color="0.7", linewidth=5, label="kernel ridge, rows pooled")
     ax.plot(grid, model.predict(grid[:, None]), color="black", linewidth=1.6, label="sums added up")

@@ -16,8 +16,8 @@ X = rng.uniform(size=(6000, 2))
 truth = np.sin(6 * X[:, 0]) * np.cos(3 * X[:, 1])
 y = truth + 0.5 * rng.standard_normal(6000)
 
-local = up.SpectralRegressor(up.kernels.Matern(0.5, nu=1.5), center=True)
-model = up.AveragedRegressor(local, n_blocks=[4, 8, 16, 32, 64, 128, 256, 512], verbose=0).fit(X, y)
+local = up.SpectralRegressor(up.kernels.Matern(0.5, nu=1.5))
+model = up.AveragedRegressor(local, n_blocks=[4, 8, 16, 32, 64, 128, 256, 512]).fit(X, y)
 print(f"{model.n_blocks_} blocks, λ = {model.lam_:.2g}, error {np.sqrt(np.mean((model.predict(X) - truth) ** 2)):.3f}")
 
 # %%

@@ -28,7 +28,7 @@ X = StandardScaler().fit(X[public]).transform(X)
 # %%
 # The basis is made from public patients without their labels, and is sent to all hospitals.
 
-basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian("median"), 80)
+basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(), 80)
 basis.fit(X[public])
 
 # %%
@@ -55,7 +55,7 @@ def error(fitted):
     return np.sqrt(np.mean((fitted.predict(X[test]) - data.y[test]) ** 2))
 
 
-model = up.SummaryRegressor(center=True, ridge=True)
+model = up.SummaryRegressor(ridge=True)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", UserWarning)  # it says that one round is not enough with so few public patients
     model.fit_summary(sum(summaries.values()))
@@ -69,10 +69,8 @@ errors["sums, six rounds"] = error(model)
 
 for name in hospitals:
     here = private & (data.sites == name)
-    errors[f"{name} alone"] = error(up.SpectralRegressor(basis.kernel_, center=True).fit(X[here], data.y[here]))
-errors["all patients in one place"] = error(
-    up.SpectralRegressor(basis.kernel_, center=True).fit(X[private], data.y[private])
-)
+    errors[f"{name} alone"] = error(up.SpectralRegressor(basis.kernel_).fit(X[here], data.y[here]))
+errors["all patients in one place"] = error(up.SpectralRegressor(basis.kernel_).fit(X[private], data.y[private]))
 
 _, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
 colours = ["C0" if name.startswith("sums") else "lightgrey" for name in errors]

@@ -30,7 +30,7 @@ print(outlook)
 sizes = [25, 50, 100, 200, 400]
 errors = []
 for size in sizes:
-    model = up.NystromRegressor(up.kernels.Gaussian("median"), size, center=True).fit(X, y)
+    model = up.NystromRegressor(up.kernels.Gaussian(), size).fit(X, y)
     errors.append(np.sqrt(np.mean((model.predict(X_new) - truth_new) ** 2)))
 
 _, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")

@@ -17,7 +17,7 @@ scaler = StandardScaler().fit(data.X[train])
 X, X_test = scaler.transform(data.X[train]), scaler.transform(data.X[test])
 y, y_test = data.y[train], data.y[test]
 
-model = up.SpectralRegressor(up.kernels.Matern(1.0, nu=2.5), center=True)
+model = up.SpectralRegressor(up.kernels.Matern(1.0, nu=2.5))
 model.fit(X, y)
 print(f"λ = {model.lam_:.2g}, R² on rows held out: {model.score(X_test, y_test):.3f}")
 

@@ -19,8 +19,8 @@ wrong = rng.random(300) < 0.3
 y[wrong] = rng.uniform(3, 8, size=wrong.sum())
 
 kernel = up.kernels.Gaussian(0.6)
-squares = up.SpectralRegressor(kernel, center=True).fit(X, y)
-robust = up.CorrentropyRegressor(kernel, center=True).fit(X, y)
+squares = up.SpectralRegressor(kernel).fit(X, y)
+robust = up.CorrentropyRegressor(kernel).fit(X, y)
 print(f"{wrong.sum()} of 300 labels are wrong; scale {robust.scale_:.2f}, {robust.n_iter_} steps")
 
 # %%

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         SummaryRegressor,
     )
     from .estimators.length_scales import choose_length_scales
-    from .estimators.paths import DescentPath, Path
+    from .estimators.paths import DescentPath, RegularizationPath
     from .models import load, save
     from .planning.plan import ResourcePlan
     from .planning.private import Plan, plan
@@ -59,10 +59,10 @@ __all__ = [
     "KernelExpansion",
     "LESSRegressor",
     "NystromRegressor",
-    "Path",
     "Plan",
     "PrivateRegressor",
     "PrivateSGDRegressor",
+    "RegularizationPath",
     "Report",
     "ResourcePlan",
     "Scores",
@@ -108,7 +108,7 @@ _HOMES = {
     "SummaryRegressor": "estimators",
     "choose_length_scales": "estimators.length_scales",
     "DescentPath": "estimators.paths",
-    "Path": "estimators.paths",
+    "RegularizationPath": "estimators.paths",
     "load": "models",
     "save": "models",
     "ResourcePlan": "planning.plan",

@@ -6,11 +6,11 @@ kernels or data. With κ² = sup K(x, x) every filter obeys
     |g_λ(σ)| ≤ b/λ,   |σ g_λ(σ)| ≤ b                                     (4)
     |1 - σ g_λ(σ)| σ^q ≤ γ_q λ^q   for 0 < q ≤ qualification             (5)
 
-on 0 < σ ≤ κ², 0 < λ ≤ κ², and is homogeneous: g(sσ, sλ, sκ²) = g(σ, λ, κ²)/s, so scaling the kernel with λ changes
-nothing.
+on 0 < σ ≤ κ², 0 < λ ≤ κ², and is homogeneous: g(sσ, sλ, sκ²) = g(σ, λ, κ²)/s, so that multiplying the kernel and λ by
+the same number changes nothing.
 
-Filters are NumPy functions in double precision, whatever the data are. A spectrum is a short vector, and it comes to
-the host once, whichever device the matrix lies on.
+Filters are NumPy functions in double precision, whatever the data are. A spectrum is a short vector, and it is copied
+to the host once, whichever device the matrix is on.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from ._base.text import shown
 
 __all__ = ["CutOff", "Filter", "IteratedTikhonov", "Landweber", "NuMethod", "Tikhonov", "as_filter"]
 
-MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form to jump ahead with
+_MOST_STEPS = 1_000_000  # of the ν-method's recursion, which has no closed form
 
 
 class Filter(BaseEstimator, ABC):
     """A spectral filter. A new one defines ``g`` and, if 1 - σ·g cancels, ``residual``.
 
-    ``ridge_times`` and ``has_steps`` tell of faster ways to the same function. A class that defines ``g`` takes over
-    neither from the class above it, whose g is another: it states its own.
+    ``ridge_times`` and ``has_steps`` announce faster ways to the same function. A subclass that defines ``g`` inherits
+    neither of them, because its g is a different function, and states its own.
     """
 
     #: the largest q for which (5) holds
     qualification: float = math.inf
     #: the constant b of (4)
     bound: float = 1.0
-    #: how many ridge regressions with λ, each on the residuals of those before, the filter is made of; 0 for no such
+    #: the number of ridge regressions with λ, each on the residuals of those before, that give the filter; 0 for none
     ridge_times: int = 0
-    #: whether ``iterations`` and ``steps`` are a descent that gives the filter
+    #: True if ``iterations`` and ``steps`` describe a descent that gives the filter
     has_steps: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -58,32 +58,32 @@ class Filter(BaseEstimator, ABC):
 
     @abstractmethod
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        """g_λ(σ), finite at σ = 0."""
+        """Compute g_λ(σ), which must be finite at σ = 0."""
 
     def residual(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        """1 - σ g_λ(σ): what the filter leaves of an eigencomponent; written without cancellation."""
+        """Compute 1 - σ g_λ(σ), the share of an eigencomponent that the fit misses, without cancellation."""
         return 1.0 - sigma * self.g(sigma, lam, kappa_sq)
 
     def path(self, sigma: Floats, lams: Floats, kappa_sq: float = 1.0) -> tuple[Floats, Floats]:
-        """g and residual for every λ at once: two arrays of shape (len(lams), len(sigma))."""
+        """Compute g and the residual for every λ at once: two arrays of shape (len(lams), len(sigma))."""
         gs = [self.g(sigma, lam, kappa_sq) for lam in lams]
         return np.stack(gs), np.stack([self.residual(sigma, lam, kappa_sq) for lam in lams])
 
     def gamma(self, q: float) -> float:
-        """The constant γ_q of (5)."""
+        """Return the constant γ_q of (5)."""
         return 1.0
 
     def iterations(self, lam: float, kappa_sq: float = 1.0) -> int | None:
-        """The number of iterations that λ stands for; None where the filter is not an iteration."""
+        """Return the number of iterations that corresponds to λ, or None if the filter is not an iteration."""
         return None
 
     def steps(self, n: int) -> Iterable[tuple[float, float]]:
-        """The pairs (μ_k, ω_k), k = 1..n, of the descent a ← a + μ_k (a - a_old) + ω_k η (v - A a), η = 1/κ²."""
+        """Return the pairs (μ_k, ω_k), k = 1..n, of the descent a ← a + μ_k (a - a_old) + ω_k η (v - A a), η = 1/κ²."""
         raise NotImplementedError(f"{type(self).__name__} does not define steps()")
 
 
 class Tikhonov(Filter):
-    """g(σ) = 1/(σ+λ): kernel ridge regression. Saturates at qualification 1 (Example 1)."""
+    """The filter g(σ) = 1/(σ+λ) of kernel ridge regression, with qualification 1 (Example 1)."""
 
     qualification = 1.0
     ridge_times = 1
@@ -96,47 +96,47 @@ class Tikhonov(Filter):
 
 
 class IteratedTikhonov(Filter):
-    """g(σ) = Σ_{k=1}^m λ^{k-1}/(σ+λ)^k = (1 - (λ/(σ+λ))^m)/σ: ridge regression on the residuals, m times.
+    """The filter g(σ) = Σ_{k=1}^m λ^{k-1}/(σ+λ)^k = (1 - (λ/(σ+λ))^m)/σ: ridge regression on the residuals, m times.
 
     Parameters
     ----------
     times : int, default 2
-        m, which is also the qualification; 1 is Tikhonov.
+        The number m of regressions, which is also the qualification; 1 is Tikhonov.
     """
 
     def __init__(self, times: int = 2) -> None:
         self.times = times
 
-    def _m(self) -> int:
+    def _check_times(self) -> int:
         if isinstance(self.times, bool) or not (isinstance(self.times, (int, np.integer)) and self.times >= 1):
             raise ValueError(f"times must be a whole number of at least 1, got {shown(self.times)}")
         return int(self.times)
 
     @property
     def qualification(self) -> float:  # type: ignore[override]
-        return float(self._m())
+        return float(self._check_times())
 
     @property
     def bound(self) -> float:  # type: ignore[override]
-        return float(self._m())
+        return float(self._check_times())
 
     @property
     def ridge_times(self) -> int:  # type: ignore[override]
-        return self._m()
+        return self._check_times()
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        # Horner on the sum, so nothing is ever divided by σ.
+        # Horner's scheme for the sum, which never divides by σ.
         total = np.zeros_like(sigma)
-        for _ in range(self._m()):
+        for _ in range(self._check_times()):
             total = (1.0 + lam * total) / (sigma + lam)
         return total
 
     def residual(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        return np.asarray((lam / (sigma + lam)) ** self._m())
+        return np.asarray((lam / (sigma + lam)) ** self._check_times())
 
 
 class CutOff(Filter):
-    """g(σ) = 1/σ on σ ≥ λ, else 0: principal-component regression in feature space (Example 2)."""
+    """The filter g(σ) = 1/σ on σ ≥ λ and 0 below: principal-component regression in feature space (Example 2)."""
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
         return np.divide(1.0, sigma, out=np.zeros_like(sigma), where=sigma >= lam)
@@ -145,38 +145,38 @@ class CutOff(Filter):
         return np.where(sigma >= lam, 0.0, 1.0)
 
 
-def _whole_iterations(ratio: float) -> int:
-    """⌈ratio⌉, forgiving rounding: 3/0.03 stands for 100 iterations and not 101."""
+def _count_iterations(ratio: float) -> int:
+    """Return ⌈ratio⌉ and tolerate rounding, so that 3/0.03 gives 100 iterations and not 101."""
     if not ratio < 1e15:
-        raise ValueError(f"lam is too small for an iterative filter: it stands for {ratio:.1g} iterations")
+        raise ValueError(f"lam is too small for an iterative filter: it would take {ratio:.1g} iterations")
     whole = round(ratio)
     return max(1, whole if abs(ratio - whole) <= 1e-12 * ratio else math.ceil(ratio))
 
 
 class Landweber(Filter):
-    """g(σ) = η Σ_{i<t} (1-ησ)^i with η = 1/κ² and t = ⌈1/(ηλ)⌉: t steps of gradient descent (Example 3).
+    """The filter g(σ) = η Σ_{i<t} (1-ησ)^i, η = 1/κ², t = ⌈1/(ηλ)⌉, of t steps of gradient descent (Example 3).
 
-    b = 1 and γ_q = q^q (1 for q ≤ 1) where 1/(ηλ) is whole; rounding it up doubles b at most.
+    If 1/(ηλ) is a whole number, then b = 1 and γ_q = q^q (1 for q ≤ 1); rounding it up at most doubles b.
     """
 
     bound = 2.0
     has_steps = True
 
     def iterations(self, lam: float, kappa_sq: float = 1.0) -> int:
-        return _whole_iterations(kappa_sq / lam)
+        return _count_iterations(kappa_sq / lam)
 
     def steps(self, n: int) -> Iterable[tuple[float, float]]:
         return repeat((0.0, 1.0), n)
 
     def g(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        t, x = self.iterations(lam, kappa_sq), _unit(sigma, kappa_sq)
+        t, x = self.iterations(lam, kappa_sq), _scale_to_unit(sigma, kappa_sq)
         # (1 - (1-x)^t)/x = -expm1(t·log1p(-x))/x keeps all digits for tiny x; its limit at 0 is t.
         with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
             sums = -np.expm1(t * np.log1p(-x)) / x
         return np.asarray(np.where(x > np.finfo(float).tiny, sums, t) / kappa_sq)
 
     def residual(self, sigma: Floats, lam: float, kappa_sq: float = 1.0) -> Floats:
-        t, x = self.iterations(lam, kappa_sq), _unit(sigma, kappa_sq)
+        t, x = self.iterations(lam, kappa_sq), _scale_to_unit(sigma, kappa_sq)
         with np.errstate(divide="ignore", under="ignore"):
             return np.exp(t * np.log1p(-x))
 
@@ -185,7 +185,7 @@ class Landweber(Filter):
 
 
 class NuMethod(Filter):
-    """The ν-method, Brakhage's accelerated Landweber iteration, t = ⌈1/√(ηλ)⌉ steps (Example 4).
+    """The filter of the ν-method, Brakhage's accelerated Landweber iteration with t = ⌈1/√(ηλ)⌉ steps (Example 4).
 
     With η = 1/κ², x = ησ, r_0 = 1, μ_1 = 0, ω_1 = (4ν+2)/(4ν+1) and for k ≥ 2
 
@@ -193,21 +193,21 @@ class NuMethod(Filter):
         ω_k = 4 (2k+2ν-1)(k+ν-1) / ((k+2ν-1)(2k+4ν-1))
 
     the residual polynomials obey r_k = r_{k-1} + μ_k (r_{k-1} - r_{k-2}) - ω_k x r_{k-1} (Engl, Hanke and Neubauer
-    1996, §6.3). Qualification ν: as accurate as Landweber after the square root of its steps, while the target's
-    regularity is within ν.
+    1996, §6.3). The qualification is ν: as long as the regularity of the target is at most ν, the method is as accurate
+    as Landweber's after the square root of the number of steps.
 
     Parameters
     ----------
     nu : float, default 1
     """
 
-    bound = 8.0  # 2 where 1/√(ηλ) is whole (Guo, Lin and Zhou (2017)); rounding it up multiplies t² by at most 4
+    bound = 8.0  # 2 if 1/√(ηλ) is a whole number (Guo, Lin and Zhou 2017); rounding it up multiplies t² by at most 4
     has_steps = True
 
     def __init__(self, nu: float = 1.0) -> None:
         self.nu = nu
 
-    def _nu(self) -> float:
+    def _check_nu(self) -> float:
         if isinstance(self.nu, bool) or not (
             isinstance(self.nu, (int, float, np.number)) and 0.5 <= self.nu < math.inf
         ):
@@ -216,13 +216,13 @@ class NuMethod(Filter):
 
     @property
     def qualification(self) -> float:  # type: ignore[override]
-        return self._nu()
+        return self._check_nu()
 
     def iterations(self, lam: float, kappa_sq: float = 1.0) -> int:
-        return _whole_iterations(math.sqrt(kappa_sq / lam))
+        return _count_iterations(math.sqrt(kappa_sq / lam))
 
     def steps(self, n: int) -> Iterator[tuple[float, float]]:
-        v = self._nu()
+        v = self._check_nu()
         yield 0.0, (4 * v + 2) / (4 * v + 1)
         for k in range(2, n + 1):
             common = (k + 2 * v - 1) * (2 * k + 4 * v - 1)
@@ -238,11 +238,12 @@ class NuMethod(Filter):
     def path(self, sigma: Floats, lams: Floats, kappa_sq: float = 1.0) -> tuple[Floats, Floats]:
         # One run of the recursion passes through every λ of the path.
         stops = [self.iterations(lam, kappa_sq) for lam in lams]
-        if max(stops) > MOST_STEPS:
+        if max(stops) > _MOST_STEPS:
             raise ValueError(
-                f"lam is too small for the ν-method: it stands for {max(stops)} iterations, more than {MOST_STEPS}"
+                f"lam is too small for the ν-method: it would take {max(stops)} iterations, and at most {_MOST_STEPS} "
+                "are possible"
             )
-        x = _unit(sigma, kappa_sq)
+        x = _scale_to_unit(sigma, kappa_sq)
         g_old = g = np.zeros_like(x)
         r_old = r = np.ones_like(x)
         gs, rs = np.empty((len(stops), *x.shape)), np.empty((len(stops), *x.shape))
@@ -255,12 +256,12 @@ class NuMethod(Filter):
         return gs, rs
 
     def gamma(self, q: float) -> float:
-        """sup over t and x of |r_t(x)| x^q t^{2q}: measured, it stays below max(1, ν)^{2q}."""
-        return max(1.0, self._nu()) ** (2 * q)
+        """Return a bound on |r_t(x)| x^q t^{2q} over t and x, which stays below max(1, ν)^{2q} in measurements."""
+        return max(1.0, self._check_nu()) ** (2 * q)
 
 
-def _unit(sigma: Floats, kappa_sq: float) -> Floats:
-    """ησ in [0, 1]: the spectrum lies in [0, κ²], and rounding must not push a polynomial outside it."""
+def _scale_to_unit(sigma: Floats, kappa_sq: float) -> Floats:
+    """Return ησ, clipped to [0, 1], because the polynomials grow fast where rounding leaves this interval."""
     return np.clip(np.asarray(sigma, dtype=float) / kappa_sq, 0.0, 1.0)
 
 
@@ -274,7 +275,7 @@ _BY_NAME: dict[str, type[Filter]] = {
 
 
 def as_filter(filter: Any) -> Filter:
-    """A :class:`Filter` from itself or its name.
+    """Return the :class:`Filter` of a name, or a filter itself.
 
     Parameters
     ----------
@@ -289,18 +290,18 @@ def as_filter(filter: Any) -> Filter:
 
 
 def to_spec(filter: Filter) -> dict[str, Any]:
-    """A JSON-ready description of a filter of this module."""
+    """Describe a filter of this module by a JSON-ready dictionary."""
     for name, cls in _BY_NAME.items():
         if type(filter) is cls:
             params = filter.get_params(deep=False).items()
             return {"filter": name, **{k: v.item() if isinstance(v, np.generic) else v for k, v in params}}
     raise ValueError(
-        f"a model with the filter {type(filter).__name__} cannot be saved: only unpooled's own filters can"
+        f"a model with the filter {type(filter).__name__} cannot be saved: use one of unpooled's own filters"
     )
 
 
 def from_spec(spec: Any) -> Filter:
-    """The filter that :func:`to_spec` described."""
+    """Make the filter that :func:`to_spec` described."""
     name = spec.get("filter") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _BY_NAME):
         raise ValueError(f"{shown(spec)} does not describe a filter of this version of unpooled")
@@ -311,15 +312,15 @@ def from_spec(spec: Any) -> Filter:
 
 
 class FilterKind(Kind):
-    """A filter or its name."""
+    """The kind of a parameter that is a filter or its name."""
 
     words = "the name of a filter, or a Filter object"
     choices = tuple(_BY_NAME)
 
     def check(self, name: str, value: Any) -> None:
         filter = as_filter(value)
-        if not (filter.qualification > 0 and filter.bound > 0):  # which look at the filter's own numbers, and are quick
-            raise ValueError(f"{name} must have a qualification and a bound, and {shown(value)} has not")
+        if not (filter.qualification > 0 and filter.bound > 0):  # both properties check the filter's parameters
+            raise ValueError(f"{name} must have a positive qualification and bound, got {shown(value)}")
 
     def to_plain(self, value: Any) -> Any:
         return to_spec(as_filter(value))

@@ -1,7 +1,8 @@
 """Losses of a residual u = f(x) - y, scaled so that each is u²/2 near zero (Xie, Hu, Wang and Wang 2022, and others).
 
-A loss gives its value, its derivative ψ, and sup|ψ|: how far one label can push. These are pure functions of arrays of
-any array-API library. ``scale`` may be an array that broadcasts against u, so that many scales are tried in one pass.
+A loss computes its value, its derivative ψ, and sup|ψ|, which bounds the influence of one label. These are pure
+functions of arrays of any array-API library. ``scale`` may be an array that broadcasts against u, so that many scales
+are tried in one pass.
 """
 
 from __future__ import annotations
@@ -23,34 +24,34 @@ __all__ = ["Correntropy", "Huber", "Loss", "Squared", "as_loss"]
 class Loss(BaseEstimator, ABC):
     """A loss with ψ(0) = 0 and ψ' ≤ 1 everywhere, so that a unit gradient step is stable."""
 
-    #: True where the residual is compared with a scale
-    scaled = False
+    #: True if the loss compares the residual with a scale
+    has_scale = False
 
     @abstractmethod
     def value(self, u: Array) -> Array:
-        """The loss of each residual."""
+        """Compute the loss of each residual."""
 
     @abstractmethod
     def derivative(self, u: Array) -> Array:
-        """ψ(u)."""
+        """Compute ψ(u)."""
 
     @property
     @abstractmethod
     def bound(self) -> float:
-        """sup |ψ|."""
+        """The largest |ψ|."""
 
     def weight(self, u: Array) -> Array:
-        """ω(u) = ψ(u)/u, and 1 at zero: the weight of a residual, were it squared."""
+        """Compute ω(u) = ψ(u)/u, and 1 at zero: the weight with which least squares would give the same derivative."""
         xp = namespace(u)
         return xp.where(u != 0, self.derivative(u) / xp.where(u != 0, u, 1.0 + u), 1.0 + u)
 
     def at(self, scale: Any) -> Loss:
-        """The same loss at another scale, a number or an array; itself where it has no scale."""
-        return type(self)(scale) if self.scaled else self
+        """Return this loss with another scale, a number or an array; a loss without a scale returns itself."""
+        return type(self)(scale) if self.has_scale else self
 
 
 class Squared(Loss):
-    """u²/2, ψ(u) = u: least squares. One label can push without bound."""
+    """Least squares, u²/2 with ψ(u) = u. The influence of one label is unbounded."""
 
     def value(self, u: Array) -> Array:
         return 0.5 * u * u
@@ -66,16 +67,16 @@ class Squared(Loss):
         return math.inf
 
 
-class _Scaled(Loss):
+class _ScaledLoss(Loss):
     """A loss that compares the residual with ``scale``; an infinite scale is least squares."""
 
-    scaled = True
+    has_scale = True
 
     def __init__(self, scale: float | Any = 1.0) -> None:
         self.scale = scale
 
-    def _s(self) -> Any:
-        """The scale, checked; an array of another library is taken as it is: looking at it may cost a transfer."""
+    def _check_scale(self) -> Any:
+        """Check and return the scale; an array of another library is not checked, since that may cost a transfer."""
         if is_foreign(self.scale):
             return self.scale
         try:
@@ -88,43 +89,44 @@ class _Scaled(Loss):
         return values if values.ndim else float(values)
 
 
-class Correntropy(_Scaled):
-    """φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ(u) = u·exp(-u²/(2σ²)): Xie, Hu, Wang and Wang (2022), (2).
+class Correntropy(_ScaledLoss):
+    """The correntropy loss σ²(1 - exp(-u²/(2σ²))), ψ(u) = u·exp(-u²/(2σ²)), gives gross outliers almost no influence.
 
-    A gross outlier has almost no influence.
-
-    sup|ψ| = σ/√e, at |u| = σ, whatever the labels are. σ → ∞ is least squares. Also called the Welsch loss.
+    It is (2) of Xie, Hu, Wang and Wang (2022), and also known as the Welsch loss. sup|ψ| = σ/√e is attained at |u| = σ,
+    whatever the labels are. σ → ∞ is least squares.
 
     Parameters
     ----------
-    scale : σ, a positive number or an array of them; infinite is least squares
+    scale : float or array of floats
+        σ > 0; infinity is least squares.
     """
 
     def value(self, u: Array) -> Array:
-        xp, s = namespace(u), self._s()
+        xp, s = namespace(u), self._check_scale()
         with np.errstate(over="ignore"):
             half = 0.5 * (u / s) ** 2
-        # u²/2 · (1 - e^{-h})/h with h = u²/(2σ²): no σ² that overflows, and u²/2 where h vanishes.
+        # u²/2 · (1 - e^{-h})/h with h = u²/(2σ²), so that no σ² overflows and the value is u²/2 where h vanishes.
         return 0.5 * u * u * xp.where(half > 0, -xp.expm1(-half) / xp.where(half > 0, half, 1.0 + half), 1.0 + half)
 
     def derivative(self, u: Array) -> Array:
         return u * self.weight(u)
 
     def weight(self, u: Array) -> Array:
-        with np.errstate(over="ignore"):  # a label may be any number of scales off
-            return namespace(u).exp(-0.5 * (u / self._s()) ** 2)
+        with np.errstate(over="ignore"):  # a residual may be any number of scales
+            return namespace(u).exp(-0.5 * (u / self._check_scale()) ** 2)
 
     @property
     def bound(self) -> float:
-        return float(np.max(self._s())) / math.sqrt(math.e)
+        return float(np.max(self._check_scale())) / math.sqrt(math.e)
 
 
-class Huber(_Scaled):
-    """u²/2 for |u| ≤ c, then c|u| - c²/2; ψ(u) = u clipped to [-c, c]. Convex; sup|ψ| = c.
+class Huber(_ScaledLoss):
+    """The Huber loss u²/2 for |u| ≤ c and c|u| - c²/2 beyond; ψ clips u to [-c, c]. It is convex, and sup|ψ| = c.
 
     Parameters
     ----------
-    scale : c, a positive number or an array of them; infinite is least squares
+    scale : float or array of floats
+        c > 0; infinity is least squares.
     """
 
     def value(self, u: Array) -> Array:
@@ -133,26 +135,26 @@ class Huber(_Scaled):
 
     def derivative(self, u: Array) -> Array:
         xp = namespace(u)
-        c = self._s()
+        c = self._check_scale()
         inside = xp.abs(u) <= c
-        # An infinite scale has no sign to multiply: keep it out of the branch that is not taken.
+        # ∞·sign(0) would be NaN: keep an infinite scale out of the branch that is not used.
         return xp.where(inside, u, xp.sign(u) * xp.where(inside, 0.0 * u, 0.0 * u + c))
 
     @property
     def bound(self) -> float:
-        return float(np.max(self._s()))
+        return float(np.max(self._check_scale()))
 
 
 _BY_NAME: dict[str, type[Loss]] = {"squared": Squared, "correntropy": Correntropy, "huber": Huber}
 
 
 def as_loss(loss: Any, scale: Any = None) -> Loss:
-    """A :class:`Loss` from itself or its name, with the given scale.
+    """Return the :class:`Loss` of a name with the given scale, or a loss itself.
 
     Parameters
     ----------
     loss : a Loss, or "squared", "correntropy" or "huber"
-    scale : of a loss given by its name, where it has one; None is 1
+    scale : the scale of a loss that is given by its name and has one; None is 1
     """
     if isinstance(loss, Loss):
         return loss
@@ -164,23 +166,23 @@ def as_loss(loss: Any, scale: Any = None) -> Loss:
 
 
 def to_spec(loss: Loss) -> dict[str, Any]:
-    """A JSON-ready description of a loss of this module; an infinite scale is null."""
+    """Describe a loss of this module by a JSON-ready dictionary; an infinite scale is written as -1."""
     for name, cls in _BY_NAME.items():
         if type(loss) is cls:
-            if not loss.scaled:
+            if not loss.has_scale:
                 return {"loss": name}
             scale = np.asarray(loss.scale, dtype=float)
             return {"loss": name, "scale": np.where(np.isfinite(scale), scale, -1.0).tolist()}
-    raise ValueError(f"a model with the loss {type(loss).__name__} cannot be saved: only unpooled's own losses can")
+    raise ValueError(f"a model with the loss {type(loss).__name__} cannot be saved: use one of unpooled's own losses")
 
 
 def from_spec(spec: Any) -> Loss:
-    """The loss that :func:`to_spec` described."""
+    """Make the loss that :func:`to_spec` described."""
     name = spec.get("loss") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _BY_NAME):
         raise ValueError(f"{shown(spec)} does not describe a loss of this version of unpooled")
     loss = _BY_NAME[name]()
-    if not loss.scaled:
+    if not loss.has_scale:
         return loss
     scale = np.asarray(spec.get("scale"), dtype=float)
     scale = np.where(scale < 0, math.inf, scale)
@@ -188,13 +190,13 @@ def from_spec(spec: Any) -> Loss:
 
 
 class LossKind(Kind):
-    """A loss or its name."""
+    """The kind of a parameter that is a loss or its name."""
 
     words = "the name of a loss, or a Loss object"
 
     def check(self, name: str, value: Any) -> None:
-        if not as_loss(value).bound > 0:  # the bound looks at the scale, and refuses what is none
-            raise ValueError(f"{name} must let labels push: {shown(value)} does not")
+        if not as_loss(value).bound > 0:  # computing the bound also checks the scale
+            raise ValueError(f"{name} must have a positive bound, got {shown(value)}")
 
     def to_plain(self, value: Any) -> Any:
         return to_spec(value) if isinstance(value, Loss) else value

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import estimators
 from ._base import files
-from ._base.declared import MODELS, Savable, digest_of, parts_of
+from ._base.declared import MODELS, Savable, digest_of, from_file, to_file
 from ._base.text import shown
 from .estimators import span
 
@@ -21,20 +21,20 @@ CLASSES: dict[str, Any] = {name: _BY_NAME[name] for name in MODELS}
 def save(model: Savable, path: files.PathLike) -> None:
     """Write a fitted model to one file: a JSON header and raw arrays, no pickle.
 
-    What predicting needs is kept, with the choice of λ and its scores; the coefficients of the other λ are not,
-    nor a splitter given as ``cv``.
+    The file keeps what predicting needs, the choice of λ and its scores. It does not keep the coefficients of the other
+    λ, nor a splitter that was given as ``cv``.
 
     Parameters
     ----------
     model : a fitted estimator of this package
     path : the file to write; it appears whole or not at all
     """
-    header, arrays = parts_of(model, "saved")
-    files.write(path, "model", header, arrays)
+    header, arrays, format = to_file(model)
+    files.write(path, "model", header, arrays, format)
 
 
 def load(path: files.PathLike) -> Any:
-    """The fitted model in a file that :func:`save` wrote; a damaged or foreign file is an error that says so.
+    """Load the fitted model in a file that :func:`save` wrote; a damaged or foreign file raises a FileError.
 
     Parameters
     ----------
@@ -46,6 +46,6 @@ def load(path: files.PathLike) -> Any:
         name = name if isinstance(name, str) and len(name) < 80 else shown(name)
         raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
     try:
-        return CLASSES[name]._from_parts(header, arrays)
+        return from_file(CLASSES[name], header, arrays)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise files.FileError(f"{path} does not hold a complete model: {error}") from None

@@ -51,7 +51,7 @@ KERNELS = [
     Polynomial(3, 0.5, 2.0),
     Brownian(),
     Gaussian(0.7) + Linear(),
-    Laplacian() * Brownian(),
+    Laplacian(1.0) * Brownian(),
     2.5 * Matern("median"),
     Pairwise("rbf"),
     Centered(Gaussian(0.7), np.linspace(0, 1, 5)[:, None], np.arange(1.0, 6.0)),
@@ -139,7 +139,7 @@ def test_values_stay_on_the_device_of_the_rows(kernel, dtype):
     assert kernel(X).device == kernel.block(X, X[:2, :]).device == kernel.diag(X).device == device
 
 
-@pytest.mark.parametrize("kernel", ["laplacian", "cosine", gp.RationalQuadratic(), gp.DotProduct()], ids=repr)
+@pytest.mark.parametrize("kernel", [Pairwise("laplacian"), "cosine", gp.RationalQuadratic(), gp.DotProduct()], ids=repr)
 def test_a_kernel_that_knows_numpy_only_says_so(kernel):
     kernel, X = as_kernel(kernel), torch.ones(3, 2)
     for use in (lambda: kernel(X), lambda: kernel.block(X, X)):
@@ -176,13 +176,13 @@ def test_an_expansion_predicts_the_same_numbers(kernel, library, dtype, block_el
 @pytest.mark.parametrize("home", LIBRARIES.values(), ids=[f"model in {name}" for name in LIBRARIES])
 def test_a_model_of_one_library_predicts_for_rows_of_another(home, library):
     points, coef, intercept, X = rows(n=5), rows(2, n=5), np.ones(1), rows(1, n=4)
-    expansion = KernelExpansion(Gaussian(), home(points), home(coef), home(intercept))
-    assert_same(expansion.predict(library(X)), Gaussian()(X, points) @ coef + 1, library(X))
+    expansion = KernelExpansion(Gaussian(1.0), home(points), home(coef), home(intercept))
+    assert_same(expansion.predict(library(X)), Gaussian(1.0)(X, points) @ coef + 1, library(X))
 
 
 @every_library
 def test_no_rows_have_no_predictions(library):
-    expansion = KernelExpansion(Gaussian(), rows(n=5), rows(2, n=5), np.ones(1))
+    expansion = KernelExpansion(Gaussian(1.0), rows(n=5), rows(2, n=5), np.ones(1))
     values = expansion.predict(library(rows(n=0, dtype=np.float32)))
     assert values.shape == (0, 1)
     assert values.dtype == library(rows(n=1, dtype=np.float32)).dtype
@@ -191,14 +191,14 @@ def test_no_rows_have_no_predictions(library):
 @pytest.mark.parametrize("n", [0, 4])
 def test_predictions_stay_on_the_device_of_the_rows(n):
     device = array_api_strict.Device("device1")
-    expansion = KernelExpansion(Gaussian(), rows(n=5), rows(2, n=5), np.ones(1))
+    expansion = KernelExpansion(Gaussian(1.0), rows(n=5), rows(2, n=5), np.ones(1))
     assert expansion.predict(array_api_strict.asarray(rows(n=n), device=device)).device == device
 
 
 @every_library
 def test_whole_numbers_are_read_as_floats(library):
     X = np.array([[0], [1], [2]])
-    expansion = KernelExpansion(Gaussian(), rows(n=5), rows(2, n=5), np.full(1, 0.5))
+    expansion = KernelExpansion(Gaussian(1.0), rows(n=5), rows(2, n=5), np.full(1, 0.5))
     np.testing.assert_allclose(to_numpy(expansion.predict(library(X))), expansion.predict(X.astype(float)))
 
 

@@ -46,7 +46,7 @@ def test_sums_that_do_not_add_up_say_why_beside_the_sentence():
     with pytest.raises(NotAddable) as found:
         sums[0] + sums[1]
     assert str(found.value) == f"these summaries do not add up: {found.value.reason}"
-    assert found.value.reason.startswith("one is of order 1 and the other of order 2")
+    assert found.value.reason.startswith("one has order 1 and the other order 2")
 
 
 def test_no_command_takes_the_sentence_of_an_error_apart():

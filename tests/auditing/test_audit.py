@@ -20,8 +20,8 @@ from unpooled.auditing import FAULTS, SHIPPED, Mechanism, audit, lower_bound, wo
 from unpooled.auditing.audit import _makers
 from unpooled.auditing.estimate import attainable
 from unpooled.auditing.of_summaries import _find_furthest, _fit_public_basis
-from unpooled.privacy import Private, epsilon_of, mu_for
-from unpooled.privacy.release import asked
+from unpooled.privacy import PrivacyRequest, epsilon_of, mu_for
+from unpooled.privacy.release import check_request
 
 FALSE_ALARM = 1e-8
 CALLS = 30
@@ -60,7 +60,7 @@ def test_the_table_prints_and_goes_to_json(table):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_mechanism_is_refuted_once_the_noise_is_taken_out(name, monkeypatch):
     """Or its line would be no evidence: the quick audit has to see a mechanism that adds nothing."""
-    monkeypatch.setattr("unpooled.privacy.noise._with_noise", lambda units, _scale: units)
+    monkeypatch.setattr("unpooled.privacy.noise._add_discrete_gaussian", lambda units, _scale: units)
     mechanism = SHIPPED[name]()
     if mechanism.many is None:  # a fit without noise gives the same numbers every time, so a few are enough
         outputs = [np.stack([np.ravel(mechanism.release(data)) for _ in range(2)]) for data in mechanism.neighbours]
@@ -107,7 +107,7 @@ def test_what_is_drawn_together_has_the_law_of_what_is_called(name):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_search_finds_neighbours_as_far_apart_as_is_proved(order):
-    question = asked(_fit_public_basis(), order, None, "squared", None, Private(1.0, 1e-3, 1.0))
+    question = check_request(_fit_public_basis(), order, None, "squared", None, PrivacyRequest(1.0, 1e-3, 1.0))
     found = _find_furthest(question)
     assert 0.99 < found.distance / question.noise.sensitivity <= 1 + 1e-9
     (X, y), (other_X, other_y) = found.first, found.second

@@ -113,7 +113,7 @@ def test_a_sample_of_little_rank_has_few_features_and_nothing_is_divided_by_zero
     if not standardize:
         assert basis.n_features_ == rank if rank else basis.n_features_ < 10
     assert np.all(np.isfinite(basis.transform(points(3, 20, U.shape[1]))))
-    model = up.LESSRegressor(kernel, lam=1e-8, standardize=standardize, center=True).fit(U, U[:, 0])
+    model = up.LESSRegressor(kernel, lam=1e-8, standardize=standardize, fit_intercept=True).fit(U, U[:, 0])
     assert np.all(np.isfinite(model.predict(points(3, 20, U.shape[1]))))
 
 
@@ -172,7 +172,7 @@ def test_random_features_have_the_public_covariance_diagonal_even_where_there_ar
     assert_allclose(phi.T @ phi / 15, np.diag(basis.eigenvalues_), atol=1e-12)
     assert np.all(basis.eigenvalues_ >= 0)
     assert np.all(np.diff(basis.eigenvalues_) <= 0)
-    model = up.SummaryRegressor(lam=1e-3, center=True).fit_summary(up.Summary.of(basis, U, U[:, 0]))
+    model = up.SummaryRegressor(lam=1e-3, fit_intercept=True).fit_summary(up.Summary.of(basis, U, U[:, 0]))
     assert np.all(np.isfinite(model.predict(U)))
 
 
@@ -317,5 +317,5 @@ def test_a_description_says_what_the_basis_is():
         .fit(pd.DataFrame(points(0, 20), columns=["a", "b"]))
         .describe()
     )
-    for words in ("20 public rows", "Gaussian", "a, b", "mean and spread of the public sample"):
+    for words in ("20 public rows", "Gaussian", "a, b", "mean 0 and spread 1 on the public sample"):
         assert words in text

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import unpooled as up
 from tests.made_up import CUBE, columns, points, regression, sine
-from unpooled.federation import Identity, InProcess, Lost, Message, Site, SiteConfig, Study
+from unpooled.federation import Identity, InProcess, LostMessage, Message, Site, SiteConfig, Study
 from unpooled.gate import POLICY_NAME
 from unpooled.privacy import Ledger
 
@@ -64,7 +64,7 @@ class Consortium:
         self.restart(name)
 
     def restart(self, name: str) -> None:
-        """As after a power cut: only what is on disk is left."""
+        """Restart the sites as after a power cut: only their files remain."""
         self.sites[name] = Site(self.configs[name])
 
     def policy(self, name: str, **rules) -> None:
@@ -92,7 +92,7 @@ class Consortium:
         )
 
     def left(self, name: str) -> list[dict]:
-        """What has left a site, by its log."""
+        """Return the releases of a site by its log."""
         return [entry.event for entry in self.sites[name].log.entries() if entry.event["what"] == "left"]
 
     def said(self, name: str) -> list[dict]:
@@ -110,7 +110,7 @@ class _Now:
 
 
 class Wire:
-    """All that goes over the line, and faults: ``faults`` maps (site, way, kind of message) to what is done to it.
+    """A hook that records all messages and makes faults: ``faults`` maps (site, way, kind of message) to a change.
 
     A fault is called with the bytes, once (or as long as it returns another fault in ``again``); the message is what a
     request or a reply holds before the fault.
@@ -129,13 +129,13 @@ class Wire:
         return content
 
     def received(self, *kinds: str) -> list[tuple[str, Message]]:
-        """What the server got."""
+        """Return the messages that the server received."""
         found = [(site, Message.from_bytes(content)) for site, way, content in self.seen if way == "reply"]
         return [(site, message) for site, message in found if not kinds or message.kind in kinds]
 
 
 def lost(content: bytes) -> bytes:
-    raise Lost("the site did not answer")
+    raise LostMessage("the site did not answer")
 
 
 def damaged(content: bytes) -> bytes:

@@ -8,8 +8,8 @@ import unpooled as up
 from tests.made_up import CUBE, points
 from unpooled._base.rows import ArraySource, Rows
 from unpooled.engines import as_engine
-from unpooled.privacy.rounds.frame import public_frame
-from unpooled.privacy.rounds.questions import answer, noise_for
+from unpooled.privacy.rounds.frame import build_public_frame
+from unpooled.privacy.rounds.questions import noise_for, sum_answer
 
 ENGINE = as_engine(None)
 
@@ -21,8 +21,8 @@ def basis_of(kernel=None, n_features=6, width=2):
 
 
 def frame_of(basis):
-    """Its frame, as a fit would make it."""
-    return public_frame(basis, None)
+    """Return the frame of a basis, as a fit would make it."""
+    return build_public_frame(basis, None)
 
 
 def source_of(X, y):
@@ -31,15 +31,15 @@ def source_of(X, y):
 
 
 def answered(question, X, y, features, frame=None, label_bound=np.inf):
-    """What a site computes, by the code that a fit runs."""
-    return answer(question, source_of(X, y), frame, features, label_bound, ENGINE)
+    """Return the sums that a site computes, by the code that a fit runs."""
+    return sum_answer(question, source_of(X, y), frame, features, label_bound, ENGINE)
 
 
 def exact(source, n, features, frame, label_bound):
     """A custodian for ``asking.held`` that adds no noise, and says that there is as much as there would be."""
 
     def told(question, mu):
-        values = answer(question, source, frame, features, label_bound, ENGINE)
+        values = sum_answer(question, source, frame, features, label_bound, ENGINE)
         return values / n, noise_for(question, n, mu).sigma / n
 
     return told

@@ -9,7 +9,7 @@ import numpy as np
 import unpooled as up
 from tests.made_up import CUBE, regression, sine
 from unpooled.data.sources import open_labeled
-from unpooled.privacy.release import asked
+from unpooled.privacy.release import check_request
 
 FALSE_ALARM = 1e-8  # of one statistical test: all of them together stay below 1e-6
 
@@ -24,8 +24,8 @@ def basis(n_features=20, n_public=150):
 
 def before_noise(B, X, y, privacy, order=1, residuals_of=None, loss="squared"):
     """The vector that gets the noise, and the question it answers."""
-    question = asked(B, order, residuals_of, loss, None, privacy)
-    return question.before_noise(open_labeled(B, X, y, None))[1], question
+    question = check_request(B, order, residuals_of, loss, None, privacy)
+    return question.sum_before_noise(open_labeled(B, X, y, None))[1], question
 
 
 class Untouchable:

@@ -28,7 +28,7 @@ def basis():
 @cache
 def summaries(order=2, private=False):
     """Of three sites of different size."""
-    asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0) if private else None
+    asked = up.privacy.PrivacyRequest(epsilon=3.0, delta=1e-6, label_bound=3.0) if private else None
     sizes = {"north": 120, "south": 150, "west": 90}
     return {
         name: up.Summary.of(basis(), *named_rows(seed, n), order=order, privacy=asked)
@@ -45,15 +45,15 @@ def models():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the floor
         return {
-            "spectral": up.SpectralRegressor(center=True).fit(X, y),
-            "landweber": up.SpectralRegressor(filter="landweber", lam=0.01).fit(X, y),
-            "correntropy": up.CorrentropyRegressor(center=True).fit(X, y),
-            "averaged": up.AveragedRegressor(up.SpectralRegressor(center=True), n_blocks=[1, 2], verbose=0).fit(X, y),
-            "second order": up.SummaryRegressor(center=True).fit_summary(sum(summaries().values())),
-            "first order": up.SummaryRegressor(center=True).fit_summary(sum(summaries(1).values())),
-            "of private sums": up.SummaryRegressor(center=True).fit_summary(sum(summaries(2, True).values())),
-            "less": up.LESSRegressor(center=True).fit(X, y, public=public),
-            "robust rounds": up.LESSRegressor(center=True, rounds=3, loss="huber").fit(X, y, public=public),
+            "spectral": up.SpectralRegressor(fit_intercept=True).fit(X, y),
+            "landweber": up.SpectralRegressor(filter="landweber", lam=0.01, fit_intercept=False).fit(X, y),
+            "correntropy": up.CorrentropyRegressor(fit_intercept=True).fit(X, y),
+            "averaged": up.AveragedRegressor(up.SpectralRegressor(fit_intercept=True), n_blocks=[1, 2]).fit(X, y),
+            "second order": up.SummaryRegressor(fit_intercept=True).fit_summary(sum(summaries().values())),
+            "first order": up.SummaryRegressor(fit_intercept=True).fit_summary(sum(summaries(1).values())),
+            "of private sums": up.SummaryRegressor(fit_intercept=True).fit_summary(sum(summaries(2, True).values())),
+            "less": up.LESSRegressor(fit_intercept=True).fit(X, y, public=public),
+            "robust rounds": up.LESSRegressor(fit_intercept=True, rounds=3, loss="huber").fit(X, y, public=public),
             "private": up.PrivateRegressor(1.0, 1e-6, label_bound=3.0).fit(*many, public=public),
             "private descent": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=3.0).fit(*many, public=public),
         }
@@ -76,7 +76,7 @@ def bad_study():
     public = named_rows(6, 60, BAD)[0]
     shared = up.bases.EmpiricalFeatures(n_features=10).fit(public)
     parts = {name: up.Summary.of(shared, X[i::3], y[i::3], order=2) for i, name in enumerate(BAD)}
-    model = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()))
+    model = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(parts.values()))
     return up.report(model, X=X, y=y, sites=np.resize(BAD, 80), summaries=parts, title=BAD[1], file=BAD[2])
 
 

@@ -19,10 +19,10 @@ from tests.made_up import CUBE, columns, points, regression, sine
 from unpooled.auditing import of_summaries
 from unpooled.cli import app
 from unpooled.federation import Message, StudyPrivacy
-from unpooled.federation.site.questions import question
+from unpooled.federation.site.questions import ask_message
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.wire.transport import as_array
-from unpooled.privacy import Ledger, Private
+from unpooled.privacy import Ledger, PrivacyRequest
 from unpooled.privacy.noise import GridGaussian
 
 EPSILON, DELTA, BOUND, N = 1.0, 1e-6, 8.0, 120
@@ -35,7 +35,7 @@ NAMED = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 6).fit(pa.table({"a
 
 @dataclass
 class Diary:
-    """What happened to ledger, rows and noise, in order; ``fails`` raises at the first event of a kind."""
+    """A record of the events at ledger, rows and noise, in order; ``fails`` raises at the first event of a kind."""
 
     events: list[str] = field(default_factory=list)
     fails: dict[str, BaseException] = field(default_factory=dict)
@@ -119,20 +119,20 @@ def keep(diary: Diary, monkeypatch: Any) -> None:
 
 def of_a_summary(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSILON) -> Any:
     """``Summary.of``."""
-    asked = Private(epsilon, DELTA, BOUND, ledger=folder / "rows.ledger")
+    asked = PrivacyRequest(epsilon, DELTA, BOUND, ledger=folder / "rows.ledger")
     return up.Summary.of(basis_of(X), X, y, privacy=asked)
 
 
 def of_rounds(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSILON) -> Any:
     """``PrivateRegressor``."""
-    model = up.PrivateRegressor(epsilon, DELTA, BOUND, kernel=basis_of(X), rounds=2, ledger=str(folder / "rows.ledger"))
+    model = up.PrivateRegressor(epsilon, DELTA, BOUND, basis=basis_of(X), rounds=2, ledger=str(folder / "rows.ledger"))
     return model.fit(X, y)
 
 
 def of_descent(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSILON) -> Any:
     """``PrivateSGDRegressor``."""
     model = up.PrivateSGDRegressor(
-        epsilon, DELTA, BOUND, kernel=basis_of(X), passes=1, ledger=Ledger(folder / "rows.ledger")
+        epsilon, DELTA, BOUND, basis=basis_of(X), passes=1, ledger=Ledger(folder / "rows.ledger")
     )
     return model.fit(X, y)
 
@@ -159,7 +159,7 @@ def of_a_site(diary: Diary, folder: Path, X: Any, y: Any, epsilon: float = EPSIL
     site = north.sites["north"]
     for message in (
         Message("join", {"digest": study.digest, "study": study.definition(), "next": None}, content),
-        question(Sums(study), attempt=None),
+        ask_message(Sums(study), attempt=None),
     ):
         answer = site.answer(message)
         if answer.kind not in ("joined", "answer"):
@@ -185,7 +185,7 @@ CASES = [(place, kind) for place, kinds in PLACES.items() for kind in kinds]
 
 
 def rows_of(kind: str, diary: Diary, folder: Path, place: Callable[..., Any], table: pa.Table = TABLE) -> tuple:
-    """The same rows as arrays that write into the diary, as files, or as lists."""
+    """Return rows as arrays that write into the diary, as files, or as lists."""
     if kind == "parquet":
         pq.write_table(table, folder / "rows.parquet")
         return folder / "rows.parquet", "y"

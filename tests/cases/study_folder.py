@@ -50,6 +50,6 @@ def pooled(folder: Path, *names):
 def twin(folder: Path, order, *names):
     """The model of the pooled rows."""
     basis = up.bases.load(folder / "study.basis")
-    return up.SummaryRegressor(center=True).fit_summary(
+    return up.SummaryRegressor(fit_intercept=True).fit_summary(
         up.Summary.of(basis, pooled(folder, *names).to_pandas(), "y", order=order)
     )

@@ -227,7 +227,8 @@ def test_options_of_fit_that_cannot_be(study, option, words):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        (("--kernel", "rbf"), "--kernel must be gaussian, laplacian or matern, got 'rbf'"),
+        (("--kernel", "gauss"), "--kernel must be gaussian, laplacian, matern, linear, polynomial,"),
+        (("--kernel", "linear", "--length-scale", "2"), "the kernel linear has no length scale"),
         (("--length-scale", "0"), "--length-scale must be median or a positive number"),
         (("--features", "2.5"), "--features must be auto or a positive whole number"),
         (("--random", "5", "--features", "5"), "leave --features out"),
@@ -269,7 +270,7 @@ def test_the_unexpected_is_one_line_and_a_way_to_more(study, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(summarize, "of_source", broken)
+    monkeypatch.setattr(summarize, "summarize_source", broken)
     base = ("summarize", "study.basis", "north.csv", "--target", "stay", "-o", "x.summary")
     assert said(*base, code=1) == "unexpected RuntimeError: two lines (run the command again with --debug to see where)"
     shown = CliRunner().invoke(app, [*base, "--debug"])
@@ -281,7 +282,7 @@ def test_stopping_from_the_keyboard_writes_nothing(study, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(summarize, "of_source", stop)
+    monkeypatch.setattr(summarize, "summarize_source", stop)
     base = ("summarize", "study.basis", "north.csv", "--target", "stay", "-o", "x.summary")
     assert untouched(study, *base, code=130) == "stopped"
 

@@ -20,7 +20,7 @@ from tests.cases.federation import Consortium
 from tests.cases.study_folder import change, made
 from unpooled.cli import console, federation
 from unpooled.cli.console import Out
-from unpooled.federation import Identity, InProcess, Lost, Site, Status, StudyError, run_study
+from unpooled.federation import Identity, InProcess, LostMessage, Site, Status, StudyError, run_study
 from unpooled.federation.secure.keys import public_bytes
 from unpooled.federation.study.folder import save_status
 from unpooled.federation.study.study import read_study
@@ -38,7 +38,7 @@ def test_init_writes_a_folder_in_which_every_file_can_be_used(tmp_path):
         place = folder / "sites" / name
         site = Site.from_folder(place)
         assert site.name == name
-        assert site.config.pinned == found["sites"]
+        assert site.config.pinned_keys == found["sites"]
         assert Identity.load(place / "site.key").public == key
         assert Network.read(place).port == 9001 + number
         for private in ("site.key", "node.key"):
@@ -92,7 +92,7 @@ def test_the_certificates_are_a_network_that_tls_accepts_and_call_themselves_a_t
         (("--site", "a,b,c"), "--target"),
         (("--site", "a,b,../c", "--target", "y"), "'../c'"),
         ((*SITES, "--kind", "magic"), "kind must be one of"),
-        ((*SITES, "--port", "65534"), "leaves no port"),
+        ((*SITES, "--port", "65534"), "so that every site has a port above it"),
     ],
 )
 def test_init_refuses_what_it_cannot_make_and_writes_nothing(tmp_path, args, sentence):
@@ -151,7 +151,7 @@ def test_a_no_is_a_no(asking):
     folder, go = asking
     (request,) = answer_of("federation", "approve", folder / "sites" / "b", "--deny")["requests"]
     assert request["state"] == "denied"
-    with pytest.raises(StudyError, match="said no to the study"):
+    with pytest.raises(StudyError, match="have denied the study"):
         go(0.0)
     assert "failed" in said("federation", "status", folder, code=console.STUDY)
 
@@ -161,7 +161,7 @@ def test_status_says_who_is_missing_and_when_there_is_nothing(tmp_path):
 
     def hook(site, way, content):
         if site == "west":
-            raise Lost("its power is gone")
+            raise LostMessage("its power is gone")
         return content
 
     run_study(sites.study(secure=True, kind="second-order"), sites.transport(hook), tmp_path / "results")

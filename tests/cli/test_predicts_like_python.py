@@ -21,7 +21,7 @@ def table(folder, n=200):
 @pytest.mark.parametrize(
     "model",
     [
-        up.NystromRegressor(n_features=30),
+        up.NystromRegressor(n_features=30, fit_intercept=False),
         up.PrivateSGDRegressor(epsilon=50.0, delta=1e-6, label_bound=1.0, kernel=up.kernels.Gaussian(0.7)),
     ],
 )

@@ -33,7 +33,7 @@ def test_from_the_ledger_to_the_model(study):
     assert "Differentially private with ε = 1" in first.output
     call(*summarize(*ASK, "--order", 2, data="others.parquet", output="b.summary"))
     assert "Differentially private" in call("inspect", "a.summary").output
-    assert "sum of 2 sites" in call("merge", "a.summary", "b.summary", "-o", "all.summary").output
+    assert "sum over 2 sites" in call("merge", "a.summary", "b.summary", "-o", "all.summary").output
     found = answer_of("fit", "all.summary", "-o", "study.model")
     assert found["privacy"]["epsilon"] == 1.0
     assert "Differentially private" in call("inspect", "study.model").output

@@ -48,7 +48,7 @@ def refused(*args):
 
 def test_what_leaves_is_shown_and_logged(site):
     shown = call(*SUMMARIZE).stdout
-    assert "A summary of order 1 of 90 rows" in shown
+    assert "A first-order summary of 90 rows" in shown
     assert "judged by the default policy" in shown
     assert "at least 20" in shown
     found = answer_of("log", "show", "site")

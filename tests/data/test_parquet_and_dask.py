@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 
 def model(**arguments):
-    return up.AveragedRegressor(up.SpectralRegressor(center=True), verbose=0, **arguments)
+    return up.AveragedRegressor(up.SpectralRegressor(fit_intercept=True), **arguments)
 
 
 def features_of(path, *names):
@@ -53,7 +53,7 @@ def test_a_parquet_folder_equals_its_arrays(folder):
 def test_one_block_of_a_parquet_folder_is_the_local_learner(folder):
     data = rows_of_sites()
     X = data[["a", "b", "c"]]
-    local = up.SpectralRegressor(lam=0.02, center=True).fit(X, data["y"], sample_weight=data["w"])
+    local = up.SpectralRegressor(lam=0.02, fit_intercept=True).fit(X, data["y"], sample_weight=data["w"])
     stream = up.AveragedRegressor(local, n_blocks=1).fit(features_of(folder), "y", sample_weight="w")
     np.testing.assert_allclose(stream.predict(X), local.predict(X), rtol=1e-12)
 

@@ -31,13 +31,13 @@ def path(table, tmp_path):
 
 
 def nystrom(length_scale=1.0, **choices):
-    return up.NystromRegressor(up.kernels.Gaussian(length_scale), 60, **choices)
+    return up.NystromRegressor(up.kernels.Gaussian(length_scale), 60, **{"fit_intercept": False, **choices})
 
 
 FITS = {
     "one pass": nystrom(),
     "length scale by the labels": nystrom("auto"),
-    "with an intercept": nystrom(center=True),
+    "with an intercept": nystrom(fit_intercept=True),
     "rounds": nystrom(solver="rounds", lam=1e-3),
 }
 #: Passes without room in memory: points, then sums; in rounds also rows of the preconditioner, and a pass each.
@@ -61,7 +61,7 @@ def test_what_has_no_room_is_read_again_and_no_bit_changes(name, path, monkeypat
         with counted_reads(monkeypatch) as reads:
             again = FITS[name].fit(path, "y")
         bytes_read.append(reads.bytes)
-        assert reads.passes == WITHOUT_ROOM.get(name, again.n_rounds_ + 3)
+        assert reads.passes == WITHOUT_ROOM.get(name, again.n_iter_ + 3)
         assert again.coef_.tobytes() == once.coef_.tobytes()
         assert again.lam_ == once.lam_
     assert bytes_read[1] < bytes_read[0]
@@ -103,7 +103,7 @@ def test_a_share_is_not_known_where_no_rows_were_seen_or_noise_hides_them(path, 
     for unknown in (loaded, loaded + summary):
         assert np.isnan(unknown.label_share)
     pytest.importorskip("opendp")
-    private = up.Summary.of(basis, path, "y", privacy=up.privacy.Private(1.0, 1e-6, 2.0))
+    private = up.Summary.of(basis, path, "y", privacy=up.privacy.PrivacyRequest(1.0, 1e-6, 2.0))
     assert private.shares is None
 
 

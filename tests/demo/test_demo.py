@@ -107,7 +107,7 @@ def test_the_models_are_made_of_the_files_that_were_sent(shown):
     folder = shown[2] / "study-3"
     basis = up.bases.load(folder / "consortium" / "study.basis")
     sent = [up.Summary.load(folder / site / "less.summary") for site in HOSPITALS]
-    again = up.SummaryRegressor(lam=up.load(folder / "consortium" / "less.model").lam_, center=True)
+    again = up.SummaryRegressor(lam=up.load(folder / "consortium" / "less.model").lam_, fit_intercept=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the floor
         again.fit_summary(sum(sent), basis=basis)

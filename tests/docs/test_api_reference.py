@@ -75,7 +75,7 @@ def arguments(method: object) -> list[str]:
 
 def test_there_is_something_public():
     assert len(PUBLIC) > 100
-    assert {"unpooled.SpectralRegressor", "unpooled.kernels.Gaussian", "unpooled.privacy.sgd.visits"} < set(PUBLIC)
+    assert {"unpooled.SpectralRegressor", "unpooled.kernels.Gaussian", "unpooled.privacy.sgd.most_visits"} < set(PUBLIC)
     assert {"unpooled.federation.run_study", "unpooled.engines.Dask"} < set(PUBLIC)
 
 
@@ -113,7 +113,7 @@ WITH_LISTS = (
     up.SpectralRegressor,
     up.SummaryRegressor,
     up.Summary,
-    up.Path,
+    up.RegularizationPath,
     up.DescentPath,
     up.bases.EmpiricalFeatures,
 )
@@ -166,18 +166,18 @@ def fitted() -> dict[str, object]:
     X, y, U = regression(n=120, between=CUBE, others=(40,))
     budget = {"epsilon": 5.0, "delta": 1e-5, "label_bound": 3.0}
     basis = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 10).fit(U)
-    noised = up.Summary.of(basis, X, y, order=2, privacy=up.privacy.Private(**budget))
+    noised = up.Summary.of(basis, X, y, order=2, privacy=up.privacy.PrivacyRequest(**budget))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few public rows, and the like: nobody uses these models
         models = [
-            up.AveragedRegressor(n_blocks=[1, 2], verbose=0).fit(X, y),
-            up.CorrentropyRegressor().fit(X, y),
-            up.LESSRegressor(n_features=10).fit(X, y, public=U, sites=np.arange(120) % 2),
-            up.NystromRegressor(n_features=10).fit(X, y),
+            up.AveragedRegressor(n_blocks=[1, 2]).fit(X, y),
+            up.CorrentropyRegressor(fit_intercept=False).fit(X, y),
+            up.LESSRegressor(n_features=10, fit_intercept=False).fit(X, y, public=U, sites=np.arange(120) % 2),
+            up.NystromRegressor(n_features=10, fit_intercept=False).fit(X, y),
             up.PrivateRegressor(**budget).fit(X, y, public=U),
             up.PrivateSGDRegressor(**budget).fit(X, y, public=U),
-            up.SpectralRegressor().fit(X, y),
-            up.SummaryRegressor().fit_summary(noised),
+            up.SpectralRegressor(fit_intercept=False).fit(X, y),
+            up.SummaryRegressor(fit_intercept=False).fit_summary(noised),
             basis,
             up.bases.RandomFeatures(n_features=10).fit(U),
             up.bases.CosineFeatures(n_features=10).fit(U),

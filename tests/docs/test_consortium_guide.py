@@ -17,7 +17,7 @@ import unpooled as up
 from tests.cases.processes import Marked, free_ports
 from tests.docs.guides import blocks, shell_script
 from tests.paths import DOCS
-from unpooled.federation import StudyRecord, status_of
+from unpooled.federation import StudyRecord, read_status
 
 PAGE = DOCS / "guides" / "consortium.md"
 HOSPITALS = ["cleveland", "hungarian", "va"]
@@ -57,7 +57,7 @@ def test_the_model_is_that_of_the_pooled_rows(followed):
     model = up.load(folder / "heart" / "results" / "study.model")
     pooled = pa.concat_tables([pq.read_table(folder / f"{name}.parquet") for name in HOSPITALS]).to_pandas()
     basis = up.bases.load(folder / "heart" / "study.basis")
-    twin = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(basis, pooled, "heart_rate", order=2))
+    twin = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(basis, pooled, "heart_rate", order=2))
     assert model.lam_ == twin.lam_
     assert model.summary_.n_rows == len(pooled)
     assert np.max(np.abs(model.coef_ - twin.coef_)) < 2.0**-40 * np.max(np.abs(twin.coef_))
@@ -70,7 +70,7 @@ def test_the_record_says_who_is_in_it_and_that_sums_were_secure(followed):
     assert record.study["secure"] is True
     assert [one.members for one in record.exchanges] == [HOSPITALS]
     assert record.failures == []
-    assert status_of(folder / "heart" / "results").state == "done"
+    assert read_status(folder / "heart" / "results").state == "done"
 
 
 def test_every_hospital_has_logged_the_one_answer_that_left(followed):

@@ -57,7 +57,7 @@ def test_the_model_of_three_is_that_of_their_patients_in_one_table(study):
     model, basis = up.load(folder / "three.model"), up.bases.load(folder / "study.basis")
     rows = patients(folder, "cleveland", "hungarian", "va").to_pandas()
     assert f"the {len(rows)} patients" in PAGE.read_text()
-    twin = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(basis, rows, "heart_rate", order=2))
+    twin = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(basis, rows, "heart_rate", order=2))
     np.testing.assert_allclose(model.coef_, twin.coef_, rtol=1e-9)
 
 

@@ -11,7 +11,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from tests.made_up import regression
 from unpooled import SpectralRegressor
-from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Polynomial
+from unpooled.kernels import Brownian, Centered, Gaussian, Laplacian, Linear, Matern, Pairwise, Polynomial
 
 FILTERS = ("tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu")
 MODES = (0.02, "loo", "gcv", "cv")
@@ -67,7 +67,7 @@ def is_of(library, dtype, array):
 def test_arrays_of_a_library_give_arrays_of_that_library(library, dtype, filter, lam, center, weighted):
     X, Y, Z, w = cast_data(dtype)
     make = MAKE[library]
-    options = {"filter": filter, "lam": lam, "center": center, "grid": GRID}
+    options = {"filter": filter, "lam": lam, "fit_intercept": center, "grid": GRID}
     expected = SpectralRegressor(Gaussian(0.5), **options).fit(X, Y, w if weighted else None)
     model = SpectralRegressor(Gaussian(0.5), **options).fit(make(X), make(Y), make(w) if weighted else None)
     values = model.predict(make(Z))
@@ -83,7 +83,7 @@ def test_arrays_of_a_library_give_arrays_of_that_library(library, dtype, filter,
 def test_one_target_gives_one_dimension(library, dtype):
     X, Y, Z, _ = cast_data(dtype)
     make = MAKE[library]
-    model = SpectralRegressor(Gaussian(0.5), center=True).fit(make(X), make(Y[:, 0].copy()))
+    model = SpectralRegressor(Gaussian(0.5), fit_intercept=True).fit(make(X), make(Y[:, 0].copy()))
     assert tuple(model.predict(make(Z)).shape) == (9,)
     assert isinstance(model.intercept_, float)
     assert isinstance(model.lam_, float)
@@ -93,8 +93,8 @@ def test_one_target_gives_one_dimension(library, dtype):
 def test_each_target_may_choose_its_own_lam(library):
     X, Y, Z, _ = cast_data()
     make = MAKE[library]
-    expected = SpectralRegressor(Gaussian(0.5), per_target=True).fit(X, Y)
-    model = SpectralRegressor(Gaussian(0.5), per_target=True).fit(make(X), make(Y))
+    expected = SpectralRegressor(Gaussian(0.5), per_target=True, fit_intercept=False).fit(X, Y)
+    model = SpectralRegressor(Gaussian(0.5), per_target=True, fit_intercept=False).fit(make(X), make(Y))
     assert_array_equal(model.lam_, expected.lam_)
     assert_allclose(numbers(model.predict(make(Z))), expected.predict(Z), atol=1e-7)
 
@@ -117,6 +117,7 @@ def test_each_target_may_choose_its_own_lam(library):
         "rbf",
         "poly",
         "linear",
+        "laplacian",
         gp.ConstantKernel(2.0) * gp.RBF(0.5),
     ],
     ids=repr,
@@ -125,8 +126,8 @@ def test_every_kernel_that_is_ours_works_on_every_library(library, kernel):
     X, Y, Z, w = cast_data()
     make = MAKE[library]
     for lam in (0.05, "loo"):
-        expected = SpectralRegressor(kernel, lam=lam, center=True, grid=GRID).fit(X, Y, w)
-        model = SpectralRegressor(kernel, lam=lam, center=True, grid=GRID).fit(make(X), make(Y), make(w))
+        expected = SpectralRegressor(kernel, lam=lam, fit_intercept=True, grid=GRID).fit(X, Y, w)
+        model = SpectralRegressor(kernel, lam=lam, fit_intercept=True, grid=GRID).fit(make(X), make(Y), make(w))
         values = model.predict(make(Z))
         assert is_of(library, "float64", values)
         assert_allclose(numbers(values), expected.predict(Z), atol=1e-7)
@@ -136,19 +137,23 @@ def test_every_kernel_that_is_ours_works_on_every_library(library, kernel):
 def test_the_brownian_kernel_and_a_precomputed_matrix_work_on_every_library(library):
     X, Y, Z, _ = cast_data(d=1)
     make = MAKE[library]
-    expected = SpectralRegressor(Brownian()).fit(X, Y).predict(Z)
+    expected = SpectralRegressor(Brownian(), fit_intercept=False).fit(X, Y).predict(Z)
     K, K_new = Brownian()(X), Brownian()(Z, X)
-    assert_allclose(numbers(SpectralRegressor(Brownian()).fit(make(X), make(Y)).predict(make(Z))), expected, atol=1e-7)
-    by_matrix = SpectralRegressor("precomputed").fit(make(K), make(Y))
+    assert_allclose(
+        numbers(SpectralRegressor(Brownian(), fit_intercept=False).fit(make(X), make(Y)).predict(make(Z))),
+        expected,
+        atol=1e-7,
+    )
+    by_matrix = SpectralRegressor("precomputed", fit_intercept=False).fit(make(K), make(Y))
     assert_allclose(numbers(by_matrix.predict(make(K_new))), expected, atol=1e-7)
 
 
 @libraries
-@pytest.mark.parametrize("kernel", ["laplacian", "cosine", gp.RationalQuadratic()], ids=repr)
+@pytest.mark.parametrize("kernel", [Pairwise("laplacian"), "cosine", gp.RationalQuadratic()], ids=repr)
 def test_a_kernel_that_is_scikit_learns_alone_says_that_it_wants_numpy(library, kernel):
     X, Y, _, _ = cast_data()
     with pytest.raises(ValueError, match="works on NumPy arrays only"):
-        SpectralRegressor(kernel, lam=0.1).fit(MAKE[library](X), MAKE[library](Y))
+        SpectralRegressor(kernel, lam=0.1, fit_intercept=False).fit(MAKE[library](X), MAKE[library](Y))
 
 
 @libraries
@@ -157,7 +162,7 @@ def test_a_kernel_that_is_scikit_learns_alone_says_that_it_wants_numpy(library, 
 def test_rows_of_one_library_are_predicted_by_a_model_of_another(library, filter, center):
     X, Y, Z, _ = cast_data()
     make = MAKE[library]
-    options = {"filter": filter, "center": center, "grid": GRID}
+    options = {"filter": filter, "fit_intercept": center, "grid": GRID}
     ours = SpectralRegressor(Gaussian(0.5), **options).fit(X, Y)
     theirs = SpectralRegressor(Gaussian(0.5), **options).fit(make(X), make(Y))
     asked_here, asked_there = theirs.predict(Z), ours.predict(make(Z))
@@ -171,8 +176,12 @@ def test_rows_of_one_library_are_predicted_by_a_model_of_another(library, filter
 @pytest.mark.parametrize("asked_in", MAKE)
 def test_a_path_predicts_rows_of_any_library(fitted_on, asked_in):
     X, Y, Z, _ = cast_data()
-    expected = SpectralRegressor(Gaussian(0.5), lam=GRID).fit(X, Y).path_.predict(Z)
-    path = SpectralRegressor(Gaussian(0.5), lam=GRID).fit(MAKE[fitted_on](X), MAKE[fitted_on](Y)).path_
+    expected = SpectralRegressor(Gaussian(0.5), lam=GRID, fit_intercept=False).fit(X, Y).path_.predict(Z)
+    path = (
+        SpectralRegressor(Gaussian(0.5), lam=GRID, fit_intercept=False)
+        .fit(MAKE[fitted_on](X), MAKE[fitted_on](Y))
+        .path_
+    )
     values = path.predict(MAKE[asked_in](Z))
     assert is_of(asked_in, "float64", values)
     assert_allclose(numbers(values), expected, atol=1e-8)
@@ -183,8 +192,10 @@ def test_a_path_predicts_rows_of_any_library(fitted_on, asked_in):
 @pytest.mark.parametrize("weights", MAKE)
 def test_labels_and_weights_follow_the_rows(library, labels, weights):
     X, Y, Z, w = cast_data()
-    expected = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(X, Y, w).predict(Z)
-    model = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(MAKE[library](X), MAKE[labels](Y), MAKE[weights](w))
+    expected = SpectralRegressor(Gaussian(0.5), lam=0.02, fit_intercept=False).fit(X, Y, w).predict(Z)
+    model = SpectralRegressor(Gaussian(0.5), lam=0.02, fit_intercept=False).fit(
+        MAKE[library](X), MAKE[labels](Y), MAKE[weights](w)
+    )
     assert is_of(library, "float64", model.predict(MAKE[library](Z)))
     assert_allclose(numbers(model.predict(MAKE[library](Z))), expected, atol=1e-9)
 
@@ -192,8 +203,8 @@ def test_labels_and_weights_follow_the_rows(library, labels, weights):
 @libraries
 def test_labels_of_another_library_follow_numpy_rows(library):
     X, Y, Z, w = cast_data()
-    expected = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(X, Y, w).predict(Z)
-    model = SpectralRegressor(Gaussian(0.5), lam=0.02).fit(X, MAKE[library](Y), MAKE[library](w))
+    expected = SpectralRegressor(Gaussian(0.5), lam=0.02, fit_intercept=False).fit(X, Y, w).predict(Z)
+    model = SpectralRegressor(Gaussian(0.5), lam=0.02, fit_intercept=False).fit(X, MAKE[library](Y), MAKE[library](w))
     assert_array_equal(model.predict(Z), expected)
 
 
@@ -201,9 +212,9 @@ def test_labels_of_another_library_follow_numpy_rows(library):
 def test_whole_numbers_become_double_precision(library):
     X, Y, _, _ = cast_data()
     whole = np.round(9 * X).astype(np.int64)
-    model = SpectralRegressor(Gaussian(2.0), lam=0.02).fit(MAKE[library](whole), MAKE[library](Y))
+    model = SpectralRegressor(Gaussian(2.0), lam=0.02, fit_intercept=False).fit(MAKE[library](whole), MAKE[library](Y))
     assert is_of(library, "float64", model.predict(MAKE[library](whole)))
-    expected = SpectralRegressor(Gaussian(2.0), lam=0.02).fit(whole, Y).predict(whole)
+    expected = SpectralRegressor(Gaussian(2.0), lam=0.02, fit_intercept=False).fit(whole, Y).predict(whole)
     assert_allclose(numbers(model.predict(MAKE[library](whole))), expected, atol=1e-9)
 
 
@@ -213,7 +224,7 @@ def test_whole_numbers_become_double_precision(library):
 def test_single_precision_comes_out_only_where_model_and_rows_are_single(library, fitted, asked):
     X, Y, _, _ = cast_data(fitted)
     Z = cast_data(asked)[2]
-    model = SpectralRegressor(Gaussian(0.5)).fit(MAKE[library](X), MAKE[library](Y))
+    model = SpectralRegressor(Gaussian(0.5), fit_intercept=False).fit(MAKE[library](X), MAKE[library](Y))
     both_single = fitted == asked == "float32"
     assert is_of(library, "float32" if both_single else "float64", model.predict(MAKE[library](Z)))
 
@@ -238,7 +249,7 @@ def test_single_precision_stays_single_in_numpy(filter, lam, center, weighted):
 def test_single_precision_stays_single_on_every_route(solver):
     X, Y, Z, w = cast_data("float32", d=1)
     lam = 0.02 if solver == "cholesky" else GRID
-    model = SpectralRegressor(Gaussian(0.5), lam=lam, center=True, solver=solver).fit(X, Y, w)
+    model = SpectralRegressor(Gaussian(0.5), lam=lam, fit_intercept=True, solver=solver).fit(X, Y, w)
     assert model.solver_ == solver
     assert model.predictor_.coef.dtype == np.float32
     assert model.predict(Z).dtype == np.float32
@@ -251,6 +262,7 @@ def test_single_precision_stays_single_on_every_route(solver):
         "linear",
         "poly",
         "laplacian",
+        Pairwise("laplacian"),
         "cosine",
         "chi2",
         Matern(0.5),
@@ -266,7 +278,7 @@ def test_single_precision_stays_single_on_every_route(solver):
 def test_single_precision_stays_single_with_every_kernel(kernel):
     X, Y, Z, _ = cast_data("float32")
     for lam in (0.1, "loo"):
-        model = SpectralRegressor(kernel, lam=lam, center=True, grid=GRID).fit(X, Y)
+        model = SpectralRegressor(kernel, lam=lam, fit_intercept=True, grid=GRID).fit(X, Y)
         assert model.predictor_.coef.dtype == np.float32
         assert model.predict(Z).dtype == np.float32
 
@@ -276,29 +288,29 @@ def test_a_fit_leaves_the_arrays_of_a_library_as_they_were(library):
     X, Y, _, w = cast_data()
     made = [MAKE[library](array) for array in (X, Y, w)]
     K = MAKE[library](Gaussian(0.5)(X))
-    SpectralRegressor(Gaussian(0.5), center=True).fit(*made)
-    SpectralRegressor("precomputed", lam=0.1, center=True).fit(K, made[1])
+    SpectralRegressor(Gaussian(0.5), fit_intercept=True).fit(*made)
+    SpectralRegressor("precomputed", lam=0.1, fit_intercept=True).fit(K, made[1])
     for array, before in zip((*made, K), (X, Y, w, Gaussian(0.5)(X))):
         assert_array_equal(numbers(array), before)
 
 
 def test_torch_tensors_of_any_layout_are_numbers_like_any_other():
     X, Y, Z, _ = cast_data()
-    expected = SpectralRegressor(Gaussian(0.5), center=True).fit(X, Y).predict(Z)
+    expected = SpectralRegressor(Gaussian(0.5), fit_intercept=True).fit(X, Y).predict(Z)
     across = torch.from_numpy(np.ascontiguousarray(X.T)).T
     every_other = torch.from_numpy(np.repeat(X, 2, axis=0))[::2]
     for rows in (across, every_other):
-        model = SpectralRegressor(Gaussian(0.5), center=True).fit(rows, torch.from_numpy(Y.copy()))
+        model = SpectralRegressor(Gaussian(0.5), fit_intercept=True).fit(rows, torch.from_numpy(Y.copy()))
         assert_allclose(model.predict(torch.from_numpy(Z.copy())).numpy(), expected, atol=1e-8)
 
 
 def test_numpy_arrays_of_any_layout_are_numbers_like_any_other():
     X, Y, Z, w = cast_data()
-    expected = SpectralRegressor(Gaussian(0.5), center=True).fit(X, Y, w).predict(Z)
+    expected = SpectralRegressor(Gaussian(0.5), fit_intercept=True).fit(X, Y, w).predict(Z)
     frozen = X.copy()
     frozen.setflags(write=False)
     for rows in (np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], frozen, X.astype(">f8")):
-        model = SpectralRegressor(Gaussian(0.5), center=True).fit(rows, np.asfortranarray(Y), w[::-1][::-1])
+        model = SpectralRegressor(Gaussian(0.5), fit_intercept=True).fit(rows, np.asfortranarray(Y), w[::-1][::-1])
         assert_allclose(model.predict(np.asfortranarray(Z)), expected, atol=1e-10)
 
 
@@ -310,29 +322,29 @@ def test_numbers_that_are_not_finite_are_refused_in_every_library(library, value
     bad[3, 1] = value
     kind = "NaN" if np.isnan(value) else "infinity"
     with pytest.raises(ValueError, match=f"^X contains {kind}.*, first in row 3, column 1"):
-        SpectralRegressor().fit(MAKE[library](bad), MAKE[library](Y))
+        SpectralRegressor(fit_intercept=False).fit(MAKE[library](bad), MAKE[library](Y))
     bad = Y.copy()
     bad[5, 0] = value
     with pytest.raises(ValueError, match=f"^y contains {kind}.*, first in row 5"):
-        SpectralRegressor().fit(MAKE[library](X), MAKE[library](bad))
+        SpectralRegressor(fit_intercept=False).fit(MAKE[library](X), MAKE[library](bad))
 
 
 @libraries
 def test_shapes_that_do_not_fit_are_refused_in_every_library(library):
     X, Y, _, w = cast_data()
     make = MAKE[library]
-    model = SpectralRegressor(Gaussian(0.5), lam=0.1).fit(make(X), make(Y))
+    model = SpectralRegressor(Gaussian(0.5), lam=0.1, fit_intercept=False).fit(make(X), make(Y))
     with pytest.raises(ValueError, match=r"^X must be two-dimensional"):
-        SpectralRegressor().fit(make(X[:, 0].copy()), make(Y))
+        SpectralRegressor(fit_intercept=False).fit(make(X[:, 0].copy()), make(Y))
     with pytest.raises(ValueError, match=r"^X has shape \(0, 2\)"):
-        SpectralRegressor().fit(make(X[:0]), make(Y[:0]))
+        SpectralRegressor(fit_intercept=False).fit(make(X[:0]), make(Y[:0]))
     with pytest.raises(ValueError, match=r"^X has 40 rows and y has 39"):
-        SpectralRegressor().fit(make(X), make(Y[:-1]))
+        SpectralRegressor(fit_intercept=False).fit(make(X), make(Y[:-1]))
     with pytest.raises(ValueError, match=r"^y must have one column a target"):
-        SpectralRegressor().fit(make(X), make(Y[:, :, None]))
+        SpectralRegressor(fit_intercept=False).fit(make(X), make(Y[:, :, None]))
     with pytest.raises(ValueError, match=r"y .*(column|target)"):
-        SpectralRegressor().fit(make(X), make(Y[:, :0].copy()))
+        SpectralRegressor(fit_intercept=False).fit(make(X), make(Y[:, :0].copy()))
     with pytest.raises(ValueError, match=r"^X has 1 features, but SpectralRegressor is expecting 2"):
         model.predict(make(X[:, :1].copy()))
     with pytest.raises(ValueError, match=r"^sample_weight must be one number per row"):
-        SpectralRegressor().fit(make(X), make(Y), make(w[:-1].copy()))
+        SpectralRegressor(fit_intercept=False).fit(make(X), make(Y), make(w[:-1].copy()))

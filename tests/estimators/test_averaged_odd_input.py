@@ -48,7 +48,7 @@ def chosen(X, y, monkeypatch, single=True):
         patched.setattr(rounds, "candidates_on", watched)
         if not single:
             patched.setattr(local_learners, "_single_precision", lambda *_: (np.inf, 0.0))
-        model = up.AveragedRegressor(up.SpectralRegressor(center=True), 1, engine=up.engines.Threads(1))
+        model = up.AveragedRegressor(up.SpectralRegressor(fit_intercept=True), 1, engine=up.engines.Threads(1))
         return model.fit(X, y), asked
 
 
@@ -85,7 +85,7 @@ def test_rows_that_single_precision_cannot_tell_apart_are_left_to_double(large, 
     X, y = large
     spread = X.copy()
     spread[:, 0] += 1e6 * (np.arange(len(X)) % 2)  # two groups, far from each other on the scale of the kernel
-    local = up.SpectralRegressor(up.kernels.Gaussian(3.0), center=True)
+    local = up.SpectralRegressor(up.kernels.Gaussian(3.0), fit_intercept=True)
     model = up.AveragedRegressor(local, n_blocks=1).fit(spread, y)
     exact = up.AveragedRegressor(local, n_blocks=1, engine=up.engines.Threads(1))
     with monkeypatch.context() as patched:
@@ -98,7 +98,7 @@ def test_few_different_rows_are_fitted_without_a_word():
     x = np.random.default_rng(0).integers(20, 60, 1000)[:, None].astype(float)
     model = up.AveragedRegressor(n_blocks=4).fit(x, np.sin(x[:, 0] / 9))
     assert np.abs(model.predict(x) - np.sin(x[:, 0] / 9)).max() < 0.1
-    constant = up.AveragedRegressor(up.SpectralRegressor(center=True), n_blocks=4, lam=0.1).fit(
+    constant = up.AveragedRegressor(up.SpectralRegressor(fit_intercept=True), n_blocks=4, lam=0.1).fit(
         np.ones((200, 1)), x[:200, 0]
     )
     np.testing.assert_allclose(constant.predict(np.ones((1, 1))), x[:200, 0].mean())
@@ -107,7 +107,7 @@ def test_few_different_rows_are_fitted_without_a_word():
 @pytest.mark.parametrize("filter", ["landweber", "cutoff", "nu"])
 def test_a_solver_that_does_not_serve_the_filter_is_refused(filter):
     X, y = some_data()
-    local = up.SpectralRegressor(KERNEL, filter, solver="cholesky")
+    local = up.SpectralRegressor(KERNEL, filter, solver="cholesky", fit_intercept=False)
     with pytest.raises(ValueError, match="solver='cholesky' does not serve"):
         up.AveragedRegressor(local, n_blocks=2, lam=0.01).fit(X, y)
 
@@ -115,7 +115,7 @@ def test_a_solver_that_does_not_serve_the_filter_is_refused(filter):
 def test_equal_weights_count_beside_unlabeled_rows():
     X, y = some_data()
     U = some_data(1, n=30)[0]
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=1, lam=0.01)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=1, lam=0.01)
     twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2), unlabeled=U).predict(X)
     weighted = clone(model).fit(X, y, unlabeled=U, sample_weight=np.full(60, 2.0)).predict(X)
     np.testing.assert_allclose(weighted, twice, rtol=1e-9)
@@ -126,7 +126,7 @@ def test_unlabeled_rows_are_dealt_out_by_weight():
     U = some_data(1, n=30)[0]
     sites = np.repeat(["a", "b"], 30)
     weights = np.where(sites == "a", 2, 1)
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), lam=0.01)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), lam=0.01)
     weighted = clone(model).fit(X, y, sites=sites, unlabeled=U, sample_weight=weights)
     repeated = clone(model).fit(
         np.repeat(X, weights, axis=0), np.repeat(y, weights), sites=np.repeat(sites, weights), unlabeled=U
@@ -136,7 +136,10 @@ def test_unlabeled_rows_are_dealt_out_by_weight():
 
 
 def test_the_model_keeps_its_own_rows():
-    for local in (up.SpectralRegressor(KERNEL, lam=0.01), up.CorrentropyRegressor(KERNEL, scale=1.0, n_iter=9)):
+    for local in (
+        up.SpectralRegressor(KERNEL, lam=0.01, fit_intercept=False),
+        up.CorrentropyRegressor(KERNEL, scale=1.0, n_iter=9, fit_intercept=False),
+    ):
         X, y = some_data()
         model = up.AveragedRegressor(local, n_blocks=1).fit(X, y)
         before = model.predict(some_data()[0])
@@ -146,7 +149,7 @@ def test_the_model_keeps_its_own_rows():
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
     X, y = some_data()
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), lam="local", n_blocks=2).fit(X, y)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), lam="local", n_blocks=2).fit(X, y)
     before, values = dict(vars(model)), model.predict(X)
     with pytest.raises(up.BlockError, match="block 'one' failed"):
         model.fit(X, y, sites=["many"] * 59 + ["one"])
@@ -157,11 +160,13 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 def test_pickles_clones_and_searches(tmp_path):
     X, y = some_data()
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=2, engine=up.engines.Threads(2)).fit(X, y)
+    model = up.AveragedRegressor(
+        up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=2, engine=up.engines.Threads(2)
+    ).fit(X, y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
     assert clone(model).engine is model.engine
-    search = GridSearchCV(up.AveragedRegressor(n_blocks=2), {"local": [None, Ridge()]}, cv=2).fit(X, y)
-    assert search.best_params_["local"] is None
+    search = GridSearchCV(up.AveragedRegressor(n_blocks=2), {"estimator": [None, Ridge()]}, cv=2).fit(X, y)
+    assert search.best_params_["estimator"] is None
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -169,7 +174,7 @@ def test_an_engine_of_ones_own_is_pickled_with_the_model_only_if_it_says_so(stay
     X, y = some_data()
     engine = OneByOne()
     engine.is_picklable = stays
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=2, engine=engine).fit(X, y)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=2, engine=engine).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     assert isinstance(again.engine, OneByOne) if stays else again.engine is None
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -196,7 +201,9 @@ def test_a_model_on_a_cluster_can_be_cloned_and_pickled():
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        model = clone(up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=2, engine=client)).fit(X, y)
+        model = clone(
+            up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=2, engine=client)
+        ).fit(X, y)
         assert model.engine is client
         again = pickle.loads(pickle.dumps(model))
     assert again.engine is None
@@ -207,7 +214,7 @@ def test_joblib_backends_that_give_lists_serve_too():
     import joblib
 
     X, y = some_data()
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=11, lam=0.01)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=11, lam=0.01)
     with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
         there = clone(model).set_params(engine="processes").fit(X, y)
     np.testing.assert_array_equal(there.predict(X), model.fit(X, y).predict(X))
@@ -224,7 +231,7 @@ def test_joblib_backends_that_give_lists_serve_too():
         ({"verbose": None}, "verbose must be a number"),
         ({"lam": None}, "lam must be 'rule13'"),
         ({"grid": "a"}, "grid must be a positive number"),
-        ({"local": Ridge}, "local must be a regressor"),
+        ({"estimator": Ridge}, "estimator must be a regressor"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -235,7 +242,9 @@ def test_bad_parameters_are_named(arguments, message):
 
 @pytest.mark.parametrize("state", [None, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)], ids=type)
 def test_randomness_may_come_from_anywhere(state):
-    up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=np.asarray(2), random_state=state).fit(*some_data())
+    up.AveragedRegressor(
+        up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=np.asarray(2), random_state=state
+    ).fit(*some_data())
 
 
 @pytest.mark.parametrize(
@@ -269,7 +278,7 @@ def file(tmp_path):
 
 
 def model(**arguments):
-    return up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True), verbose=0, **arguments)
+    return up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=True), **arguments)
 
 
 def test_streams_are_matched_by_name(file, tmp_path):
@@ -369,7 +378,9 @@ def test_compressing_keeps_the_precision_and_survives_a_kernel_of_zeros():
     X, y = some_data()
     single = up.AveragedRegressor(n_blocks=2, lam=0.1).fit(X.astype(np.float32), y.astype(np.float32)).compress(5)
     assert single.predict(X.astype(np.float32)).dtype == np.float32
-    zeros = up.AveragedRegressor(up.SpectralRegressor(up.kernels.Linear()), n_blocks=2, lam=0.1).fit(0 * X, y)
+    zeros = up.AveragedRegressor(
+        up.SpectralRegressor(up.kernels.Linear(), fit_intercept=False), n_blocks=2, lam=0.1
+    ).fit(0 * X, y)
     assert zeros.compress(5).predict(X).shape == (60,)
 
 

@@ -22,9 +22,9 @@ def every_model():
     summed = models()["second order"]
     average = BasisAverage().settle(basis(), summed.coef_matrix_, summed.predictor_.intercept, 0.01, ("stay",), 3, {})
     return models() | {
-        "nystrom": up.NystromRegressor(n_features=20).fit(X, Y),
+        "nystrom": up.NystromRegressor(n_features=20, fit_intercept=False).fit(X, Y),
         "average of sites": average,
-        "two labels": up.SpectralRegressor(per_target=True).fit(X, TWO),
+        "two labels": up.SpectralRegressor(per_target=True, fit_intercept=False).fit(X, TWO),
     }
 
 
@@ -44,7 +44,7 @@ def test_every_fitted_model_answers_its_facts(kind):
     for name in ("lam", "privacy", "path", "summary"):
         assert (getattr(facts, name) is None) == (vars(model).get(f"{name}_") is None), name
     assert facts.kernel is model.kernel_
-    assert (facts.plan is None) == (kind not in ("private", "private descent"))
+    assert (facts.schedule is None) == (kind not in ("private", "private descent"))
     assert facts.choice[0].isupper() or facts.choice[0] in "λε" or facts.choice[0].isdigit()
 
 
@@ -91,13 +91,16 @@ def test_the_expansion_is_in_the_points_that_the_kernel_sees():
     assert len(facts.expansion[1]) == facts.n_functions
     assert facts.scaling is not None
     matrix = np.eye(8) + 0.1
-    assert up.SpectralRegressor("precomputed", lam=0.1).fit(matrix, np.arange(8.0)).facts().expansion is None
+    assert (
+        up.SpectralRegressor("precomputed", lam=0.1, fit_intercept=False).fit(matrix, np.arange(8.0)).facts().expansion
+        is None
+    )
 
 
 def test_an_average_of_foreign_learners_answers_too():
     from sklearn.kernel_ridge import KernelRidge
 
-    model = up.AveragedRegressor(KernelRidge(), n_blocks=2, verbose=0).fit(X, Y)
+    model = up.AveragedRegressor(KernelRidge(), n_blocks=2).fit(X, Y)
     facts = model.facts()
     assert (facts.n_blocks, facts.n_targets, facts.lam, facts.expansion, facts.n_functions) == (2, 1, None, None, 1)
     assert "2 blocks" in up.report(model).html

@@ -138,7 +138,7 @@ with_kernel = [case for case in CASES if "summary" not in case.name and "more ro
 @pytest.mark.parametrize("case", with_kernel, ids=lambda case: case.name)
 def test_a_kernel_that_fails_in_the_middle_changes_nothing(case):
     model = case.fit(case.make())
-    name, before = "local__kernel" if case.name == "averaged" else "kernel", State(model)
+    name, before = "estimator__kernel" if case.name == "averaged" else "kernel", State(model)
     model.set_params(**{name: Failing(0.7)})
     with pytest.raises((RuntimeError, up.BlockError), match="gave up"):
         case.again(model)
@@ -158,10 +158,10 @@ def test_an_engine_that_fails_in_the_middle_changes_nothing(case):
 
 
 def test_a_fit_leaves_nothing_of_an_earlier_one():
-    model = up.SpectralRegressor(KERNEL).fit(X, y)
+    model = up.SpectralRegressor(KERNEL, fit_intercept=False).fit(X, y)
     assert "path_" in vars(model)
     assert "path_" not in vars(model.set_params(lam=0.1).fit(X, y))
-    less = up.LESSRegressor(basis(), lam=0.1).fit(X, y)
+    less = up.LESSRegressor(basis=basis(), lam=0.1, fit_intercept=False).fit(X, y)
     assert "summary_" in vars(less)
     assert "summary_" not in vars(less.set_params(rounds=2).fit(X, y))
 

@@ -23,6 +23,7 @@ from unpooled._base.declared import parameter_table
 from unpooled._base.kinds import parameters_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+SCRIPT = Path(__file__).parents[2] / "docs" / "_extensions" / "parameter_tables.py"
 ONE_EACH = [case for case in CASES if "," not in case.name and case.name != "less in rounds"]
 
 #: Values of many kinds, each by a letter.
@@ -33,14 +34,15 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 #: What a parameter may be, by the letters of its values; nothing but what it is given where it is not named.
 MAY_BE = {
-    "kernel": "N", "lam": "1fa", "grid": "N1fa", "center": "T", "per_target": "T", "cv": "Neamst",
-    "random_state": "N01", "scale": "1fia", "n_iter": "1", "step": "1f", "decay": "0f", "jump": "0f", "local": "N",
+    "kernel": "N", "lam": "1fa", "grid": "N1fa", "fit_intercept": "T", "per_target": "T", "cv": "Neamst",
+    "random_state": "N01", "scale": "1fia", "n_iter": "1", "step": "1f", "decay": "0f", "jump": "0f", "estimator": "N",
     "n_blocks": "1", "engine": "N", "refit": "T", "max_validation": "1", "memory_limit": "N1fi", "time_limit": "N1fi",
     "tolerance": "0f", "verbose": "T-01f", "n_features": "1", "device": "N", "standardize": "T", "tol": "f",
-    "max_rounds": "1", "rounds": "1", "order": "1", "ridge": "T", "epsilon": "1f", "delta": "f", "label_bound": "1f",
+    "max_iter": "1", "rounds": "1", "order": "1", "ridge": "T", "epsilon": "1f", "delta": "f", "label_bound": "1f",
     "ledger": "Nw", "n_steps": "N1", "passes": "N1", "batch_size": "N1", "clip": "N1f", "averaged": "T",
-    "precondition": "N1f", "intercept": "NT", "shrink": "T",
-    "less.tol": "0f", "private descent.lam": "01f", "private descent.step": "N1f", "private.label_bound": "N1f",
+    "precondition": "N1f", "shrink": "T", "basis": "N",
+    "less.tol": "0f", "private descent.weight_decay": "01f", "private descent.step": "N1f",
+    "private.label_bound": "N1f",
     "private.random_state": "01", "private descent.random_state": "01",
 }  # fmt: skip
 #: Kinds that are right, in a fit in which another parameter forbids them.
@@ -112,6 +114,29 @@ def test_every_public_regressor_is_among_those_that_are_tested():
 
 
 def test_the_page_of_the_reference_is_made_of_the_declarations():
-    script = Path(__file__).parents[2] / "docs" / "_extensions" / "parameter_tables.py"
-    found = runpy.run_path(str(script))
-    assert found["PAGE"].read_text(encoding="utf-8") == found["page"](), f"make it anew: python {script}"
+    found = runpy.run_path(str(SCRIPT))
+    assert found["PAGE"].read_text(encoding="utf-8") == found["page"](), f"make it anew: python {SCRIPT}"
+
+
+def test_a_row_of_the_table_of_all_estimators_differs_for_one_reason_and_no_reason_is_without_a_row():
+    found = runpy.run_path(str(SCRIPT))
+    different = [name for name, cells in found["rows"]().items() if len(set(cells)) > 1]
+    explained = [name for names in found["REASONS"] for name in names]
+    assert sorted(explained) == sorted(different)
+    assert found["COLUMNS"] == tuple(dict.fromkeys(found["COLUMNS"]))
+    assert {f"{name}Regressor" for name in found["COLUMNS"]} == {n for n in up.__all__ if n.endswith("Regressor")}
+
+
+#: what models keep for themselves and their files, and what scikit-learn asks for
+OWN = {
+    "basis_digest_", "centering_", "coef_matrix_", "feature_names_in_", "n_features_in_", "one_target_", "rounds_",
+    "shift_", "summary_order_",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({type(case.make()).__name__ for case in CASES}))
+def test_docstrings_list_the_attributes_that_fits_leave(name):
+    listed = set(runpy.run_path(str(SCRIPT))["attributes_of"](getattr(up, name)))
+    fitted = [case.fit(case.make()) for case in CASES if type(case.make()).__name__ == name]
+    left = {one for model in fitted for one in dir(model) if one.endswith("_") and not one.startswith("_")}
+    assert left - OWN == listed

@@ -15,7 +15,7 @@ from tests.cases.reports import models
 from tests.made_up import named_rows
 from unpooled._base.path import CRITERIA, SearchPath
 from unpooled._solvers.averaging.search import BlockPath
-from unpooled.estimators.paths import DescentPath, Path, SummaryPath
+from unpooled.estimators.paths import DescentPath, RegularizationPath, SummaryPath
 
 X, Y = named_rows(2, 120)
 TWO = pd.DataFrame({"a": Y, "b": np.exp(Y)})
@@ -24,18 +24,18 @@ KERNEL = up.kernels.Gaussian(1.0)
 
 def fitted():
     """Models that show a path, of every class and of one and two labels."""
-    spectral = up.SpectralRegressor(KERNEL)
-    robust = up.CorrentropyRegressor(KERNEL)
+    spectral = up.SpectralRegressor(KERNEL, fit_intercept=False)
+    robust = up.CorrentropyRegressor(KERNEL, fit_intercept=False)
     found = {name: model for name, model in models().items() if "path_" in vars(model)}
     return found | {
-        "spectral, two": up.SpectralRegressor(KERNEL, per_target=True).fit(X, TWO),
-        "nystrom": up.NystromRegressor(KERNEL, n_features=20).fit(X, Y),
-        "less, two": up.LESSRegressor(center=True, order=2).fit(X, TWO, public=X[:40]),
-        "correntropy, two": up.CorrentropyRegressor(KERNEL).fit(X, TWO),
-        "correntropy, given": up.CorrentropyRegressor(KERNEL, scale=1.0, n_iter=8).fit(X, Y),
-        "averaged, two": up.AveragedRegressor(spectral, n_blocks=[1, 2], verbose=0).fit(X, TWO),
-        "averaged, robust": up.AveragedRegressor(robust, n_blocks=[1, 2], verbose=0).fit(X, Y),
-        "averaged, local": up.AveragedRegressor(spectral, n_blocks=[1, 2], lam="local", verbose=0).fit(X, Y),
+        "spectral, two": up.SpectralRegressor(KERNEL, per_target=True, fit_intercept=False).fit(X, TWO),
+        "nystrom": up.NystromRegressor(KERNEL, n_features=20, fit_intercept=False).fit(X, Y),
+        "less, two": up.LESSRegressor(fit_intercept=True, order=2).fit(X, TWO, public=X[:40]),
+        "correntropy, two": up.CorrentropyRegressor(KERNEL, fit_intercept=False).fit(X, TWO),
+        "correntropy, given": up.CorrentropyRegressor(KERNEL, scale=1.0, n_iter=8, fit_intercept=False).fit(X, Y),
+        "averaged, two": up.AveragedRegressor(spectral, n_blocks=[1, 2]).fit(X, TWO),
+        "averaged, robust": up.AveragedRegressor(robust, n_blocks=[1, 2]).fit(X, Y),
+        "averaged, local": up.AveragedRegressor(spectral, n_blocks=[1, 2], lam="local").fit(X, Y),
     }
 
 
@@ -120,7 +120,9 @@ def test_what_a_file_does_not_keep_of_a_path_may_be_left_out():
     lam, one = np.asarray([0.1, 1.0]), np.zeros(1, dtype=int)
     scores = np.asarray([1.0, 2.0])
     paths = [
-        Path(lam=lam, scored=scores, freedom=lam, criterion_name="loo", exact=True, iterations=None, index=one),
+        RegularizationPath(
+            lam=lam, scored=scores, freedom=lam, criterion_name="loo", exact=True, iterations=None, index=one
+        ),
         SummaryPath(lam, scores, lam, "gcv", one),
         DescentPath(n_iter=np.asarray([1, 2]), one_target=True, scales=None, tried=None, score=None),
         BlockPath(np.asarray([1, 2]), {"lam": lam}, np.ones((2, 2)), 0, one),

@@ -29,7 +29,7 @@ from unpooled.estimators.private_plan import telling_features
 from unpooled.estimators.public_rows import widened
 from unpooled.kernels import Gaussian, Matern, Polynomial
 from unpooled.privacy.rounds.learner import Budget, learn
-from unpooled.privacy.rounds.questions import Counts, Custodian, Residuals, answer, held
+from unpooled.privacy.rounds.questions import LabelCounts, Residuals, RowHolder, run_learner, sum_answer
 
 MUCH = 1e10  # an ε at which noise is nothing
 PUBLIC = 150
@@ -61,7 +61,7 @@ def _no_noise(monkeypatch):
 
 
 def test_with_much_budget_it_is_as_good_as_a_fit_without_privacy():
-    plain = up.SpectralRegressor(lam=1e-5).fit(X, y).score(T, truth)
+    plain = up.SpectralRegressor(lam=1e-5, fit_intercept=False).fit(X, y).score(T, truth)
     assert plain > 0.995
     for model in (private(MUCH), private(MUCH, label_bound=None), private(MUCH, loss="correntropy")):
         assert model.fit(X, y, public=U).score(T, truth) > plain - 0.02
@@ -83,7 +83,7 @@ def learned(labels, label_bound, *, loss="huber", rounds=8, mu=5.0):
     rows = points(4, 500, between=CUBE)
     values = labels(np.sin(3 * rows[:, 0]) + 0.3 * rows[:, 1] ** 2)
     told = exact(source_of(rows, values), 500, frame, frame, label_bound)
-    found, spent = held(learn(frame, 500, Budget(mu, rounds, 0.03, calibration=0.03), label_bound, loss), told)
+    found, spent = run_learner(learn(frame, 500, Budget(mu, rounds, 0.03, calibration=0.03), label_bound, loss), told)
     assert math.fsum(item.event.mu**2 for item in spent) <= mu**2 * (1 + 1e-12)
     return frame.coefficients(found.coef)
 
@@ -138,10 +138,10 @@ def test_a_file_is_as_good_as_the_arrays_in_it(no_noise, tmp_path):
     at = frame_of(basis)
     ones = np.ones(M + 1)
     for question in (
-        Counts(np.linspace(-1, 1, 9)),
+        LabelCounts(np.linspace(-1, 1, 9)),
         Residuals(ones, up.losses.Huber(1.0), ones, 1.0, 2.0, ones[:1], 0.3),
     ):
-        from_file = answer(question, source, at, at, 3.0, up.engines.as_engine(None))
+        from_file = sum_answer(question, source, at, at, 3.0, up.engines.as_engine(None))
         assert_allclose(from_file, answered(question, X, y, at, at, 3.0), rtol=1e-10, atol=1e-10)
 
 
@@ -168,7 +168,7 @@ def test_it_is_of_use_at_an_ordinary_budget():
 def test_without_a_bound_labels_may_have_any_scale_and_offset(scale, offset):
     model = private(30.0, label_bound=None).fit(X, scale * y + offset, public=U)
     assert model.score(T, scale * truth + offset) > 0.95  # about .998
-    assert model.plan_.loss == "correntropy"
+    assert model.schedule_.loss == "correntropy"
 
 
 def test_without_a_bound_gross_outliers_do_not_matter():
@@ -179,8 +179,8 @@ def test_without_a_bound_gross_outliers_do_not_matter():
 
 
 def test_noise_at_every_site_is_the_noise_of_all_of_them():
-    question = Counts(np.linspace(-2, 2, 3000))
-    plain, shared = (Custodian(source_of(X, y), len(X), 3.0, up.engines.as_engine(None), sites) for sites in (1, 4))
+    question = LabelCounts(np.linspace(-2, 2, 3000))
+    plain, shared = (RowHolder(source_of(X, y), len(X), 3.0, up.engines.as_engine(None), sites) for sites in (1, 4))
     exact_shares = answered(question, X, y, None) / len(X)
     for custodian, sites in ((plain, 1), (shared, 4)):
         values, sigma = custodian.ask(question, 0.2)
@@ -189,7 +189,7 @@ def test_noise_at_every_site_is_the_noise_of_all_of_them():
         assert abs(ratio - 1) < 6 * math.sqrt(2 / 3001)  # but with probability 1e-8
     sites = np.arange(len(X)) % 4
     model = private(noise="site").fit(X, y, public=U, sites=sites)
-    assert "4 sites add all of the noise each" in str(model.plan_)
+    assert "4 sites add all of the noise each" in str(model.schedule_)
     assert "provided" not in str(model.privacy_)
 
 
@@ -234,10 +234,10 @@ def test_a_basis_of_public_rows_is_taken_as_it_is_whatever_its_kernel():
     far = X.copy()
     far[3], far[4] = 1e300, -1e160  # features of these are not even numbers
     basis = up.bases.EmpiricalFeatures(Polynomial(3), 20).fit(U)
-    model = private(100.0, kernel=basis).fit(far, y)
+    model = private(100.0, basis=basis).fit(far, y)
     assert model.basis_ is basis
     assert model.score(T, truth) > 0.8
-    assert clone(model).kernel is basis
+    assert clone(model).basis is basis
 
 
 def test_labels_beyond_the_bound_are_moved_to_it_without_a_word(no_noise):
@@ -278,7 +278,7 @@ def test_no_fit_of_many_is_far_off():
 
 def test_two_fits_share_the_plan_and_the_basis_of_public_rows_and_not_the_noise():
     one, other = (private(n_features=30).fit(X, y, public=U) for _ in range(2))
-    assert one.plan_ == other.plan_
+    assert one.schedule_ == other.schedule_
     assert one.basis_digest_ == other.basis_digest_
     assert not np.array_equal(one.coef_, other.coef_)
     assert "the basis" not in str(private(n_features=30).fit(X, y).privacy_)  # which is of noised counts there
@@ -290,14 +290,14 @@ def test_it_says_what_it_did():
     assert "ε = 1 and δ = 1e-06 (neighbours: replace one record, n public)" in said
     assert "public: the number of records, the basis and how it was made, the label bound 3" in said
     assert "round 8 of residuals (Gaussian noise, μ" in said
-    assert "75 features of 150 public rows" in str(model.plan_)
+    assert "75 features of 150 public rows" in str(model.schedule_)
     told = [entry["round"] for entry in model.history_]
-    assert set(told) <= set(range(1, model.plan_.rounds + 1))
+    assert set(told) <= set(range(1, model.schedule_.rounds + 1))
     assert len(told) == len(set(told)) > 0
     assert repr(model) == "PrivateRegressor(delta=1e-06, epsilon=1.0, label_bound=3.0)"
     assert repr(clone(model)) == repr(model)
     assert str(model.privacy_) in of_model(model)  # what the command line says of its file
-    assert str(model.plan_) in of_model(model)
+    assert str(model.schedule_) in of_model(model)
 
 
 @pytest.mark.parametrize("public", [U, None])
@@ -308,7 +308,7 @@ def test_a_file_keeps_the_model_its_guarantee_and_its_plan(public, tmp_path):
         up.save(model, tmp_path / "a.model")
         read = up.load(tmp_path / "a.model")
         assert_array_equal(read.predict(T), model.predict(T))
-        for name in ("privacy_", "plan_", "history_", "sites_", "intercept_", "basis_digest_", "n_features_in_"):
+        for name in ("privacy_", "schedule_", "history_", "sites_", "intercept_", "basis_digest_", "n_features_in_"):
             assert getattr(read, name) == getattr(model, name), name
         assert models.digest_of(read) == models.digest_of(model)
         assert_array_equal(pickle.loads(pickle.dumps(model)).predict(T), model.predict(T))
@@ -319,7 +319,7 @@ def test_a_forged_file_is_refused():
     model = private(n_features=5, rounds=2).fit(X, y, public=U)
     header, arrays = model._to_parts()
     for place, value, says in [
-        (("privacy", "epsilon"), 0.01, "costs more"),
+        (("privacy", "epsilon"), 0.01, "which is more than the promised"),
         (("params", "epsilon"), 9.0, "not that of its epsilon"),
         (("params", "rounds"), 0, "rounds must be"),
         (("params", "loss"), "squared", "loss must be"),

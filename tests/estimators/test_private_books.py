@@ -31,7 +31,7 @@ BAD = [
     ({"epsilon": -1}, {}, "epsilon must be a positive"),
     ({"epsilon": math.inf}, {}, "epsilon must be a positive"),
     ({"epsilon": "1"}, {}, "epsilon must be a positive"),
-    ({"epsilon": 1e30}, {}, "do not fit a grid"),
+    ({"epsilon": 1e30}, {}, "do not fit into 64 bits"),
     ({"delta": 0.0}, {}, "delta must lie between 0 and 1"),
     ({"delta": 1.0}, {}, "delta must lie between 0 and 1"),
     ({"delta": -1e-6}, {}, "delta must lie between 0 and 1"),
@@ -45,8 +45,8 @@ BAD = [
     ({"kernel": Gaussian([1.0, 2.0, 3.0])}, {}, "3"),
     ({"kernel": Gaussian([1.0, 2.0, 3.0])}, {"public": U}, "3"),
     ({"kernel": "unknown"}, {}, "is not known"),
-    ({"kernel": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U)}, {"public": U}, "leave public out"),
-    ({"kernel": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U[:, :1])}, {}, "X has 2 features, but"),
+    ({"basis": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U)}, {"public": U}, "leave public out"),
+    ({"basis": up.bases.EmpiricalFeatures(Gaussian(1.0), 5).fit(U[:, :1])}, {}, "X has 2 features, but"),
     ({}, {"public": U[:, :1]}, "X has 2 features, but"),
     ({}, {"public": np.c_[U, U]}, "X has 2 features, but"),
     ({}, {"public": np.full((3, 2), np.nan)}, "public: X contains NaN"),
@@ -105,9 +105,9 @@ def test_a_delta_above_one_in_n_is_warned_of():
 def test_the_ledger_is_charged_before_the_data_are_looked_at(tmp_path):
     ledger = privacy.Ledger.create(tmp_path / "clinic.ledger", 1.0, 1e-6, "clinic")
     first = private(ledger=str(tmp_path / "clinic.ledger")).fit(X, y, public=U)
-    assert [charge.released for charge in ledger.charges()] == [True]
+    assert [charge.is_released for charge in ledger.charges()] == [True]
     [charged] = ledger.events()
-    assert charged.mu == pytest.approx(np.sqrt(sum(event.mu**2 for _, event in first.plan_.events())), rel=1e-9)
+    assert charged.mu == pytest.approx(np.sqrt(sum(event.mu**2 for _, event in first.schedule_.events())), rel=1e-9)
     for public in (U, None):
         with pytest.raises(privacy.Overspend, match="would bring clinic"):
             private(ledger=ledger).fit(Unread(400, 2), Unread(400), public=public)
@@ -115,7 +115,7 @@ def test_the_ledger_is_charged_before_the_data_are_looked_at(tmp_path):
     other = privacy.Ledger.create(tmp_path / "other.ledger", 5.0, 1e-5, "other")
     with pytest.raises(AssertionError, match="looked at"):
         private(ledger=other).fit(Unread(400, 2), Unread(400), public=U)
-    assert [charge.released for charge in other.charges()] == [False]  # spent, and nothing has left
+    assert [charge.is_released for charge in other.charges()] == [False]  # spent, and nothing has left
     assert private(ledger=other).fit(X, y).privacy_.epsilon == 1.0
     assert len(other.charges()) == 2
 
@@ -152,20 +152,20 @@ def test_every_plan_keeps_the_budget_and_survives_its_file(n, epsilon, delta, bo
 
 def test_every_answer_is_asked_for_at_a_price_that_was_planned(monkeypatch):
     """The custodian is asked for no more, and for nothing else, than what the ledger was charged for."""
-    from unpooled.privacy.rounds.questions import Custodian
+    from unpooled.privacy.rounds.questions import RowHolder
 
-    seen, ask = [], Custodian.ask
+    seen, ask = [], RowHolder.ask
 
     def spy(self, question, mu, *where):
         seen.append(mu)
         return ask(self, question, mu, *where)
 
-    monkeypatch.setattr(Custodian, "ask", spy)
+    monkeypatch.setattr(RowHolder, "ask", spy)
     for public in (U, None):
         seen.clear()
         model = private(50.0).fit(X, y, public=public)
         assert seen == [item.event.mu for item in model.privacy_.spent_on]
-        planned = [event.mu for _, event in model.plan_.events()]
+        planned = [event.mu for _, event in model.schedule_.events()]
         assert all(any(math.isclose(mu, other, rel_tol=1e-12) for other in planned) for mu in seen)
         assert len(seen) <= len(planned)
 

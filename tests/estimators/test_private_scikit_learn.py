@@ -20,8 +20,10 @@ from tests.made_up import regression, sine
 
 ESTIMATORS = {
     "as it comes": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0),
-    "few features": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, averaged=True, lam=0.1),
-    "paper": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, method="paper"),
+    "few features": up.PrivateSGDRegressor(
+        1.0, 1e-6, label_bound=100.0, n_features=20, averaged=True, weight_decay=0.1
+    ),
+    "paper": up.PrivateSGDRegressor(1.0, 1e-6, label_bound=100.0, n_features=20, method="paper", fit_intercept=False),
     "rounds": up.PrivateRegressor(1.0, 1e-6, label_bound=100.0, n_features=20),
     "rounds, no bound": up.PrivateRegressor(1.0, 1e-6, n_features=20),
 }
@@ -86,7 +88,7 @@ def test_clones_pickles_pipelines_and_folds(cls):
 
 @pytest.mark.parametrize("method", ["tight", "paper"])
 def test_frames_keep_their_names_with_and_without_a_public_sample(method):
-    how = {"n_features": 20, "method": method}
+    how = {"n_features": 20, "method": method, "fit_intercept": method == "tight"}
     for public in (None, X.iloc[:50]):
         model = up.PrivateSGDRegressor(5.0, 1e-6, 1.0, **how).fit(X, y, public=public)
         assert list(model.feature_names_in_) == list(model.basis_.feature_names_in_) == ["age", "dose"]

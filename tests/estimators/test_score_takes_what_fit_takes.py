@@ -18,9 +18,9 @@ from unpooled.estimators import span as scoring
 
 KERNEL = up.kernels.Gaussian(1.0)
 SCORED = {
-    "averaged": up.AveragedRegressor(up.SpectralRegressor(KERNEL, lam=1e-3), n_blocks=2, verbose=0),
-    "nystrom": up.NystromRegressor(KERNEL, n_features=20, lam=1e-3),
-    "less": up.LESSRegressor(KERNEL, n_features=20, lam=1e-3),
+    "averaged": up.AveragedRegressor(up.SpectralRegressor(KERNEL, lam=1e-3, fit_intercept=False), n_blocks=2),
+    "nystrom": up.NystromRegressor(KERNEL, n_features=20, lam=1e-3, fit_intercept=False),
+    "less": up.LESSRegressor(KERNEL, n_features=20, lam=1e-3, fit_intercept=False),
     "private": up.PrivateSGDRegressor(50.0, 1e-6, label_bound=1.0, kernel=KERNEL, n_features=20),
 }
 
@@ -67,7 +67,7 @@ def test_files_frames_and_arrays_have_one_score(tmp_path, name, weight):
 def test_a_model_from_summaries_is_scored_on_files_too(tmp_path):
     train, new = frame_of(300, 0), frame_of(100, 1)
     basis = up.bases.EmpiricalFeatures(KERNEL, 20).fit(features(train))
-    model = up.SummaryRegressor().fit_summary(up.Summary.of(basis, train, "y", order=2))
+    model = up.SummaryRegressor(fit_intercept=False).fit_summary(up.Summary.of(basis, train, "y", order=2))
     for place in save(new, tmp_path):
         assert model.score(place, "y") == pytest.approx(model.score(features(new), new["y"]), rel=1e-12)
 
@@ -87,7 +87,7 @@ def test_fit_predict_and_score_all_from_files(tmp_path):
     new = frame_of(100, 1)
     new[["y", "b", "a"]].to_csv(tmp_path / "other.csv", index=False)  # in another order: columns have names
     path = up.blocks.Parquet(tmp_path / "new.parquet", features=["a", "b"])
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, lam=1e-3), n_blocks=2, verbose=0).fit(path, "y")
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, lam=1e-3, fit_intercept=False), n_blocks=2).fit(path, "y")
     values = model.predict(up.blocks.Csv(tmp_path / "other.csv"))
     assert model.score(tmp_path / "other.csv", "y") == pytest.approx(r2_score(new["y"], values), rel=1e-12)
 
@@ -130,6 +130,6 @@ def test_what_cannot_be_scored_is_said_in_a_sentence(tmp_path):
     with pytest.raises(ValueError, match="requires y"):
         model.score(tmp_path / "new.csv", None)
     with pytest.raises(NotFittedError):
-        up.LESSRegressor().score(tmp_path / "new.csv", "y")
+        up.LESSRegressor(fit_intercept=False).score(tmp_path / "new.csv", "y")
     with pytest.raises(NotFittedError):
-        up.SummaryRegressor().score(tmp_path / "new.csv", "y")
+        up.SummaryRegressor(fit_intercept=False).score(tmp_path / "new.csv", "y")

@@ -25,7 +25,7 @@ import unpooled as up
 from tests.cases.federation import NAMES, Consortium, nth
 from tests.models.fuzz_files import damaged, forged
 from unpooled.federation import Message, StudyError, run_study
-from unpooled.federation.secure.fixed_point import FixedPoint, total
+from unpooled.federation.secure.fixed_point import FixedPoint, add_all
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.study.folder import RECORD, StudyFolder
 
@@ -84,11 +84,11 @@ class Truth:
         vectors = {}
         for name in NAMES:
             summary = up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y")
-            vectors[name] = statistic.vector(summary)
+            vectors[name] = statistic.to_vector(summary)
         self.sums = {}
         for names in [NAMES, *combinations(NAMES, 3)]:
             numbers = FixedPoint(len(names))
-            words = total(numbers.encode(*vectors[name]) for name in names)
+            words = add_all(numbers.encode(*vectors[name]) for name in names)
             self.sums[names] = statistic.from_vector(*numbers.decode(words))
 
     def check(self, names: list[str], summary: up.Summary) -> None:
@@ -101,7 +101,7 @@ class Truth:
 
 
 def outcome(sites: Consortium, truth: Truth, line: Line, folder: Path) -> str:
-    """How a study ends; an AssertionError where it should not end so."""
+    """Return the outcome of a study; raise an AssertionError if the study must not end in this way."""
     study = sites.study(secure=True, timeout=5.0, poll=0.01)
     try:
         record = run_study(study, sites.transport(line), folder)
@@ -122,7 +122,7 @@ def outcome(sites: Consortium, truth: Truth, line: Line, folder: Path) -> str:
 
 
 def run(n_cases: int, seed: int, folder: Path, tell=lambda _: None) -> Counter[str]:
-    """So many studies, half of them with damage; the outcomes, counted."""
+    """Run several studies, half of them with damage, and count the outcomes."""
     rng = np.random.default_rng(seed)
     found: Counter[str] = Counter()
     for case in range(n_cases):

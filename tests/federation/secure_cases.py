@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from unpooled.federation.secure.keys import Attempt, Identity
-from unpooled.federation.secure.masks import Member, unmasked
+from unpooled.federation.secure.masks import Member, unmask
 
 _numbers = itertools.count()
 
@@ -48,9 +48,9 @@ def offers_of(members, this):
 
 
 def sent(members, this, words, asked="a question"):
-    """What every member sends in an attempt of these members."""
+    """Return the message of every member in an attempt of these members."""
     offers = offers_of(members, this)
-    return {name: member.masked(this, offers, words[name], asked) for name, member in members.items()}
+    return {name: member.mask(this, offers, words[name], asked) for name, member in members.items()}
 
 
 def opened(members, this):
@@ -59,4 +59,4 @@ def opened(members, this):
 
 def secure_total(members, words, this=None):
     this = this or attempt()
-    return unmasked(sent(members, this, words), opened(members, this))
+    return unmask(sent(members, this, words), opened(members, this))

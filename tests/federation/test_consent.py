@@ -11,7 +11,7 @@ import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.cli import app
 from unpooled.federation import ConfigError, Message, RequestError, Site, SiteConfig, StudyError, run_study
-from unpooled.federation.site.questions import question
+from unpooled.federation.site.questions import ask_message
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.wire.transport import as_array
 from unpooled.gate.gate import content_of
@@ -55,7 +55,7 @@ def test_what_the_policy_forbids_is_refused_with_the_reason_before_a_row_is_read
     "rules", [{"minimum_rows": 1000}, {"max_label_share": 0.001}, {"max_numbers_per_row": 0.01}], ids=str
 )
 def test_a_rule_about_records_is_kept_and_its_reason_stays_at_the_site(sites, tmp_path, secure, rules):
-    """How many rows a site has, or that one record stands out, is nothing that a refusal may tell."""
+    """A refusal must not reveal the number of rows of a site, or that one record stands out."""
     sites.policy("north", **rules)
     wire = Wire()
     record = run_study(sites.study(lam=1e-2, secure=secure), sites.transport(wire), tmp_path / "study")
@@ -87,7 +87,7 @@ def test_a_policy_that_cannot_be_read_lets_nothing_leave(sites, tmp_path):
 
 
 def test_a_policy_counts_from_the_moment_it_is_changed(sites, tmp_path):
-    """In the middle of a study the site says no to more: the next round is refused."""
+    """A site that changes its policy in the middle of a study refuses the next round."""
     sites.policy("north")
 
     def stricter(site, way, content):
@@ -138,7 +138,7 @@ def test_a_log_that_is_not_whole_stops_everything(sites, tmp_path):
     path = sites.folder / "north" / "unpooled-log.jsonl"
     path.write_bytes(path.read_bytes().replace(b"left", b"lost"))
     record = run_study(sites.study(lam=1e-2), sites.transport(), tmp_path / "second")
-    assert "the log or the ledger of this site is not whole" in record.failures[0].reason
+    assert "the log or the ledger of this site is damaged" in record.failures[0].reason
 
 
 @both
@@ -162,7 +162,7 @@ def test_with_ask_a_study_waits_until_somebody_says_yes(sites, tmp_path, secure)
 
 @both
 def test_patience_waits_for_a_yes(sites, tmp_path, secure):
-    """It is asked again until it is there; the basis is sent once."""
+    """The site is asked again until it approves the study; the basis is sent only once."""
     sites.policy("north", approve="ask")
     study = sites.study(kind="less", lam=1e-2, quorum=4, patience=30.0, poll=0.05, secure=secure)
     seen, wire = [], Wire()
@@ -184,7 +184,7 @@ def test_patience_waits_for_a_yes(sites, tmp_path, secure):
 
 @both
 def test_patience_waits_for_a_site_that_is_not_connected_yet(sites, tmp_path, secure):
-    """Also for one whose first answer was lost: it has offered a key already, and offers another."""
+    """A site whose first answer was lost has already offered a key, and offers another one."""
     wire = Wire({("north", "request", "join"): nth(0, lost), ("west", "reply", "joined"): nth(0, lost)})
     study = sites.study(kind="less", lam=1e-2, quorum=4, patience=30.0, poll=0.01, secure=secure)
     assert run_study(study, sites.transport(wire), tmp_path / "study").outcome == "complete"
@@ -209,13 +209,13 @@ def test_a_no_is_a_refusal_and_also_after_a_yes(sites, tmp_path):
         progress=changing_their_mind,
     )
     assert record.missing == {"north": [1, 2]}
-    assert "have not said yes" in record.failures[0].reason
-    with pytest.raises(RequestError, match="no study asks"):
+    assert "have not approved the study" in record.failures[0].reason
+    with pytest.raises(RequestError, match="no study has"):
         site.approve(study.digest)
 
 
 def test_who_says_no_before_the_sum_is_opened_keeps_it_locked(sites, tmp_path):
-    """All have sent their masked numbers; two sites change their policy: nobody gets the sum."""
+    """If two sites change their policy after all have sent their masked numbers, nobody gets the sum."""
     for name in ("north", "west"):
         sites.policy(name)
 
@@ -244,7 +244,7 @@ def test_a_server_that_asks_for_more_than_the_study_says_is_refused(sites, tmp_p
     study = sites.study(kind="rounds", rounds=2, lam=1e-2)
     run_study(study, sites.transport(), tmp_path / "study")
     site, M = sites.sites["north"], sites.basis.n_features_
-    asked = question(Sums(study, 1, Functions(np.ones((M, 1)), np.zeros(1)), "squared", 1), attempt=None)
+    asked = ask_message(Sums(study, 1, Functions(np.ones((M, 1)), np.zeros(1)), "squared", 1), attempt=None)
     reply = site.answer(asked)
     assert reply.kind == "refusal"
     assert "at most 2 statistics" in reply.header["reason"]
@@ -262,7 +262,7 @@ def test_a_site_answers_named_statistics_and_nothing_else(sites, tmp_path, name)
     run_study(study, sites.transport(), tmp_path / "study")
     reply = sites.sites["north"].answer(Message("ask", {"study": study.digest, "statistic": name, "about": {}}))
     assert reply.kind == "refusal"
-    assert "and nothing else" in reply.header["reason"]
+    assert "is not among the statistics that sites answer" in reply.header["reason"]
 
 
 def test_a_site_does_not_join_a_study_that_is_not_what_it_says(sites):
@@ -297,9 +297,9 @@ def test_a_site_from_its_folder(sites, tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('name = "x"\n', "lacks data"),
-        ('data = "x"\n', "lacks name"),
-        ('name = "x"\ndata = "y"\nserver = "z"\n', "has server, which nothing is called"),
+        ('name = "x"\n', "has no data"),
+        ('data = "x"\n', "has no name"),
+        ('name = "x"\ndata = "y"\nserver = "z"\n', "has the unknown entries server"),
         ("name = 3\ndata = 'y'\n", "name in .* must be a text"),
         ("name = 'x'\ndata = 'y'\npeers = 'z'\n", "peers in .* must be a table"),
         ("name = 'x'\ndata = 'y'\nfewest = true\n", "fewest in .* must be a whole number"),
@@ -318,7 +318,7 @@ def test_a_study_with_secure_sums_needs_the_keys_of_all_members(sites, tmp_path)
     peers = {name: key for name, key in sites.configs["north"].peers.items() if name != "west"}
     sites.reconfigure("north", peers=peers)
     record = run_study(sites.study(lam=1e-2, secure=True), sites.transport(), tmp_path / "study")
-    assert "has no key pinned for west" in record.failures[0].reason
+    assert "has pinned no key for west" in record.failures[0].reason
 
 
 def test_a_model_in_the_folder_can_be_used_at_once(sites, tmp_path):

@@ -1,4 +1,4 @@
-"""The same estimator on the rows of sites: LESSRegressor(engine=...), whose sums are made where the rows are."""
+"""LESSRegressor(engine=...) fits the rows of sites, which make the sums themselves."""
 
 import pickle
 from dataclasses import replace
@@ -32,9 +32,9 @@ def engine_of(sites, folder, hook=None, **choices):
 @pytest.mark.parametrize(
     ("choices", "params"),
     [
-        ({}, {"center": True}),
+        ({}, {"fit_intercept": True}),
         ({"order": 2}, {"order": 2}),
-        ({"rounds": 5}, {"rounds": 5, "center": True, "steps": "conjugate", "ridge": True}),
+        ({"rounds": 5}, {"rounds": 5, "fit_intercept": True, "steps": "conjugate", "ridge": True}),
         ({"rounds": 3, "loss": "huber 0.8"}, {"rounds": 3, "loss": Huber(0.8)}),
     ],
     ids=["less", "second order", "rounds", "robust"],
@@ -42,9 +42,11 @@ def engine_of(sites, folder, hook=None, **choices):
 def test_it_is_the_estimator_of_the_pooled_rows(sites, tmp_path, secure, choices, params):
     """λ too is chosen as on the pooled rows: by leave-one-out, or by GCV from many λ side by side."""
     engine = engine_of(sites, tmp_path / "study", secure=secure, **choices)
-    model = up.LESSRegressor(sites.basis, engine=engine, **params).fit(engine.rows, "y")
+    model = up.LESSRegressor(basis=sites.basis, engine=engine, **{"fit_intercept": False, **params}).fit(
+        engine.rows, "y"
+    )
     pooled = sites.pooled.to_pandas()
-    twin = up.LESSRegressor(sites.basis, **params).fit(pooled, "y")
+    twin = up.LESSRegressor(basis=sites.basis, **{"fit_intercept": False, **params}).fit(pooled, "y")
     assert model.lam_ == twin.lam_
     assert model.n_rounds_ == twin.n_rounds_
     assert np.max(np.abs(model.coef_ - twin.coef_)) < 2.0**-40 * np.max(np.abs(twin.coef_))
@@ -57,25 +59,31 @@ def test_it_is_the_estimator_of_the_pooled_rows(sites, tmp_path, secure, choices
 def test_a_fit_that_was_cut_off_goes_on_with_the_sums_it_has(sites, tmp_path):
     """Fitting again in the same folder asks for nothing that is there."""
     engine = engine_of(sites, tmp_path / "study", rounds=3)
-    first = up.LESSRegressor(sites.basis, rounds=3, lam=1e-3, engine=engine).fit(engine.rows, "y")
+    first = up.LESSRegressor(basis=sites.basis, rounds=3, lam=1e-3, engine=engine, fit_intercept=False).fit(
+        engine.rows, "y"
+    )
     wire = Wire()
     again = engine_of(sites, tmp_path / "study", wire, rounds=3)
-    second = up.LESSRegressor(sites.basis, rounds=3, lam=1e-3, engine=again).fit(again.rows, "y")
+    second = up.LESSRegressor(basis=sites.basis, rounds=3, lam=1e-3, engine=again, fit_intercept=False).fit(
+        again.rows, "y"
+    )
     assert wire.seen == []
     assert np.array_equal(first.coef_, second.coef_)
-    with pytest.raises(StudyError, match="is of another question"):
-        up.LESSRegressor(sites.basis, rounds=3, lam=1e-2, engine=again).fit(again.rows, "y")
+    with pytest.raises(StudyError, match="answers another question"):
+        up.LESSRegressor(basis=sites.basis, rounds=3, lam=1e-2, engine=again, fit_intercept=False).fit(again.rows, "y")
 
 
 def test_functions_do_not_travel(sites, tmp_path):
-    """What a site has no name for is refused here, before anything is sent."""
+    """A function that is not among the named statistics is refused here, before anything is sent."""
     wire = Wire()
     engine = engine_of(sites, tmp_path / "study", wire)
-    with pytest.raises(ValueError, match="named statistics only"):
+    with pytest.raises(ValueError, match="is not among the statistics that sites answer"):
         engine.map_reduce(print, [], max)
     rounds = engine_of(sites, tmp_path / "rounds", rounds=2, loss="huber 1.0")
-    with pytest.raises(ValueError, match="named statistics only, and count is none"):
-        up.LESSRegressor(sites.basis, rounds=2, loss="huber", engine=rounds).fit(rounds.rows, "y")
+    with pytest.raises(ValueError, match="count is not among the statistics that sites answer"):
+        up.LESSRegressor(basis=sites.basis, rounds=2, loss="huber", engine=rounds, fit_intercept=False).fit(
+            rounds.rows, "y"
+        )
     assert wire.seen == []
 
 
@@ -92,7 +100,7 @@ def test_a_statistic_is_asked_for_by_the_name_it_carries_whatever_function_is_ca
     found = engine.map_reduce(another, [], max, args=(contents, Target(Squared()), secret))
     assert found.n_rows == len(sites.pooled)
     assert all(secret.encode() not in content for _, _, content in wire.seen)
-    with pytest.raises(ValueError, match="named statistics only, and partial is none"):
+    with pytest.raises(ValueError, match="sum_block is not among the statistics that sites answer"):
         engine.map_reduce(SUMS.function, [], max, args=(sites.basis, contents, Target(Squared())))
 
 
@@ -106,13 +114,14 @@ def test_rows_of_sites_cannot_be_read(sites, tmp_path):
     ("wrong", "sentence"),
     [
         ({"y": "z"}, "y must be y"),
-        ({"sample_weight": "w"}, "sample_weight must be left out"),
-        ({"kernel": up.kernels.Gaussian(1.0), "public": np.ones((9, 2))}, "kernel must be the basis of the study"),
+        ({"sample_weight": "w"}, "sample_weight must be None"),
+        ({"kernel": up.kernels.Gaussian(1.0), "public": np.ones((9, 2))}, "basis must be the basis of the study"),
     ],
 )
 def test_what_the_study_is_not_about_is_refused(sites, tmp_path, wrong, sentence):
     engine = engine_of(sites, tmp_path / "study")
-    model = up.LESSRegressor(wrong.get("kernel", sites.basis), engine=engine)
+    given = {"kernel": wrong["kernel"]} if "kernel" in wrong else {"basis": sites.basis}
+    model = up.LESSRegressor(engine=engine, fit_intercept=False, **given)
     others = {name: wrong[name] for name in ("sample_weight", "public") if name in wrong}
     with pytest.raises(ValueError, match=sentence):
         model.fit(engine.rows, wrong.get("y", "y"), **others)
@@ -121,20 +130,20 @@ def test_what_the_study_is_not_about_is_refused(sites, tmp_path, wrong, sentence
 def test_other_choices_than_the_studys_are_refused(sites, tmp_path):
     engine = engine_of(sites, tmp_path / "study", rounds=2)
     with pytest.raises(ValueError, match="not among those that the study asks for"):
-        up.LESSRegressor(sites.basis, order=2, engine=engine).fit(engine.rows, "y")
+        up.LESSRegressor(basis=sites.basis, order=2, engine=engine, fit_intercept=False).fit(engine.rows, "y")
 
 
 def test_a_fit_below_the_quorum_fails_and_says_so_in_the_record(sites, tmp_path):
     wire = Wire({(name, "reply", "answer"): lost for name in ("north", "west")})
     engine = engine_of(sites, tmp_path / "study", wire)
     with pytest.raises(StudyError, match="the quorum is 3"):
-        up.LESSRegressor(sites.basis, engine=engine).fit(engine.rows, "y")
+        up.LESSRegressor(basis=sites.basis, engine=engine, fit_intercept=False).fit(engine.rows, "y")
     assert StudyRecord.load(tmp_path / "study").outcome == "failed"
 
 
 def test_a_clone_works_on_the_same_engine_and_a_pickle_without(sites, tmp_path):
     engine = engine_of(sites, tmp_path / "study")
-    model = up.LESSRegressor(sites.basis, engine=engine)
+    model = up.LESSRegressor(basis=sites.basis, engine=engine, fit_intercept=False)
     assert clone(model).engine is engine
     assert pickle.loads(pickle.dumps(model)).engine is None
     assert engine.n_workers == 4
@@ -144,5 +153,5 @@ def test_only_estimator_studies_run_on_an_engine(sites, tmp_path):
     with pytest.raises(ValueError, match="estimator"):
         FederatedEngine(sites.study(), sites.transport(), tmp_path / "study")
     engine = engine_of(sites, tmp_path / "study")
-    with pytest.raises(StudyError, match="nothing was"):
+    with pytest.raises(StudyError, match="there is no model yet"):
         engine.finish(None)

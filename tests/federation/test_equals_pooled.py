@@ -15,7 +15,7 @@ import unpooled as up
 from tests.cases.federation import Consortium
 from unpooled.estimators.span import BasisAverage
 from unpooled.federation import Study, run_study
-from unpooled.federation.secure.fixed_point import FixedPoint, flattened, restored, total
+from unpooled.federation.secure.fixed_point import FixedPoint, add_all, flatten, restore
 from unpooled.federation.site.statistics import Sums
 from unpooled.losses import Correntropy, Huber
 
@@ -44,7 +44,7 @@ def frame(sites):
 def test_second_order_is_ridge_regression_on_the_pooled_rows(sites, tmp_path, secure, lam):
     record, model = run(sites, tmp_path, kind="second-order", lam=lam, secure=secure)
     pooled = up.Summary.of(sites.basis, frame(sites), "y", order=2)
-    twin = up.SummaryRegressor(lam="auto" if lam == "loo" else lam, center=True).fit_summary(pooled)
+    twin = up.SummaryRegressor(lam="auto" if lam == "loo" else lam, fit_intercept=True).fit_summary(pooled)
     if lam == "loo":
         scores = up.Scores.of(twin.candidates(), sites.basis, frame(sites), "y")
         twin.fit_summary(pooled, scores=scores)
@@ -59,7 +59,7 @@ def test_second_order_is_ridge_regression_on_the_pooled_rows(sites, tmp_path, se
 def test_less_is_less_of_the_pooled_rows(sites, tmp_path, secure):
     _, model = run(sites, tmp_path, kind="less", secure=secure)
     with pytest.warns(UserWarning, match="public rows stand for"):
-        twin = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(sites.basis, frame(sites), "y"))
+        twin = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(sites.basis, frame(sites), "y"))
     assert model.lam_ == twin.lam_
     assert np.max(np.abs(model.coef_ - twin.coef_)) < GRID
 
@@ -77,7 +77,7 @@ def test_less_is_less_of_the_pooled_rows(sites, tmp_path, secure):
 def test_rounds_of_residuals_are_those_of_the_pooled_rows(sites, tmp_path, secure, loss, spec, steps):
     choices = {"lam": 1e-3, "ridge": True, "steps": steps}
     record, model = run(sites, tmp_path, kind="rounds", rounds=4, loss=spec, secure=secure, **choices)
-    twin = up.SummaryRegressor(center=True, **choices)
+    twin = up.SummaryRegressor(fit_intercept=True, **choices)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the floor, which rounds remove
         twin.fit_summary(up.Summary.of(sites.basis, frame(sites), "y", loss=loss))
@@ -99,7 +99,7 @@ def test_averages_are_averages_of_each_sites_own_regression(sites, tmp_path, sec
     assert model.n_sites_ == 4
     assert model.lam_ in grid
     fits = [
-        up.SummaryRegressor(lam=model.lam_, center=True).fit_summary(
+        up.SummaryRegressor(lam=model.lam_, fit_intercept=True).fit_summary(
             up.Summary.of(sites.basis, t.to_pandas(), "y", order=2)
         )
         for t in sites.rows.values()
@@ -134,7 +134,7 @@ def test_a_secure_sum_is_the_exact_sum_of_the_numbers_on_the_grid(sites, tmp_pat
     statistic = Sums(study, 0, None, "squared", 2)
     found = up.Summary.load(tmp_path / "study" / "exchanges" / "0000.total")
     parts = [up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y", order=2) for name in sites.names]
-    for field in statistic.fields():
+    for field in statistic.shapes():
         for place in np.ndindex(found.sums[field].high.shape):
             exact = [fraction(part.sums[field], place) * 2**bits for part in parts]
             nearest = [math.floor(number + Fraction(1, 2)) for number in exact]
@@ -142,7 +142,7 @@ def test_a_secure_sum_is_the_exact_sum_of_the_numbers_on_the_grid(sites, tmp_pat
 
 
 def test_masks_change_no_bit_of_the_model(sites, tmp_path):
-    """The same numbers, encoded and added without any mask, give the same bits."""
+    """Numbers that are encoded and added without masks give the same bits."""
     study = sites.study(kind="second-order", lam=1e-3, secure=True)
     run_study(study, sites.transport(), tmp_path / "study")
     model = up.load(tmp_path / "study" / "study.model")
@@ -150,9 +150,9 @@ def test_masks_change_no_bit_of_the_model(sites, tmp_path):
     words = []
     for name in sites.names:
         part = up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y", order=2)
-        words.append(numbers.encode(*flattened(part.n_rows, part.sums, statistic.fields())))
-    summary = statistic.result(*restored(*numbers.decode(total(words)), statistic.fields()), 4)
-    twin = up.SummaryRegressor(lam=1e-3, center=True).fit_summary(summary, basis=sites.basis)
+        words.append(numbers.encode(*flatten(part.n_rows, part.sums, statistic.shapes())))
+    summary = statistic.from_sums(*restore(*numbers.decode(add_all(words)), statistic.shapes()), 4)
+    twin = up.SummaryRegressor(lam=1e-3, fit_intercept=True).fit_summary(summary, basis=sites.basis)
     assert np.array_equal(model.coef_, twin.coef_)
     assert model.intercept_ == twin.intercept_
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a site or a message: it is named, the rest goes on if they are enough, and nothing is wrong.
+"""After any fault of a site or a message the site is named, the others go on if they can, and no result is wrong.
 
 Tests `federation/server/server.py`.
 """
@@ -14,8 +14,8 @@ import pytest
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, damaged, lost, nth, rewritten
 from unpooled._base import files
-from unpooled.federation import Lost, Message, StudyError, StudyRecord, run_study, status_of
-from unpooled.federation.secure.keys import Attempt, Drawer, Identity, Offer, SingleUseKeys
+from unpooled.federation import LostMessage, Message, StudyError, StudyRecord, read_status, run_study
+from unpooled.federation.secure.keys import Attempt, Identity, Offer, SingleUseKeys, SiteStore
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.wire.transport import as_array
 from unpooled.summaries.passes import Functions
@@ -31,7 +31,7 @@ def sites(tmp_path):
 def of_others(sites, *names):
     """The model of the pooled rows of these sites."""
     pooled = up.Summary.of(sites.basis, sites.table(*names).to_pandas(), "y", order=2)
-    return up.SummaryRegressor(lam=1e-3, center=True).fit_summary(pooled)
+    return up.SummaryRegressor(lam=1e-3, fit_intercept=True).fit_summary(pooled)
 
 
 def check_partial(sites, folder, record, failed, reason):
@@ -45,7 +45,7 @@ def check_partial(sites, folder, record, failed, reason):
     model, twin = up.load(folder / "study.model"), of_others(sites, *others)
     assert model.summary_.n_rows == sites.table(*others).num_rows
     assert np.max(np.abs(model.coef_ - twin.coef_)) < 2.0**-40 * np.max(np.abs(twin.coef_))
-    assert StudyRecord.load(folder).outcome == status_of(folder).state == "partial"
+    assert StudyRecord.load(folder).outcome == read_status(folder).state == "partial"
 
 
 def spoiled(message):
@@ -82,7 +82,7 @@ FAULTS = {
     ),
     "not a number": (("reply", "answer"), rewritten(spoiled), ""),
     "wrong shape": (("reply", "answer"), rewritten(shorter), ""),
-    "another kind of message": (("reply", "answer"), rewritten(lambda m: Message("hello", m.header)), "no answer"),
+    "another kind of message": (("reply", "answer"), rewritten(lambda m: Message("hello", m.header)), "not an answer"),
     "an empty answer": (("reply", "answer"), rewritten(lambda m: Message("answer", m.header)), ""),
 }
 
@@ -103,7 +103,7 @@ def test_a_late_site_is_left_out_after_the_timeout_and_not_much_later(sites, tmp
 
     def late(content):
         over.wait(30)
-        raise Lost("too late to be heard")
+        raise LostMessage("too late to be heard")
 
     wire = Wire({("north", "request", "ask"): late})
     study = sites.study(kind="second-order", lam=1e-3, secure=secure, timeout=2.0)
@@ -114,7 +114,7 @@ def test_a_late_site_is_left_out_after_the_timeout_and_not_much_later(sites, tmp
 
 
 def test_a_site_that_dies_after_its_masked_reply_is_in_the_sum(sites, tmp_path):
-    """Its numbers are in; the others can open without it."""
+    """The sum includes its numbers, and the other sites can open the locks without it."""
     wire = Wire({("north", "request", "open"): lost})
     study = sites.study(kind="second-order", lam=1e-3, secure=True)
     record = run_study(study, sites.transport(wire), tmp_path / "study")
@@ -143,7 +143,7 @@ def test_below_the_quorum_nothing_is_written_as_a_model(sites, tmp_path, secure)
     assert record.outcome == "failed"
     assert record.model is None
     assert {one.site for one in record.failures} == {"north", "west"}
-    assert status_of(tmp_path / "study").state == "failed"
+    assert read_status(tmp_path / "study").state == "failed"
 
 
 @both
@@ -193,11 +193,11 @@ def test_a_site_with_another_key_than_the_pinned_one_is_left_out(sites, tmp_path
     sites.reconfigure("north", identity=Identity.create(tmp_path / "other.key"))
     study = sites.study(kind="second-order", lam=1e-3, secure=True)
     record = run_study(study, sites.transport(), tmp_path / "study")
-    check_partial(sites, tmp_path / "study", record, "north", "not signed by the key that is pinned")
+    check_partial(sites, tmp_path / "study", record, "north", "not signed with the key that is pinned")
 
 
 def test_a_server_that_puts_its_own_key_in_place_of_a_sites_gets_nothing(sites, tmp_path):
-    """It signs with an identity of its own: the others refuse before they have used their keys or read their rows."""
+    """The server signs with its own identity, and the sites refuse before they use their keys or read their rows."""
     own = Identity.create(tmp_path / "server.key")
 
     def replaced(message):
@@ -205,7 +205,7 @@ def test_a_server_that_puts_its_own_key_in_place_of_a_sites_gets_nothing(sites, 
         for content in message.header["offers"]:
             offer = Offer.from_dict(content)
             if offer.site == "north":
-                offer = SingleUseKeys(Drawer()).offer(own, "north", Attempt(**content["attempt"]))
+                offer = SingleUseKeys(SiteStore()).offer(own, "north", Attempt(**content["attempt"]))
             offers.append(offer.to_dict())
         return Message(message.kind, message.header | {"offers": offers}, message.arrays)
 
@@ -222,7 +222,7 @@ def test_members_who_were_told_different_things_give_no_sum(sites, tmp_path):
     def other(message):
         M = sites.basis.n_features_
         statistic = Sums(study, 1, Functions(np.ones((M, 1)), np.zeros(1)), "squared", 1)
-        about, arrays = statistic.parts()
+        about, arrays = statistic.to_parts()
         return Message("ask", message.header | {"about": about, "digest": statistic.digest}, arrays)
 
     wire = Wire({("north", "request", "ask"): nth(1, rewritten(other))})
@@ -297,5 +297,5 @@ def test_data_that_break_a_sum_are_a_refusal_that_tells_nothing_of_them(sites, t
     wire = Wire()
     record = run_study(sites.study(kind="less", lam=1e-2, secure=True), sites.transport(wire), tmp_path / "study")
     (failure,) = record.failures
-    assert failure.reason == "it refuses: this site could not work the answer out; its log says why"
+    assert failure.reason == "it refuses: this site could not compute the answer; its log says why"
     assert "'y'" in sites.said("north")[-1]["detail"]

@@ -116,7 +116,7 @@ def test_the_code_that_a_server_sends_is_neither_installed_nor_loaded(monkeypatc
     for name in ("install_from_fab", "get_load_client_app_fn"):
         monkeypatch.setattr(runtime, name, getattr(runtime, name))  # put back afterwards
     monkeypatch.setattr(sys, "argv", ["x"])
-    flower.own_client()(["--token", "t"])
+    flower.make_own_client()(["--token", "t"])
     assert seen == [(flower.client_app, ["flwr-clientapp", "--token", "t"])]
 
 
@@ -125,11 +125,11 @@ def test_a_flower_that_would_load_code_otherwise_is_refused(monkeypatch):
 
     monkeypatch.delattr(runtime, "get_load_client_app_fn")
     with pytest.raises(ImportError, match="the server's code cannot be kept out"):
-        flower.own_client()
+        flower.make_own_client()
 
 
 def test_flower_still_calls_what_stands_in_for_it():
-    """By these names, in the module that is patched: else the server's code would run after all."""
+    """Flower uses these names in the module that is patched; otherwise the server's code would run after all."""
     from flwr.supernode.runtime import run_clientapp as runtime
 
     text = Path(runtime.__file__).read_text()

@@ -14,11 +14,11 @@ from flwr.proto.message_pb2 import Message as Proto
 import unpooled as up
 from tests.cases.study_folder import change, made, pooled, twin
 from tests.federation.grid import LOST, InProcessGrid
-from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, StudyError, StudyRecord, status_of
+from unpooled.federation import ConfigError, Failure, FlowerEngine, Message, StudyError, StudyRecord, read_status
 from unpooled.federation.study.study import read_study
 from unpooled.federation.wire import flower, network
 from unpooled.federation.wire.flower import GridTransport, client_app, server_app
-from unpooled.federation.wire.transport import Relay, relayed
+from unpooled.federation.wire.transport import Relay, serve_relay
 
 GRID = 2.0**-40
 
@@ -29,7 +29,7 @@ def grid_of(folder, hook=None):
 
 
 def run(folder, grid=None):
-    """What Flower does with the ServerApp."""
+    """Run the ServerApp as Flower does."""
     context = Context(1, 0, {}, RecordDict(), {"study": str(folder), "relay": ""})
     server_app(grid or grid_of(folder), context)
     return StudyRecord.load(folder / "results"), up.load(folder / "results" / "study.model")
@@ -55,7 +55,7 @@ def test_residual_rounds_are_those_of_the_pooled_rows(tmp_path):
     folder = made(tmp_path / "study", names(3), kind="rounds", rounds=3, lam=1e-3, ridge=True, steps="conjugate")
     record, model = run(folder)
     basis, frame = up.bases.load(folder / "study.basis"), pooled(folder).to_pandas()
-    reference = up.SummaryRegressor(lam=1e-3, center=True, ridge=True, steps="conjugate")
+    reference = up.SummaryRegressor(lam=1e-3, fit_intercept=True, ridge=True, steps="conjugate")
     reference.fit_summary(up.Summary.of(basis, frame, "y"))
     for _ in range(2):
         reference.update(up.Summary.of(basis, frame, "y", residuals_of=reference))
@@ -64,12 +64,12 @@ def test_residual_rounds_are_those_of_the_pooled_rows(tmp_path):
 
 
 def test_nothing_but_masked_words_and_keys_reaches_the_server(tmp_path):
-    """What is in the replies beside 128 random bits a number says nothing of rows: no count, no sum."""
+    """Apart from 128 random bits per number, the replies reveal nothing about rows: no count and no sum."""
     replies = []
 
     def hook(name, way, content):
         if way == "reply":
-            replies.append(Message.from_bytes(flower._unpacked(message_from_proto(Proto.FromString(content)))))
+            replies.append(Message.from_bytes(flower._unpack(message_from_proto(Proto.FromString(content)))))
         return content
 
     folder = made(tmp_path / "study", names(3))
@@ -106,7 +106,7 @@ def test_a_study_without_its_quorum_ends_with_an_error_that_flower_shows(tmp_pat
     ):
         run(folder, grid)
     assert not (folder / "results" / "study.model").exists()
-    assert status_of(folder / "results").state == "failed"
+    assert read_status(folder / "results").state == "failed"
     assert StudyRecord.load(folder / "results").outcome == "failed"
 
 
@@ -154,15 +154,19 @@ def test_an_estimator_in_this_process_gets_its_sums_through_a_run_of_the_app(tmp
         running[0].start()
         return "1"
 
-    monkeypatch.setattr(network, "submitted", submitted)
+    monkeypatch.setattr(network, "submit_run", submitted)
     options = {"rounds": 3, "lam": 1e-3, "ridge": True}
     with FlowerEngine(folder) as engine:
         basis = engine.study.basis
-        model = up.LESSRegressor(basis, engine=engine, **options).fit(engine.rows, "y")
+        model = up.LESSRegressor(basis=basis, engine=engine, **{"fit_intercept": False, **options}).fit(
+            engine.rows, "y"
+        )
         record = engine.finish(model)
     running[0].join(10)
     assert not running[0].is_alive()
-    reference = up.LESSRegressor(basis, **options).fit(pooled(folder).to_pandas(), "y")
+    reference = up.LESSRegressor(basis=basis, **{"fit_intercept": False, **options}).fit(
+        pooled(folder).to_pandas(), "y"
+    )
     assert record.outcome == "complete"
     assert np.max(np.abs(model.coef_ - reference.coef_)) < GRID * np.max(np.abs(reference.coef_))
 
@@ -171,7 +175,7 @@ def test_a_relay_brings_answers_and_failures(tmp_path):
     folder = made(tmp_path / "study", names(3))
     grid, relay = grid_of(folder), Relay()
     grid.down.add("site1")
-    server = threading.Thread(target=relayed, args=(relay.address, GridTransport(grid)))
+    server = threading.Thread(target=serve_relay, args=(relay.address, GridTransport(grid)))
     server.start()
     relay.connect(10)
     assert relay.sites() == ["site0", "site2"]
@@ -188,7 +192,7 @@ def test_a_relay_brings_answers_and_failures(tmp_path):
 def test_a_run_that_cannot_be_started_says_why(tmp_path, monkeypatch):
     folder = made(tmp_path / "study", names(3), kind="estimator", rounds=6)
     monkeypatch.setenv("FLWR_HOME", str(folder / "nowhere"))
-    with pytest.raises(StudyError, match="no run of .* could be started at the SuperLink 'study'"):
+    with pytest.raises(StudyError, match="the SuperLink 'study' could not start a run"):
         FlowerEngine(folder)
 
 
@@ -201,16 +205,16 @@ def test_a_relay_whose_other_end_is_gone_says_so():
 
     def serve():
         with pytest.raises(KeyboardInterrupt):
-            relayed(relay.address, Nothing())
+            serve_relay(relay.address, Nothing())
 
     server = threading.Thread(target=serve)
     server.start()
     relay.connect(10)
-    with pytest.raises(StudyError, match="the server's app is gone"):
+    with pytest.raises(StudyError, match="the server's app has stopped"):
         relay.sites()
     relay.close()
     server.join(10)
-    with pytest.raises(StudyError, match="did not call back within 0.1 s"):
+    with pytest.raises(StudyError, match="did not connect within 0.1 s"):
         Relay().connect(0.1)
 
 
@@ -218,8 +222,8 @@ def test_the_settings_of_a_study_are_read_or_the_mistake_is_named(tmp_path):
     folder = made(tmp_path / "study", names(3))
     assert read_study(folder).members == tuple(names(3))
     change(folder / "study.toml", quorumm=3)
-    with pytest.raises(ConfigError, match="has quorumm, which a study does not have"):
+    with pytest.raises(ConfigError, match="has the unknown entries quorumm"):
         read_study(folder)
     (folder / "study.toml").write_text("name = 'x'")
-    with pytest.raises(ConfigError, match="lacks basis, targets, members, quorum, timeout"):
+    with pytest.raises(ConfigError, match="has no basis, targets, members, quorum, timeout"):
         read_study(folder)

@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from tests.federation.grid import LOST, InProcessGrid
 from unpooled.federation.wire import flower
-from unpooled.federation.wire.flower import GridTransport, _packed, _unpacked
+from unpooled.federation.wire.flower import GridTransport, _pack, _unpack
 from unpooled.federation.wire.transport import Failure, Message
 
 
@@ -31,13 +31,13 @@ def echoing(late=(), broken=(), foreign=()):
             raise RuntimeError("the disk is full")
         if site in foreign:
             return Parcel(RecordDict({"x": ConfigRecord({"y": 1})}), reply_to=parcel)
-        asked = Message.from_bytes(_unpacked(parcel))
+        asked = Message.from_bytes(_unpack(parcel))
         answered = Message("answer", {"site": site, **asked.header}, asked.arrays)
-        return Parcel(_packed(answered.to_bytes()), reply_to=parcel)
+        return Parcel(_pack(answered.to_bytes()), reply_to=parcel)
 
     @app.query(f"{flower.ACTION}_name")
     def name(parcel, context):
-        return Parcel(_packed(str(context.node_config["site"]).encode()), reply_to=parcel)
+        return Parcel(_pack(str(context.node_config["site"]).encode()), reply_to=parcel)
 
     return app
 
@@ -93,7 +93,7 @@ def test_every_site_that_gives_no_answer_is_a_failure_that_says_why():
     said = {name: reply.reason for name, reply in replies.items()}
     assert said["slow"] == said["cut"] == "no answer within 1.5 s"
     assert "the disk is full" in said["full"]
-    assert "not from this app" in said["other"]
+    assert "it is from another app" in said["other"]
     assert "damaged" in said["bent"]
     assert said["gone"] == said["nobody"] == "its SuperNode is not connected"
 

@@ -175,7 +175,7 @@ def test_mutated_replies_end_in_a_model_of_the_others_or_in_none(tmp_path, secur
     for out in (None, *sites.names):
         rows = sites.table(*(name for name in sites.names if name != out)).to_pandas()
         pooled = up.Summary.of(sites.basis, rows, "y", order=2)
-        models[out] = up.SummaryRegressor(lam=1e-2, center=True).fit_summary(pooled).coef_
+        models[out] = up.SummaryRegressor(lam=1e-2, fit_intercept=True).fit_summary(pooled).coef_
     outcomes = {"complete": 0, "partial": 0, "failed": 0}
     for number in range(max(10, MUTATIONS // 10)):
         hook = Spoiling(rng, rng.choice(sites.names), rng.randrange(3))

@@ -9,7 +9,7 @@ import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.federation import StudyError, StudyPrivacy, run_study
 from unpooled.privacy import Ledger, epsilon_of, mu_for
-from unpooled.summaries.contents import unpacked
+from unpooled.summaries.contents import unpack_triangle
 
 pytest.importorskip("opendp")
 
@@ -49,8 +49,8 @@ def test_a_study_spends_its_budget_and_no_more(sites, tmp_path, secure, choices)
     for name in sites.names:
         books = ledger(sites, name)
         assert len(books.charges()) == study.rounds
-        assert all(charge.released and "days, round" in charge.purpose for charge in books.charges())
-        assert 0.7 < books.spent() <= 1.0  # the grid of the noise rounds upwards
+        assert all(charge.is_released and "days, round" in charge.purpose for charge in books.charges())
+        assert 0.7 < books.epsilon_spent() <= 1.0  # the grid of the noise rounds upwards
         assert record.privacy["sites"][name] == {"releases": study.rounds, "epsilon": pytest.approx(1.0)}
     model = up.load(tmp_path / "study" / "study.model")
     assert model.privacy_.epsilon == pytest.approx(1.0)
@@ -62,13 +62,13 @@ def test_a_study_spends_its_budget_and_no_more(sites, tmp_path, secure, choices)
 
 
 def test_rounds_split_the_budget_so_that_together_they_cost_it():
-    one, all_of_it = BUDGET.of_round(7, 1, 0, "a round"), mu_for(1.0, 1e-6)
+    one, all_of_it = BUDGET.request_for_round(7, 1, 0, "a round"), mu_for(1.0, 1e-6)
     assert mu_for(one.epsilon, one.delta) * np.sqrt(7) == pytest.approx(all_of_it)
     assert epsilon_of(mu_for(one.epsilon, one.delta) * np.sqrt(7), 1e-6) == pytest.approx(1.0)
 
 
 def noise_in(sites, folder, secure):
-    """What was added to each number of the sum, in standard deviations that the summary says."""
+    """Return the noise in each number of the sum, in units of the standard deviation that the summary states."""
     study = sites.study(kind="second-order", privacy=BUDGET, secure=secure)
     run_study(study, sites.transport(), folder)
     found = up.Summary.load(folder / "exchanges" / "0000.total")
@@ -78,7 +78,7 @@ def noise_in(sites, folder, secure):
     for name in ("phi_y", "phi", "y", "yy"):
         values.append(((found.sums[name].high - exact.sums[name].high) / sigma[name]).ravel())
     M = sites.basis.n_features_
-    apart = unpacked(found.sums["gram"].high - exact.sums["gram"].high, M) / sigma["gram"]
+    apart = unpack_triangle(found.sums["gram"].high - exact.sums["gram"].high, M) / sigma["gram"]
     values += [np.diag(apart), np.sqrt(2.0) * apart[np.tril_indices(M, -1)]]
     return np.concatenate(values), sigma, found.privacy
 
@@ -94,7 +94,7 @@ def test_the_noise_of_the_sum_has_the_size_that_is_said(tmp_path, secure):
 
 
 def test_shares_make_one_noise_and_sites_that_stand_alone_make_four(tmp_path):
-    """Of four sites one may be missing and one may take its own share off: 4/2 of the variance needed, and 4 alone."""
+    """One of four sites may be missing and one may subtract its share: the variance is 4/2 of that needed."""
     sites = Consortium(tmp_path / "sites")
     sites.ledgers(50.0, 1e-4)
     _, shared, said = noise_in(sites, tmp_path / "shared", True)
@@ -105,7 +105,7 @@ def test_shares_make_one_noise_and_sites_that_stand_alone_make_four(tmp_path):
 
 
 def test_a_repeated_attempt_has_fresh_noise_and_is_paid_for_again(tmp_path):
-    """Whoever answered both attempts has spent twice; the record says so, and that the sum is partial."""
+    """A site that answered both attempts has spent twice; the record says so, and that the sum is partial."""
     sites = Consortium(tmp_path / "sites")
     sites.ledgers(2.0, 1e-6)
     wire = Wire({("north", "reply", "answer"): nth(0, lost)})
@@ -117,7 +117,7 @@ def test_a_repeated_attempt_has_fresh_noise_and_is_paid_for_again(tmp_path):
     assert spent["east"]["releases"] == 2
     assert spent["east"]["epsilon"] == pytest.approx(epsilon_of(np.sqrt(2) * mu_for(1.0, 1e-6), 1e-6))
     found = up.Summary.load(tmp_path / "study" / "exchanges" / "0000.total")
-    assert (found.privacy.shares, found.privacy.wanted) == (3, 2)
+    assert (found.privacy.shares, found.privacy.shares_needed) == (3, 2)
 
 
 def test_more_shares_missing_than_planned_make_no_model(sites, tmp_path):
@@ -150,13 +150,13 @@ def test_the_ledger_is_charged_before_a_row_is_looked_at(sites, tmp_path):
     record = run_study(sites.study(privacy=BUDGET), sites.transport(), tmp_path / "study")
     assert record.missing == {"north": [0]}
     (charge,) = ledger(sites, "north").charges()
-    assert not charge.released
+    assert not charge.is_released
 
 
 def test_a_site_without_a_ledger_or_with_weights_does_not_join(sites, tmp_path):
     sites.reconfigure("north", ledger=None)
     record = run_study(sites.study(privacy=BUDGET), sites.transport(), tmp_path / "study")
-    assert "keeps no ledger" in record.failures[0].reason
+    assert "has no ledger" in record.failures[0].reason
 
 
 @pytest.mark.parametrize(

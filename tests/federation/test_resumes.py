@@ -10,13 +10,13 @@ import pytest
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled import models
-from unpooled.federation import InProcess, Message, Site, Study, StudyError, StudyRecord, run_study, status_of
+from unpooled.federation import InProcess, Message, Site, Study, StudyError, StudyRecord, read_status, run_study
 
 both = pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
 
 
 class PowerCut(BaseException):
-    """Not an error: nobody catches it."""
+    """An interruption that no code catches."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_killed_server_resumes_at_the_last_complete_round(sites, tmp_path, sec
 
 @both
 def test_a_server_killed_in_the_middle_of_an_exchange_asks_that_one_again(sites, tmp_path, secure):
-    """All sites have answered, and the server dies before it has kept the sum."""
+    """The server dies after all sites have answered and before it has stored the sum."""
     study = sites.study(kind="rounds", rounds=3, lam=1e-3, secure=secure)
 
     def cut(status):
@@ -165,7 +165,7 @@ def test_a_damaged_exchange_is_noticed(sites, tmp_path, broken):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
-    with pytest.raises(StudyError, match="do not go together|damaged"):
+    with pytest.raises(StudyError, match="does not match|damaged"):
         run_study(study, sites.transport(), tmp_path / "study")
     for name in ("0001.total", "0001.json"):
         (tmp_path / "study" / "exchanges" / name).unlink()
@@ -187,17 +187,17 @@ def test_the_record_says_it_all_and_cannot_be_changed(sites, tmp_path):
     content = json.loads(path.read_text())
     for change in ({"outcome": "partial"}, {"missing": {"west": [0]}}, {"sent": 1}, {"digest": "0" * 64}, {"x": 1}):
         path.write_text(json.dumps(content | change))
-        with pytest.raises(StudyError, match="was changed|is not a record"):
+        with pytest.raises(StudyError, match="was changed|is not the record"):
             StudyRecord.load(tmp_path / "study")
 
 
 def test_status_of_a_study_under_way_and_done(sites, tmp_path):
     with pytest.raises(StudyError, match="there is no study"):
-        status_of(tmp_path)
+        read_status(tmp_path)
     shown = []
     study = sites.study(kind="rounds", rounds=3, lam=1e-3)
     run_study(study, sites.transport(), tmp_path / "study", progress=lambda status: shown.append(str(status)))
-    last = status_of(tmp_path / "study")
+    last = read_status(tmp_path / "study")
     assert last.state == "done"
     assert (last.done, last.exchanges) == (3, 3)
     assert last.seconds_left == 0.0

@@ -19,9 +19,9 @@ from tests.federation.secure_cases import (
     vectors,
 )
 from unpooled.federation.secure import masks
-from unpooled.federation.secure.fixed_point import FixedPoint, total
-from unpooled.federation.secure.keys import NotTrusted
-from unpooled.federation.secure.masks import Members, unmasked
+from unpooled.federation.secure.fixed_point import FixedPoint, add_all
+from unpooled.federation.secure.keys import TrustError
+from unpooled.federation.secure.masks import Members, unmask
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +36,13 @@ def test_masks_cancel_to_the_bit_whatever_the_order(eight, n, size, random):
     messages, locks = sent(members, this, words), opened(members, this)
     mixed = {name: messages[name] for name in random.sample(sorted(messages), n)}
     enough = {name: locks[name] for name in random.sample(sorted(locks), n - 1)}
-    assert np.array_equal(unmasked(mixed, enough), total(words.values()))
+    assert np.array_equal(unmask(mixed, enough), add_all(words.values()))
 
 
 def test_numbers_come_out_as_without_masks(eight):
     numbers, rng = FixedPoint(8), np.random.default_rng(0)
     words = {name: numbers.encode(rng.normal(size=300) * 1e6) for name in names_of(8)}
-    secure, plain = numbers.decode(secure_total(eight, words)), numbers.decode(total(words.values()))
+    secure, plain = numbers.decode(secure_total(eight, words)), numbers.decode(add_all(words.values()))
     assert all(np.array_equal(a, b) for a, b in zip(secure, plain))
 
 
@@ -56,7 +56,7 @@ def test_sites_that_were_told_different_things_give_no_sum(eight):
         for name in names_of(4):
             listed, asked = change(name, offers)
             if listed is not None:
-                found[name] = eight[name].masked(this, listed, words[name], asked)
+                found[name] = eight[name].mask(this, listed, words[name], asked)
         return found, opened({name: eight[name] for name in found}, this)
 
     cases = [
@@ -65,11 +65,11 @@ def test_sites_that_were_told_different_things_give_no_sum(eight):
         lambda name, offers: (None if name == "site 3" else offers, "a question"),  # one did not answer
     ]
     for change in cases:
-        with pytest.raises(NotTrusted, match="do not cancel|say different things|has told no lock"):
-            unmasked(*messages(change))
+        with pytest.raises(TrustError, match="do not cancel|have sent different secrets|has sent an invalid lock"):
+            unmask(*messages(change))
     assert np.array_equal(
-        unmasked(*messages(lambda _, offers: (offers[::-1], "a question"))),
-        total(words[name] for name in names_of(4)),
+        unmask(*messages(lambda _, offers: (offers[::-1], "a question"))),
+        add_all(words[name] for name in names_of(4)),
     )
 
 
@@ -85,25 +85,25 @@ def test_a_message_with_one_bit_changed_gives_no_sum(three_messages, site, row, 
     messages, locks = three_messages
     changed = {name: message.copy() for name, message in messages.items()}
     changed[f"site {site}"][row, bit // 64] ^= np.uint64(1 << bit % 64)
-    with pytest.raises(NotTrusted, match="do not cancel"):
-        unmasked(changed, locks)
-    unmasked(messages, locks)
+    with pytest.raises(TrustError, match="do not cancel"):
+        unmask(changed, locks)
+    unmask(messages, locks)
 
 
 def test_locks_that_are_wrong_or_missing_give_no_sum(three_messages):
     messages, locks = three_messages
-    with pytest.raises(NotTrusted, match="site 1 or site 2 must open"):
-        unmasked(messages, {"site 0": locks["site 0"]})
-    with pytest.raises(NotTrusted, match="site 0 or site 1 must open"):
-        unmasked(messages, {})
+    with pytest.raises(TrustError, match="site 1 or site 2 must open"):
+        unmask(messages, {"site 0": locks["site 0"]})
+    with pytest.raises(TrustError, match="site 0 or site 1 must open"):
+        unmask(messages, {})
     other = {**locks["site 0"], "site 1": "00" * 32}
-    with pytest.raises(NotTrusted, match="site 0 and site 1 say different things"):
-        unmasked(messages, {**locks, "site 0": other})
-    with pytest.raises(NotTrusted, match="do not cancel"):
-        unmasked(messages, {"site 0": other, "site 2": locks["site 2"]})
+    with pytest.raises(TrustError, match="site 0 and site 1 have sent different secrets"):
+        unmask(messages, {**locks, "site 0": other})
+    with pytest.raises(TrustError, match="do not cancel"):
+        unmask(messages, {"site 0": other, "site 2": locks["site 2"]})
     for bad in ("", "zz" * 32, None, 5, [], {}):
-        with pytest.raises(NotTrusted, match="has told no lock"):
-            unmasked(messages, {"site 0": {**locks["site 0"], "site 1": bad}, "site 2": locks["site 2"]})
+        with pytest.raises(TrustError, match="has sent an invalid lock"):
+            unmask(messages, {"site 0": {**locks["site 0"], "site 1": bad}, "site 2": locks["site 2"]})
 
 
 def test_secrets_depend_on_everything_that_was_agreed(eight):
@@ -120,7 +120,7 @@ def test_secrets_depend_on_everything_that_was_agreed(eight):
             for change in ({"study": "another"}, {"round": 2}, {"name": "another"})
         ),
     ]
-    secrets = [one for about in cases for one in masks._secrets(private, public, *about)]
+    secrets = [one for about in cases for one in masks._derive_secrets(private, public, *about)]
     assert len(set(secrets)) == 2 * len(cases)
 
 
@@ -129,5 +129,5 @@ def test_a_key_that_gives_no_secret_is_refused(eight):
     found = Members.of(this, offers_of(members, this), eight["site 0"]._pinned)
     private = eight["site 0"]._keys.take("site 0", this)
     zero = replace(found, keys={**found.keys, "site 2": bytes(32)})
-    with pytest.raises(NotTrusted, match="the key of site 2 is of a kind that gives no secret"):
-        masks.masked(vectors(3, 2)["site 0"], "site 0", private, zero, "a question")
+    with pytest.raises(TrustError, match="the key of site 2 is one of the weak keys"):
+        masks.mask(vectors(3, 2)["site 0"], "site 0", private, zero, "a question")

@@ -7,16 +7,23 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.federation.secure_cases import consortium, names_of, secure_total
-from unpooled.federation.secure.fixed_point import FEWEST_BITS, LARGEST, FixedPoint, from_whole, total, whole
+from unpooled.federation.secure.fixed_point import (
+    FEWEST_BITS,
+    LARGEST_WHOLE,
+    FixedPoint,
+    add_all,
+    from_whole_numbers,
+    to_whole_numbers,
+)
 from unpooled.federation.site.statistics import Sums
 from unpooled.federation.study.study import Study, StudyPrivacy
-from unpooled.privacy import Released
+from unpooled.privacy import WeightedSums
 
 NUMBERS = FixedPoint(3, FEWEST_BITS)
 
 
 def shapes(order):
-    return Released(6, kappa=1.3, label_bound=7.1, order=order, means=0.25, squares=True)
+    return WeightedSums(6, kappa=1.3, label_bound=7.1, order=order, means=0.25, squares=True)
 
 
 @st.composite
@@ -36,7 +43,7 @@ def noised(draw):
 def test_whole_numbers_come_back_from_the_sums_exactly(case):
     released, grid, sites, _ = case
     for k in sites:
-        assert np.array_equal(whole(released.unpack(k * grid), released, grid), k)
+        assert np.array_equal(to_whole_numbers(released.unpack(k * grid), released, grid), k)
 
 
 @given(noised())
@@ -44,8 +51,8 @@ def test_how_a_sum_came_about_does_not_show_in_it(case):
     released, grid, *ways = case
     outcomes = []
     for sites in ways:
-        words = total(NUMBERS.encode(whole(released.unpack(k * grid), released, grid)) for k in sites)
-        outcomes.append((words, from_whole(NUMBERS.decode(words)[0], released, grid)))
+        words = add_all(NUMBERS.encode(to_whole_numbers(released.unpack(k * grid), released, grid)) for k in sites)
+        outcomes.append((words, from_whole_numbers(NUMBERS.decode(words)[0], released, grid)))
     (words, sums), (other_words, other_sums) = outcomes
     assert np.array_equal(words, other_words)
     assert all(np.array_equal(sums[name], other_sums[name]) for name in sums)
@@ -60,7 +67,7 @@ def test_with_sums_that_are_rounded_first_it_would_show():
     numbers, told = FixedPoint(3), []
     for way in (sites, sites + np.array([moved, -moved, 0 * moved])):
         vectors = [np.concatenate(list(released.unpack(k * grid).values())) for k in way]
-        told.append(total(numbers.encode(vector) for vector in vectors))
+        told.append(add_all(numbers.encode(vector) for vector in vectors))
     assert np.mean(np.any(told[0] != told[1], axis=1)) > 0.5
 
 
@@ -81,16 +88,16 @@ def test_a_private_study_adds_up_whole_numbers():
         "noise in shares", basis, "y", names_of(3), 3, 10.0, kind="second-order", secure=True, privacy=privacy
     )
     statistic = Sums(study, order=2)
-    private = study.private(0)
+    private = study.privacy_request(0)
     rows = [(rng.normal(size=(n, 2)), rng.normal(size=n)) for n in (200, 300, 400)]
     summaries = [up.Summary.of(basis, *one, order=2, privacy=private) for one in rows]
-    vectors = [statistic.vector(summary) for summary in summaries]
+    vectors = [statistic.to_vector(summary) for summary in summaries]
     assert all(np.array_equal(high, np.rint(high)) and not low.any() for high, low in vectors)
     numbers = FixedPoint(3)
-    n_rows, sums = statistic.from_vector(*numbers.decode(total(numbers.encode(*vector) for vector in vectors)))
+    n_rows, sums = statistic.from_vector(*numbers.decode(add_all(numbers.encode(*vector) for vector in vectors)))
     assert n_rows == 900 == sums["weight"].high[0]
     added = sum(summaries)
-    assert {name: value.high.shape for name, value in sums.items()} == statistic.fields()
+    assert {name: value.high.shape for name, value in sums.items()} == statistic.shapes()
     for name, value in sums.items():  # added as doubles they are the same but for rounding
         assert value.high == pytest.approx(added.sums[name].high, rel=1e-12)
 
@@ -98,8 +105,8 @@ def test_a_private_study_adds_up_whole_numbers():
 def test_sums_that_are_not_on_the_grid_are_refused():
     released, grid = shapes(1), 2.0**-10
     sums = released.unpack(np.arange(released.size) * grid)
-    whole(sums, released, grid)
+    to_whole_numbers(sums, released, grid)
     with pytest.raises(ValueError, match="not multiples of the grid of their noise"):
-        whole({**sums, "phi": sums["phi"] + 0.3 * grid}, released, grid)
+        to_whole_numbers({**sums, "phi": sums["phi"] + 0.3 * grid}, released, grid)
     with pytest.raises(ValueError, match="too large for the grid"):
-        whole(released.unpack(np.full(released.size, 2 * LARGEST) * grid), released, grid)
+        to_whole_numbers(released.unpack(np.full(released.size, 2 * LARGEST_WHOLE) * grid), released, grid)

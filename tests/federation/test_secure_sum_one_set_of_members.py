@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.federation.secure_cases import attempt, consortium, names_of, opened, sent, some, vectors
-from unpooled.federation.secure.fixed_point import subtract, total
-from unpooled.federation.secure.keys import NotTrusted
-from unpooled.federation.secure.masks import unmasked
+from unpooled.federation.secure.fixed_point import add_all, subtract
+from unpooled.federation.secure.keys import TrustError
+from unpooled.federation.secure.masks import unmask
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +21,16 @@ def open_all(members, this, got):
     for name, member in members.items():
         try:
             got[name] = member.open(this)
-        except NotTrusted:
+        except TrustError:
             continue
 
 
 def forget(members):
-    """What a site that works with the server does about its notes."""
+    """Remove the notes of a site, as one that colludes with the server would."""
     for member in members.values():
-        drawer = member._locks._drawer
-        for note in drawer.names("", ".opened"):
-            drawer.remove(note)
+        store = member._locks._store
+        for note in store.names("", ".opened"):
+            store.remove(note)
 
 
 def sums_that_come_out(eight, n, kept, first_openers, insiders=()):
@@ -49,8 +49,8 @@ def sums_that_come_out(eight, n, kept, first_openers, insiders=()):
     found = []
     for sent_words, opened_locks in zip(messages, locks):
         try:
-            found.append(unmasked(sent_words, opened_locks))
-        except NotTrusted:
+            found.append(unmask(sent_words, opened_locks))
+        except TrustError:
             found.append(None)
     return found, words
 
@@ -58,7 +58,7 @@ def sums_that_come_out(eight, n, kept, first_openers, insiders=()):
 @settings(max_examples=40)
 @given(st.data())
 def test_of_one_question_the_sum_over_one_set_of_members_comes_out(eight, data):
-    """Whoever is said to be silent, whenever each is asked to open, whoever helps the server, if three do not."""
+    """This holds for any silent sites, any time of opening, and any helpers of the server but the last three."""
     n = data.draw(st.integers(4, 8))
     kept = data.draw(st.lists(st.sampled_from(names_of(n)), min_size=3, max_size=n - 1, unique=True))
     insiders = data.draw(st.lists(st.sampled_from(names_of(n)), max_size=n, unique=True))
@@ -80,12 +80,12 @@ def test_a_late_message_does_not_tell_what_its_site_sent(eight):
     first, second = attempt(study), attempt(study)
     late = sent(members, first, words)  # the server has all of it, and says that site 3 was silent
     messages = sent(rest, second, words)
-    assert np.array_equal(unmasked(messages, opened(rest, second)), total(words[name] for name in rest))
+    assert np.array_equal(unmask(messages, opened(rest, second)), add_all(words[name] for name in rest))
     for member in rest.values():
-        with pytest.raises(NotTrusted, match="or something since: nothing can be opened"):
+        with pytest.raises(TrustError, match="it sent no message in it, or a later message since"):
             member.open(first)
-    with pytest.raises(NotTrusted, match="must open"):
-        unmasked(late, {"site 3": members["site 3"].open(first)})
+    with pytest.raises(TrustError, match="must open"):
+        unmask(late, {"site 3": members["site 3"].open(first)})
 
 
 def test_the_same_members_may_be_opened_again_and_other_ones_not(eight):
@@ -93,10 +93,10 @@ def test_the_same_members_may_be_opened_again_and_other_ones_not(eight):
     for _ in range(2):  # a server that lost the sum asks all of them again
         this = attempt(study)
         messages = sent(some(eight, 5), this, words)
-        assert np.array_equal(unmasked(messages, opened(some(eight, 5), this)), total(words.values()))
+        assert np.array_equal(unmask(messages, opened(some(eight, 5), this)), add_all(words.values()))
     fewer = attempt(study)
     sent(some(eight, 4), fewer, words)
-    with pytest.raises(NotTrusted, match="has opened the sum over site 0, site 1, site 2, site 3, site 4 for this"):
+    with pytest.raises(TrustError, match="has opened the sum over site 0, site 1, site 2, site 3, site 4 for this"):
         eight["site 0"].open(fewer)
     other = attempt(study)
     sent(some(eight, 4), other, words, asked="another question")
@@ -104,5 +104,5 @@ def test_the_same_members_may_be_opened_again_and_other_ones_not(eight):
 
 
 def test_nothing_opens_before_something_was_sent(eight):
-    with pytest.raises(NotTrusted, match="has sent nothing in attempt"):
+    with pytest.raises(TrustError, match="it sent no message in it"):
         eight["site 0"].open(attempt("nothing yet"))

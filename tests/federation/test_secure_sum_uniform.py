@@ -1,4 +1,4 @@
-"""What a site sends looks like random words, whatever it sends, and no two attempts have anything in common.
+"""The message of a site looks like random words for any numbers, and no two attempts have anything in common.
 
 The tests look at every byte, every bit, and neighbouring words, and raise an alarm where masks are random once in 10⁹
 runs. Planted faults show that they do raise it: a mask left out, a mask used twice, half a mask.
@@ -20,7 +20,7 @@ FALSE_ALARMS = 1e-9
 
 
 def alarm(words):
-    """Whether the words are not uniform: the smallest of all p-values, times how many there are, is tiny."""
+    """Return whether words are clearly not uniform: the smallest p-value times their number is tiny."""
     content = np.ascontiguousarray(words).view(np.uint8).reshape(len(words), 16)
     p_values = []
     for position in content.T:  # the 256 values of each of the 16 bytes
@@ -35,7 +35,7 @@ def alarm(words):
 
 
 def related(a, b):
-    """Whether two messages have words in common, or a difference that is not uniform, or bits that go together."""
+    """Return whether two messages share words, have a difference that is not uniform, or have correlated bits."""
     shared = np.intersect1d(a.ravel(), b.ravel()).size
     bits = [np.unpackbits(np.ascontiguousarray(x).view(np.uint8)) * 2.0 - 1.0 for x in (a, b)]
     z = abs(np.sum(bits[0] * bits[1])) / np.sqrt(len(bits[0]))
@@ -87,10 +87,10 @@ def test_two_attempts_share_no_mask(members):
 
 
 def without_locks(message, name, locks):
-    """What the server makes of a message once everything is open."""
+    """Return a message without its locks, as the server sees it once everything is open."""
     for peer, secret in locks.items():
         if name < peer:
-            message = masks._with_stream(message, bytes.fromhex(secret), subtract)
+            message = masks._apply_stream(message, bytes.fromhex(secret), subtract)
     return message
 
 
@@ -124,11 +124,11 @@ def test_a_server_and_all_sites_but_two_learn_the_sum_of_the_two_alone(members):
     mine = {name: numbers.encode(rng.normal(size=SIZE)) for name in ("site 0", "site 1")}
     left = {}
     for name, words in mine.items():
-        message, locks = masks.masked(words, name, private[name], found, "a question")
+        message, locks = masks.mask(words, name, private[name], found, "a question")
         message = without_locks(message, name, locks)
         for insider in ("site 2", "site 3"):  # who know the masks that they share with the two
-            mask, _ = masks._secrets(private[insider], found.keys[name], insider, name, found, "a question")
-            message = masks._with_stream(message, mask, subtract if name < insider else add)
+            mask, _ = masks._derive_secrets(private[insider], found.keys[name], insider, name, found, "a question")
+            message = masks._apply_stream(message, mask, subtract if name < insider else add)
         left[name] = message[:-1]
     assert not alarm(left["site 0"])
     assert not alarm(left["site 1"])
@@ -139,17 +139,17 @@ def test_a_mask_used_twice_is_noticed(members):
     found, private = attempt_with_keys(members, attempt())
     words = everywhere(CONTENTS["a row count and sums"])["site 0"]
     other = FixedPoint(4).encode(CONTENTS["ones"])
-    twice = [masks.masked(x, "site 0", private["site 0"], found, "a question")[0] for x in (words, other)]
+    twice = [masks.mask(x, "site 0", private["site 0"], found, "a question")[0] for x in (words, other)]
     assert not alarm(twice[0])  # each by itself is as good as ever
     assert not alarm(twice[1])
     assert related(*twice)
-    again = masks.masked(other, "site 0", private["site 0"], found, "another question")[0]
+    again = masks.mask(other, "site 0", private["site 0"], found, "another question")[0]
     assert not related(twice[1], again)  # another question has other masks, even under the same keys
 
 
 @pytest.mark.parametrize("fault", ["no stream", "half a stream", "a short stream that repeats", "63 bits of 64"])
 def test_a_mask_that_is_not_one_is_noticed(members, monkeypatch, fault):
-    real = masks._with_stream
+    real = masks._apply_stream
 
     def faulty(words, secret, combine):
         stream = real(np.zeros_like(words), secret, add)
@@ -163,7 +163,7 @@ def test_a_mask_that_is_not_one_is_noticed(members, monkeypatch, fault):
             stream &= np.uint64(2**63 - 1)
         return combine(words, stream)
 
-    monkeypatch.setattr(masks, "_with_stream", faulty)
+    monkeypatch.setattr(masks, "_apply_stream", faulty)
     messages = sent(members, attempt(), everywhere(CONTENTS["zeros"]))
     assert alarm(messages["site 3"])
 
@@ -177,6 +177,6 @@ def locks_taken_for_masks(members, this):
 
 def test_locks_tell_nothing_of_masks_and_the_test_would_see_it(members, monkeypatch):
     assert not alarm(locks_taken_for_masks(members, attempt()))
-    secrets = masks._secrets
-    monkeypatch.setattr(masks, "_secrets", lambda *about: (secrets(*about)[1],) * 2)
+    secrets = masks._derive_secrets
+    monkeypatch.setattr(masks, "_derive_secrets", lambda *about: (secrets(*about)[1],) * 2)
     assert alarm(locks_taken_for_masks(members, attempt()))

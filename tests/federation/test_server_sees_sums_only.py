@@ -1,4 +1,4 @@
-"""In a secure study the server receives masked integers and public headers: no vector in clear, no number of rows."""
+"""The server of a secure study receives masked integers and public headers: no clear vector, and no number of rows."""
 
 import json
 
@@ -9,7 +9,7 @@ from scipy import stats
 import unpooled as up
 from tests.cases.federation import Consortium, Wire, lost, nth
 from unpooled.federation import run_study
-from unpooled.federation.secure.fixed_point import FixedPoint, flattened
+from unpooled.federation.secure.fixed_point import FixedPoint, flatten
 from unpooled.federation.site.statistics import Sums
 
 CHOICES = {"kind": "rounds", "rounds": 3, "lam": 1e-3, "secure": True, "timeout": 30.0, "id": "one and the same"}
@@ -17,7 +17,7 @@ CHOICES = {"kind": "rounds", "rounds": 3, "lam": 1e-3, "secure": True, "timeout"
 
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory):
-    """All that a server received in two studies alike, of consortia with different rows, as many at every site."""
+    """Return all messages that a server received in two equal studies of sites with different rows."""
     found = []
     for seed in (0, 1):
         folder = tmp_path_factory.mktemp("consortium")
@@ -28,7 +28,7 @@ def captured(tmp_path_factory):
 
 
 def without_keys(header):
-    """What is random by nature: keys, locks, the names of a run's attempts."""
+    """Remove the parts that are random anyway: keys, locks, and the names of attempts."""
     kept = {name: value for name, value in header.items() if name not in ("offer", "locks", "attempt")}
     return kept | ({"locks": sorted(header["locks"])} if "locks" in header else {})
 
@@ -73,14 +73,14 @@ def test_answers_are_as_long_whatever_the_rows_are(captured):
 
 
 def test_what_arrives_is_not_what_a_site_has(captured):
-    """No entry of a masked vector is the entry of the vector, and differences of vectors are not either."""
+    """No entry of a masked vector equals that of the vector, and neither do differences of vectors."""
     sites, wire = captured[0]
     study = sites.study(**CHOICES)
     statistic, numbers = Sums(study), FixedPoint(len(sites.names))
     first = {site: m.arrays["words"] for site, m in wire.received("answer")[: len(sites.names)]}
     for name, words in first.items():
         part = up.Summary.of(sites.basis, sites.rows[name].to_pandas(), "y")
-        clear = numbers.encode(*flattened(part.n_rows, part.sums, statistic.fields()))
+        clear = numbers.encode(*flatten(part.n_rows, part.sums, statistic.shapes()))
         assert not np.any(words[:-1] == clear)
         for other, theirs in first.items():
             if other != name:
@@ -88,7 +88,7 @@ def test_what_arrives_is_not_what_a_site_has(captured):
 
 
 def test_masked_words_are_uniform(captured):
-    """All words of all answers: bytes are uniform, and so are bits; a count of rows in clear has its top bytes zero."""
+    """The bytes and bits of all answers are uniform; a clear number of rows would have zeros in its top bytes."""
     words = np.concatenate([m.arrays["words"].ravel() for _, wire in captured for _, m in wire.received("answer")])
     every = np.frombuffer(words.tobytes(), dtype=np.uint8)
     assert len(every) > 10_000
@@ -111,7 +111,7 @@ def test_two_attempts_at_the_same_question_share_no_mask(tmp_path):
 
 
 def test_the_folder_of_the_server_holds_no_vector_of_a_site(tmp_path):
-    """Not in a file either: only totals are kept, and their numbers of rows are those of all."""
+    """The files hold only totals, and their numbers of rows are those of all sites."""
     sites = Consortium(tmp_path / "sites")
     run_study(sites.study(kind="less", lam=1e-2, secure=True), sites.transport(), tmp_path / "study")
     totals = [up.Summary.load(path) for path in (tmp_path / "study").rglob("*.total")]

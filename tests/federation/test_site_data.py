@@ -54,7 +54,7 @@ def test_rows_that_have_changed_are_read_again(sites, tmp_path):
         return content
 
     coef = coef_of(sites, tmp_path / "changing", changing, rounds=2)
-    twin = up.SummaryRegressor(lam=1e-3, center=True)
+    twin = up.SummaryRegressor(lam=1e-3, fit_intercept=True)
     with pytest.warns(UserWarning, match="public rows"):
         twin.fit_summary(up.Summary.of(sites.basis, sites.pooled.to_pandas(), "y"))
     tables = {name: table.to_pandas() for name, table in sites.rows.items()} | {"north": changed}

@@ -137,7 +137,7 @@ def test_the_share_of_a_record_is_that_in_what_is_summed(rows):
     summary = up.Summary.of(basis, X, y, sample_weight=weights)
     assert summary.label_share == pytest.approx(label_share(y, weights), rel=1e-12)
     assert summary.label_share > 0.4
-    model = up.SummaryRegressor(lam=1e-2).fit_summary(summary)
+    model = up.SummaryRegressor(lam=1e-2, fit_intercept=False).fit_summary(summary)
     residual = y - model.predict(X)
     of_residuals = up.Summary.of(basis, X, y, residuals_of=model, sample_weight=weights)
     assert of_residuals.label_share == pytest.approx(label_share(residual, weights), rel=1e-12)
@@ -148,7 +148,7 @@ def test_the_share_of_a_record_is_that_in_what_is_summed(rows):
 
 def test_the_share_in_scores_is_that_in_the_errors_of_any_candidate(rows):
     basis, X, y, _ = rows
-    candidates = up.SummaryRegressor().fit_summary(up.Summary.of(basis, X, y, order=2)).candidates()
+    candidates = up.SummaryRegressor(fit_intercept=False).fit_summary(up.Summary.of(basis, X, y, order=2)).candidates()
     found = facts.error_share_of(candidates, basis, open_labeled(basis, X, y, None))
     errors = candidates.errors(basis.transform(X), y[:, None], None)[:, :, 0]
     assert found == pytest.approx(max(label_share(e) for e in errors), rel=1e-12)
@@ -163,7 +163,7 @@ def test_the_facts_of_a_file_are_those_of_its_summary(rows):
     assert (found.order, found.n_rows, found.n_features, found.n_targets) == (2, 300, 6, 2)
     assert found.numbers == 1 + 1 + 2 + 2 + 6 + 12 + 21
     assert not found.is_residual
-    candidates = up.SummaryRegressor().fit_summary(summary).candidates()
+    candidates = up.SummaryRegressor(fit_intercept=False).fit_summary(summary).candidates()
     scores = up.Scores.of(candidates, basis, X, np.column_stack([y, y]))
     found = facts.of_scores(scores, candidates, ("a", "b"), 0.1)
     assert list(found.doubts()) == []

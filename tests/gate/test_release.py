@@ -173,7 +173,7 @@ def test_a_summary_of_rows_knows_the_share_itself(site, place):
 
 def test_noise_makes_the_share_not_count(site, place):
     pytest.importorskip("opendp")
-    noisy = up.Summary.of(BASIS, X, Y, privacy=up.privacy.Private(1.0, 1e-6, label_bound=3.0))
+    noisy = up.Summary.of(BASIS, X, Y, privacy=up.privacy.PrivacyRequest(1.0, 1e-6, label_bound=3.0))
     entry = release(noisy, place, policy=site)
     assert entry.event["release"]["largest_label_share"] == 0.0
     assert entry.event["release"]["private"]["epsilon"] == 1.0

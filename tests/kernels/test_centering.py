@@ -1,4 +1,4 @@
-"""Centring a kernel on a sample takes its mean out of the space, and nothing else (Wang (2018), chapter 2).
+"""Centring a kernel on a sample takes its mean out of the space, and nothing else (Wang 2018, chapter 2).
 
 Tests `kernels/centered.py`.
 """
@@ -102,7 +102,7 @@ def test_centring_twice_on_the_same_sample_is_centring_once(kernel, formula, dra
 @few
 @given(drawn=samples())
 def test_eigenvalues_interlace_those_of_the_kernel(kernel, formula, drawn):
-    # Wang (2018), (2.1), for the operators on L²(w), that is the matrices √w_i K(u_i, u_j) √w_j.
+    # (2.1) of Wang (2018) for the operators on L²(w), that is the matrices √w_i K(u_i, u_j) √w_j.
     sample, weights = drawn
     root = np.sqrt(shares(sample, weights))
     plain, centred = (
@@ -135,7 +135,7 @@ def test_only_the_ratios_of_the_weights_matter(drawn, scale):
     weights = np.ones(len(sample)) if weights is None else weights
     X = other_rows(1, n=5)
     np.testing.assert_allclose(
-        Centered(Gaussian(), sample, scale * weights)(X), Centered(Gaussian(), sample, weights)(X), atol=1e-12
+        Centered(Gaussian(1.0), sample, scale * weights)(X), Centered(Gaussian(1.0), sample, weights)(X), atol=1e-12
     )
 
 
@@ -156,8 +156,8 @@ def test_diag_is_the_diagonal_and_kappa_is_never_exceeded(kernel, formula, drawn
 
 def test_the_bound_on_kappa_is_two_kappa_or_the_root_of_two_where_the_kernel_is_never_negative():
     sample = other_rows(1, n=6)
-    assert Centered(Gaussian(), sample).kappa() == pytest.approx(math.sqrt(2))
-    assert Centered(4.0 * Gaussian(), sample).kappa() == pytest.approx(2 * math.sqrt(2))
+    assert Centered(Gaussian(1.0), sample).kappa() == pytest.approx(math.sqrt(2))
+    assert Centered(4.0 * Gaussian(1.0), sample).kappa() == pytest.approx(2 * math.sqrt(2))
     assert Centered(as_kernel("cosine"), sample).kappa() == 2.0
     assert Centered(Linear(), sample).kappa() == math.inf
     assert Centered(Linear(), sample).kappa(sample / 2) == pytest.approx(2 * np.max(sample))
@@ -165,7 +165,7 @@ def test_the_bound_on_kappa_is_two_kappa_or_the_root_of_two_where_the_kernel_is_
 
 def test_the_bound_on_kappa_cannot_be_lowered():
     far = np.array([[0.0], [1e3]])  # K(x, u) = 0 and one point of the sample has all the weight: K̂(x, x) = 2
-    centred = Centered(Gaussian(), far, np.array([1.0, 0.0]))
+    centred = Centered(Gaussian(1.0), far, np.array([1.0, 0.0]))
     assert math.sqrt(centred.diag(far)[1]) == pytest.approx(centred.kappa())
     opposite = np.array([[-1.0], [1.0]])  # K(x, u) = -κ²: K̂(x, x) = 4κ²
     centred = Centered(Linear(), opposite, np.array([1.0, 0.0]))
@@ -195,7 +195,7 @@ def test_the_centred_linear_kernel_is_linear_in_centred_rows(drawn):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_precision_of_the_rows_is_kept_whatever_that_of_the_sample(dtype):
-    centred = Centered(Gaussian(), other_rows(1, n=6), np.arange(1.0, 7.0))
+    centred = Centered(Gaussian(1.0), other_rows(1, n=6), np.arange(1.0, 7.0))
     X = other_rows(1, n=5).astype(dtype)
     assert centred(X).dtype == centred.block(X, X).dtype == centred.diag(X).dtype == dtype
     np.testing.assert_allclose(centred(X), centred(X.astype(float)), atol=1e-6)
@@ -203,14 +203,14 @@ def test_the_precision_of_the_rows_is_kept_whatever_that_of_the_sample(dtype):
 
 def test_a_large_matrix_cut_into_blocks_equals_one_block():
     X = other_rows(1, n=1500)
-    centred = Centered(Gaussian(), other_rows(1, n=20))
+    centred = Centered(Gaussian(1.0), other_rows(1, n=20))
     np.testing.assert_allclose(centred(X), centred.block(X, X), atol=1e-12)
 
 
 def test_weights_may_be_a_list():
     sample, X = other_rows(1, n=3), other_rows(2, n=5)
     np.testing.assert_array_equal(
-        Centered(Gaussian(), sample, [1, 2, 3])(X), Centered(Gaussian(), sample, np.array([1.0, 2.0, 3.0]))(X)
+        Centered(Gaussian(1.0), sample, [1, 2, 3])(X), Centered(Gaussian(1.0), sample, np.array([1.0, 2.0, 3.0]))(X)
     )
 
 
@@ -230,7 +230,7 @@ def test_weights_may_be_a_list():
 )
 def test_bad_weights_are_refused_in_one_sentence(weights):
     X = other_rows(1, n=4)
-    centred = Centered(Gaussian(), X, weights)
+    centred = Centered(Gaussian(1.0), X, weights)
     for use in (lambda: centred(X), lambda: centred.block(X, X), lambda: centred.diag(X)):
         with pytest.raises(ValueError, match="weights must be 4 non-negative numbers, one per row of sample"):
             use()
@@ -239,7 +239,7 @@ def test_bad_weights_are_refused_in_one_sentence(weights):
 def test_arguments_are_left_as_they_were():
     sample, weights, X = other_rows(1, n=4), np.arange(1.0, 5.0), other_rows(2, n=3)
     before = sample.copy(), weights.copy(), X.copy()
-    centred = Centered(Gaussian(), sample, weights)
+    centred = Centered(Gaussian(1.0), sample, weights)
     centred(X, sample)
     centred(X)
     centred.diag(X)
@@ -261,7 +261,7 @@ def test_it_is_a_kernel_like_any_other():
 def test_it_answers_as_the_kernel_inside_does():
     sample = other_rows(1, n=4)
     sigmoid = as_kernel("sigmoid")
-    assert Centered(Gaussian(), sample).positive_definite
+    assert Centered(Gaussian(1.0), sample).positive_definite
     assert not Centered(sigmoid, sample).positive_definite
-    assert not Centered(Gaussian(), sample).by_columns  # every column would cost the mean anew
-    assert not Centered(Gaussian(), sample).nonnegative
+    assert not Centered(Gaussian(1.0), sample).by_columns  # every column would cost the mean anew
+    assert not Centered(Gaussian(1.0), sample).nonnegative

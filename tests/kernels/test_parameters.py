@@ -19,7 +19,7 @@ from tests.cases.kernels import (
     named,
 )
 from tests.made_up import points
-from unpooled import kernels
+from unpooled import SpectralRegressor, kernels
 from unpooled.kernels import (
     Brownian,
     Centered,
@@ -39,7 +39,7 @@ from unpooled.kernels import (
     sample_frequencies,
 )
 from unpooled.kernels.specs import from_spec, to_spec
-from unpooled.kernels.stationary import MEDIAN_ROWS
+from unpooled.kernels.stationary import MEDIAN_ROWS, median_distance
 
 # Algebra, equality, scikit-learn's parameters
 
@@ -59,28 +59,72 @@ def test_the_algebra_of_kernels_is_the_algebra_of_their_matrices(seed, s):
 
 
 def test_what_cannot_be_added_or_multiplied_is_refused():
-    k = Gaussian()
+    k = Gaussian(1.0)
     for operation in (lambda: k + 1.0, lambda: k * "2", lambda: k * True):
         with pytest.raises(TypeError, match=r"unsupported operand|can't multiply"):
             operation()
 
 
+@pytest.mark.parametrize("cls", [Gaussian, Laplacian, Matern])
+def test_the_median_distance_is_the_length_scale_of_a_kernel_that_is_given_none(cls):
+    X = points(0, 30, 3)
+    assert cls() == cls("median") == as_kernel(cls.__name__.lower())
+    assert cls().resolve(X) == cls("median").resolve(X) == cls(median_distance(X))
+    y = np.sin(X[:, 0])
+    twin = SpectralRegressor(cls("median"), lam=0.1).fit(X, y).predict(X)
+    np.testing.assert_array_equal(SpectralRegressor(cls(), lam=0.1).fit(X, y).predict(X), twin)
+
+
+@pytest.mark.parametrize("make", [lambda k: k, lambda k: 2.0 * k + Linear(), lambda k: Centered(k, np.ones((3, 2)))])
+def test_a_kernel_by_itself_has_no_values_until_its_length_scale_is_a_number(make):
+    X = points(0, 6, 2)
+    for use in (lambda k: k(X), lambda k: k.block(X, X)):
+        with pytest.raises(ValueError, match="^length_scale='median' needs rows to take the median distance of"):
+            use(make(Gaussian()))
+    assert make(Gaussian()).resolve(X)(X).shape == (6, 6)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(),
+        Matern(),
+        Matern(0.3, 2.5),
+        Laplacian("auto"),
+        Gaussian(np.array([0.1, 2.0])),
+        Matern(np.float64(0.1)),
+        Polynomial(2, gamma=0.3),
+        Pairwise("chi2"),
+        2.5 * Gaussian() + Linear() * Brownian(),
+    ],
+    ids=named,
+)
+def test_the_text_of_a_kernel_makes_an_equal_kernel(kernel):
+    assert eval(repr(kernel), vars(kernels)) == kernel
+    assert repr(kernel) in repr(SpectralRegressor(kernel)).replace("\n", " ")
+
+
+def test_the_text_of_a_kernel_shows_its_length_scale_where_it_is_the_default_too():
+    assert repr(Matern()) == "Matern(length_scale='median', nu=1.5)"
+    assert "<array of shape (50, 2)>" in repr(Centered(Gaussian(), np.ones((50, 2))))
+
+
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, "2", None])
 def test_a_scale_that_is_not_positive_is_refused(scale):
     for use in (lambda k: k(np.ones((2, 1))), lambda k: k.diag(np.ones((2, 1))), lambda k: k.kappa()):
-        with pytest.raises(ValueError, match="scaled by a positive number only, got"):
-            use(Scaled(scale, Gaussian()))
+        with pytest.raises(ValueError, match="^scale must be a positive number that multiplies the kernel, got"):
+            use(Scaled(scale, Gaussian(1.0)))
 
 
 DISTINCT = [
-    Gaussian(),
+    Gaussian(1.0),
     Gaussian(2.0),
     Gaussian([1.0, 2.0]),
     Gaussian([2.0, 1.0]),
     Gaussian("median"),
-    Laplacian(),
-    Matern(nu=0.5),
-    Matern(),
+    Laplacian(1.0),
+    Matern(1.0, nu=0.5),
+    Matern(1.0),
     Polynomial(),
     Polynomial(gamma=1.0),
     Linear(),
@@ -89,12 +133,12 @@ DISTINCT = [
     Pairwise("laplacian"),
     Pairwise("laplacian", gamma=1.0),
     Pairwise("chi2"),
-    Gaussian() + Linear(),
-    Linear() + Gaussian(),
-    Gaussian() * Linear(),
-    2.0 * Gaussian(),
-    3.0 * Gaussian(),
-    2.0 * (Matern() + 3.0 * Laplacian("median")),
+    Gaussian(1.0) + Linear(),
+    Linear() + Gaussian(1.0),
+    Gaussian(1.0) * Linear(),
+    2.0 * Gaussian(1.0),
+    3.0 * Gaussian(1.0),
+    2.0 * (Matern(1.0) + 3.0 * Laplacian("median")),
     GaussianProcessKernel(gp.RationalQuadratic()),
     GaussianProcessKernel(gp.RationalQuadratic(alpha=2.0)),
     GaussianProcessKernel(gp.ExpSineSquared()),
@@ -107,8 +151,8 @@ def test_kernels_are_equal_where_class_and_parameters_are():
             assert (a == b) == (i == j)
             assert (a != b) == (i != j)
     assert Gaussian(np.array([1.0, 2.0])) == Gaussian([1.0, 2.0])
-    assert Gaussian() != "Gaussian"
-    assert Gaussian() != None  # noqa: E711
+    assert Gaussian(1.0) != "Gaussian"
+    assert Gaussian(1.0) != None  # noqa: E711
 
 
 @pytest.mark.parametrize("kernel", [*DISTINCT, FromFunction(np.dot)], ids=named)
@@ -130,7 +174,7 @@ def test_nested_parameters_have_scikit_learns_names():
     kernel.set_params(scale=3.0, kernel__left__length_scale=0.9, kernel__right__nu=1.5)
     assert kernel == 3.0 * (Gaussian(0.9) + Matern(0.7, 1.5))
     with pytest.raises(ValueError, match="Invalid parameter 'width'"):
-        Gaussian().set_params(width=1.0)
+        Gaussian(1.0).set_params(width=1.0)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +186,10 @@ def test_nested_parameters_have_scikit_learns_names():
         (Polynomial(gamma=math.nan), "gamma must be a positive number or None"),
         (Polynomial(gamma=math.inf), "gamma must be a positive number or None"),
         (Polynomial(gamma="scale"), "gamma must be a positive number or None"),
-        (Polynomial(coef0=-1.0), "coef0 must not be negative"),
-        (Polynomial(coef0=math.nan), "coef0 must not be negative"),
-        (Matern(nu=1.0), "nu must be 0.5, 1.5 or 2.5, got 1.0"),
-        (Matern(nu="1.5"), "nu must be 0.5, 1.5 or 2.5, got '1.5'"),
+        (Polynomial(coef0=-1.0), "coef0 must be a number of at least 0"),
+        (Polynomial(coef0=math.nan), "coef0 must be a number of at least 0"),
+        (Matern(1.0, nu=1.0), "nu must be 0.5, 1.5 or 2.5, got 1.0"),
+        (Matern(1.0, nu="1.5"), "nu must be 0.5, 1.5 or 2.5, got '1.5'"),
     ],
     ids=named,
 )
@@ -175,7 +219,7 @@ def test_a_degree_may_come_from_a_numpy_grid():
         Gaussian(0.7) + 3.0 * Laplacian(2.0),
         Gaussian(0.7) * Matern(1.5),
         2.5 * Gaussian(0.7),
-        (2.0 * Gaussian(0.7) + Matern()) * (0.5 * Laplacian()),
+        (2.0 * Gaussian(0.7) + Matern(1.0)) * (0.5 * Laplacian(1.0)),
     ],
     ids=named,
 )
@@ -198,11 +242,11 @@ def test_the_mean_cosine_over_random_frequencies_is_the_kernel(kernel):
         Brownian(),
         Precomputed(),
         FromFunction(np.dot),
-        Gaussian() + Linear(),
-        Linear() + Gaussian(),
-        Gaussian() * Polynomial(),
+        Gaussian(1.0) + Linear(),
+        Linear() + Gaussian(1.0),
+        Gaussian(1.0) * Polynomial(),
         2.0 * Linear(),
-        Centered(Gaussian(), np.ones((3, 2))),
+        Centered(Gaussian(1.0), np.ones((3, 2))),
     ],
     ids=named,
 )
@@ -212,7 +256,9 @@ def test_a_kernel_that_is_not_stationary_has_no_frequencies(kernel):
 
 
 def test_frequencies_of_an_unresolved_median_ask_for_data():
-    with pytest.raises(ValueError, match=r"length_scale='median' needs data: call kernel.resolve\(X\) first"):
+    with pytest.raises(
+        ValueError, match=r"^length_scale='median' needs rows.* call kernel.resolve\(X\), or give the kernel"
+    ):
         sample_frequencies(Gaussian("median"), 5, 2, np.random.default_rng(0))
 
 
@@ -274,7 +320,9 @@ def test_resolve_fills_every_median_in_and_leaves_the_kernel_as_it_was():
 
 
 def test_an_unresolved_median_asks_for_data():
-    with pytest.raises(ValueError, match=r"length_scale='median' needs data: call kernel.resolve\(X\) first"):
+    with pytest.raises(
+        ValueError, match=r"^length_scale='median' needs rows.* call kernel.resolve\(X\), or give the kernel"
+    ):
         Gaussian("median")(points(0, 3, 2))
 
 
@@ -306,7 +354,7 @@ def test_a_length_scale_vector_of_the_wrong_length_is_refused():
         lambda: sample_frequencies(kernel, 2, 3, np.random.default_rng(0)),
     ]
     for use in uses:
-        with pytest.raises(ValueError, match="length_scale has 2 numbers and the data 3 features"):
+        with pytest.raises(ValueError, match="length_scale has 2 numbers and X has 3 features"):
             use()
 
 
@@ -376,9 +424,9 @@ def altered(kernel, old, new):
         *(altered(Linear(), '"Linear"', nothing) for nothing in ("null", "3", "[]", "{}")),
         altered(Linear(), "Linear", "FromFunction"),
         altered(Linear(), "Linear", "os.system"),
-        altered(Gaussian(), "length_scale", "width"),
-        altered(Gaussian() + Linear(), "Linear", "Centered"),
-        altered(Gaussian() + Linear(), json.dumps(to_spec(Linear())), "1.0"),
+        altered(Gaussian(1.0), "length_scale", "width"),
+        altered(Gaussian(1.0) + Linear(), "Linear", "Centered"),
+        altered(Gaussian(1.0) + Linear(), json.dumps(to_spec(Linear())), "1.0"),
         altered(GaussianProcessKernel(gp.RationalQuadratic()), "RationalQuadratic", "CompoundKernel"),
         altered(GaussianProcessKernel(gp.RationalQuadratic()), "alpha", "beta"),
     ],

@@ -68,20 +68,24 @@ def specimens(folder: Path) -> list[Specimen]:
     second = sum(summary(named, half, Y, order=2) for half in halves)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few public rows are worth a warning
-        regressor = up.SummaryRegressor(center=True, ridge=True).fit_summary(first)
+        regressor = up.SummaryRegressor(fit_intercept=True, ridge=True).fit_summary(first)
     candidates = regressor.candidates()
     residuals = summary(named, slice(0, 60), y, residuals_of=regressor)
     round_two = copy.deepcopy(regressor).update(residuals)
-    own = up.SummaryRegressor(filter="iterated-tikhonov", n_features=4).fit_summary(second)
-    pooled = up.SummaryRegressor(center=True).fit_summary(summary(named, slice(0, 60), y, order=2)).candidates()
-    less = up.LESSRegressor(up.kernels.Gaussian(1.0), 5, rounds=3, loss="huber", center=True).fit(X, y, public=X[:20])
+    own = up.SummaryRegressor(filter="iterated-tikhonov", n_features=4, fit_intercept=False).fit_summary(second)
+    pooled = up.SummaryRegressor(fit_intercept=True).fit_summary(summary(named, slice(0, 60), y, order=2)).candidates()
+    less = up.LESSRegressor(up.kernels.Gaussian(1.0), 5, rounds=3, loss="huber", fit_intercept=True).fit(
+        X, y, public=X[:20]
+    )
     scores = sum(
         up.Scores.of(candidates, named, pa.table({"age": X[half, 0], "dose": X[half, 1]}), y[half]) for half in halves
     )
-    asked = up.privacy.Private(50.0, 1e-6, label_bound=2.0)
+    asked = up.privacy.PrivacyRequest(50.0, 1e-6, label_bound=2.0)
     rounds = up.PrivateRegressor(50.0, 1e-6, 2.0, up.kernels.Gaussian(1.0), n_features=5, rounds=2)
     descent = up.PrivateSGDRegressor(50.0, 1e-6, 2.0, up.kernels.Gaussian(1.0), n_features=5, passes=2)
-    with mock.patch("unpooled.privacy.noise._with_noise", lambda units, _: units):  # or each run had other files
+    with mock.patch(
+        "unpooled.privacy.noise._add_discrete_gaussian", lambda units, _: units
+    ):  # or each run had other files
         noised = summary(named, slice(0, 60), y, order=2, privacy=asked)
         rounds.fit(X, y, public=X[:20], sites=np.arange(60) % 2)
         descent.fit(X, y, public=X[:20])
@@ -100,7 +104,7 @@ def specimens(folder: Path) -> list[Specimen]:
         ("candidates of order 2", pooled),
         ("scores", scores),
         ("private summary", noised),
-        ("model of a private summary", up.SummaryRegressor(center=True).fit_summary(noised)),
+        ("model of a private summary", up.SummaryRegressor(fit_intercept=True).fit_summary(noised)),
         ("PrivateRegressor", rounds),
         ("PrivateSGDRegressor", descent),
     ]
@@ -124,7 +128,7 @@ def _ways(one: Any, rows: np.ndarray) -> tuple[Any, Any, Any]:
     if isinstance(one, up.bases.Basis):
         return up.bases.load, own, lambda b: (b.describe(), b.digest, b.features(_fitting(rows, b.map_)), b.n_features_)
     if isinstance(one, up.Summary):
-        return up.Summary.load, own, lambda s: (s.describe(), s + s, s.gram, s.first_order())
+        return up.Summary.load, own, lambda s: (s.describe(), s + s, s.gram, s.to_first_order())
     if isinstance(one, up.Candidates):
         return up.Candidates.load, own, lambda c: (of_candidates(c), c.digest, _scored(c))
     if isinstance(one, up.Scores):

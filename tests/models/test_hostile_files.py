@@ -43,11 +43,11 @@ def basis_parts(tmp_path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 BASIS = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), n_features=4).fit(X)
-MODEL = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=0.1).fit(X, X[:, 0])
+MODEL = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=0.1, fit_intercept=False).fit(X, X[:, 0])
 
 
 def refuse(tmp_path, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray], match: str) -> None:
-    files.write(tmp_path / "forged", kind, header, arrays)
+    files.write(tmp_path / "forged", kind, header, arrays, files.FORMATS.get(kind, files.FIRST))
     load = {"model": up.load, "basis": up.bases.load, "summary": up.Summary.load}[kind]
     with pytest.raises(files.FileError, match=match) as caught:
         load(tmp_path / "forged")
@@ -76,7 +76,7 @@ def test_a_precomputed_kernel_cannot_claim_features_for_a_kernel_that_is_compute
     header, arrays = parts(MODEL)
     header |= {"kernel": {"type": "Precomputed", "columns": None}, "n_features_in": 10**12}
     arrays["points"] = np.empty((len(X), 0))
-    files.write(tmp_path / "forged", "model", header, arrays)
+    files.write(tmp_path / "forged", "model", header, arrays, files.FORMATS["model"])
     try:
         up.load(tmp_path / "forged")
     except files.FileError as error:
@@ -96,9 +96,9 @@ def no_kernel_is_resolved(monkeypatch):
 def test_the_kernel_of_a_fitted_function_is_not_searched_for_its_length_scale(scale, tmp_path, no_kernel_is_resolved):
     leaf = {"type": "Gaussian", "length_scale": scale}
     header, arrays = basis_parts(tmp_path)
-    refuse(tmp_path, "basis", header | {"kernel": sum_of(50, leaf)}, arrays, "still to be chosen")
+    refuse(tmp_path, "basis", header | {"kernel": sum_of(50, leaf)}, arrays, "has a word for a length scale")
     header, arrays = parts(MODEL)
-    refuse(tmp_path, "model", header | {"kernel": sum_of(50, leaf)}, arrays, "still to be chosen")
+    refuse(tmp_path, "model", header | {"kernel": sum_of(50, leaf)}, arrays, "has a word for a length scale")
 
 
 def test_a_kernel_of_very_many_parts_is_refused(tmp_path):
@@ -131,11 +131,11 @@ def test_a_kernel_without_values_at_its_own_points_is_refused(cls, kernel, tmp_p
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_summary_that_claims_many_features_makes_nothing_for_them(features, order, tmp_path):
     pytest.importorskip("opendp")
-    noisy = up.Summary.of(BASIS, X, X[:, 0], order=order, privacy=up.privacy.Private(1.0, 1e-6, label_bound=1.0))
+    noisy = up.Summary.of(BASIS, X, X[:, 0], order=order, privacy=up.privacy.PrivacyRequest(1.0, 1e-6, label_bound=1.0))
     noisy.save(tmp_path / "a.summary")
     header, arrays = files.read(tmp_path / "a.summary", "summary")
     kept = {name: value for name, value in header.items() if name not in ("format", "kind", "unpooled")}
-    refuse(tmp_path, "summary", kept | {"n_features": features}, arrays, "not those of as many features")
+    refuse(tmp_path, "summary", kept | {"n_features": features}, arrays, "too short for the number of features")
 
 
 def test_a_lack_of_memory_is_a_sentence_too(monkeypatch, tmp_path):

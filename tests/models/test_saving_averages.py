@@ -12,11 +12,19 @@ Y = np.column_stack([np.sin(5 * X[:, 0]), X[:, 1]])
 KERNEL = up.kernels.Gaussian(0.5)
 MODELS = {
     "default": (up.AveragedRegressor(), Y[:, 0]),
-    "blocks": (up.AveragedRegressor(up.SpectralRegressor(KERNEL, "nu", center=True), n_blocks=[1, 3]), Y),
+    "blocks": (up.AveragedRegressor(up.SpectralRegressor(KERNEL, "nu", fit_intercept=True), n_blocks=[1, 3]), Y),
     "fixed": (up.AveragedRegressor(n_blocks=2, lam=0.1, engine="threads", memory_limit=1e9, time_limit=None), Y[:, 1]),
-    "per target": (up.AveragedRegressor(up.SpectralRegressor(per_target=True), n_blocks=2, refit=False), Y),
-    "correntropy": (up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, center=True), n_blocks=2), Y),
-    "huber": (up.AveragedRegressor(up.CorrentropyRegressor(scale=np.inf, n_iter=9, loss="huber"), n_blocks=2), Y[:, 0]),
+    "per target": (
+        up.AveragedRegressor(up.SpectralRegressor(per_target=True, fit_intercept=False), n_blocks=2, refit=False),
+        Y,
+    ),
+    "correntropy": (up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, fit_intercept=True), n_blocks=2), Y),
+    "huber": (
+        up.AveragedRegressor(
+            up.CorrentropyRegressor(scale=np.inf, n_iter=9, loss="huber", fit_intercept=False), n_blocks=2
+        ),
+        Y[:, 0],
+    ),
 }
 
 
@@ -28,8 +36,8 @@ def test_what_is_saved_comes_back(name, tmp_path):
     again = up.load(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     for name, value in model.get_params(deep=False).items():
-        if name == "local":
-            assert type(again.local) is type(value)
+        if name == "estimator":
+            assert type(again.estimator) is type(value)
         else:
             np.testing.assert_array_equal(getattr(again, name), value)
     assert again.blocks_ == model.blocks_
@@ -52,6 +60,6 @@ def test_a_compressed_model_keeps_its_report(tmp_path):
 
 def test_models_of_other_libraries_are_not_saved(tmp_path):
     model = up.AveragedRegressor(Ridge(), n_blocks=2).fit(X, Y)
-    with pytest.raises(ValueError, match="local is a Ridge, and unpooled saves its own models only"):
+    with pytest.raises(ValueError, match="estimator is a Ridge, and unpooled saves its own models only"):
         up.save(model, tmp_path / "m.model")
     assert not (tmp_path / "m.model").exists()

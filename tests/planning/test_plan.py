@@ -42,7 +42,7 @@ def test_it_plans_the_features_and_rounds_that_the_fit_takes():
     assert poor.rounds < rich.rounds
     for row in (poor, rich):
         model = up.PrivateRegressor(row.epsilon, 1e-6, label_bound=3.0).fit(X, X[:, 0], public=U)
-        assert (model.plan_.n_features, model.plan_.rounds) == (row.n_features, row.rounds)
+        assert (model.schedule_.n_features, model.schedule_.rounds) == (row.n_features, row.rounds)
 
 
 def test_it_is_about_right():

@@ -44,7 +44,7 @@ KERNELS = {
     "its own": Laplacian(1.0),
     "a function of matrices": of_matrices,
     "a function of rows": of_two_rows,
-    "of scikit-learn": Matern(nu=0.5),
+    "of scikit-learn": Matern(1.0, nu=0.5),
     "precomputed": "precomputed",
 }
 
@@ -97,7 +97,7 @@ def test_an_exact_fit_asks_the_route_of_its_plan_for_the_memory_of_its_plan(
         job = plans.exact_job(Table(n, d, targets, dtype == np.float32, True), cost, is_given, kernel)
         planned = next(way for way in routes.routes_for(job) if way.certain)
         lam = 1e-2 if is_given else "loo"
-        bytes_, model, who = asked(lambda: up.SpectralRegressor(kernel, lam=lam).fit(X, Y))
+        bytes_, model, who = asked(lambda: up.SpectralRegressor(kernel, lam=lam, fit_intercept=False).fit(X, Y))
     finally:
         for patch in patches:
             patch.stop()
@@ -123,7 +123,7 @@ def test_a_fit_in_a_span_asks_the_route_of_its_plan_for_the_memory_of_its_plan(
     with mock.patch.object(threads, "allowed_threads", return_value=1):
         job = plans.basis_job(Table(n, d, targets, dtype == np.float32, True), Cost(RATES, d), M, lam)
         planned = next(way for way in basis_routes.ROUTES if way.name == solver)
-        model = up.NystromRegressor(Gaussian(1.0), M, "gcv" if lam is None else lam, solver=solver)
+        model = up.NystromRegressor(Gaussian(1.0), M, "gcv" if lam is None else lam, solver=solver, fit_intercept=False)
         bytes_, model, who = asked(lambda: model.fit(X, Y))
     way, seen = who[0]
     assert way is planned
@@ -160,7 +160,9 @@ def test_an_average_expects_to_take_what_its_plan_says(n, d, targets, dtype, is_
         assert (one.memory, one.seconds) == (plan["averaged"].memory, plan["averaged"].seconds)
         assert f"{one.at_once} block{'s' if one.at_once > 1 else ''} of {one.rows:,} rows" == plan["averaged"].blocks
         if lam is None:
-            model = up.AveragedRegressor(up.SpectralRegressor(Gaussian(1.0)), memory_limit=room).fit(X, Y)
+            model = up.AveragedRegressor(
+                up.SpectralRegressor(Gaussian(1.0), fit_intercept=False), memory_limit=room
+            ).fit(X, Y)
             for found in model.plan_:
                 job = plans.averages_job(plan.table, Cost(RATES, d), found.n_blocks, Gaussian(1.0), None, room)
                 need = AVERAGING.memory(job).peak
@@ -218,7 +220,7 @@ def test_a_route_that_has_another_opinion_in_a_fit_is_caught():
         return routes.EIGEN.solve(work)
 
     with mock.patch.object(routes.Cholesky, "solve", careless):
-        bytes_, _, _ = asked(lambda: up.SpectralRegressor(Laplacian(1.0), lam=0.1).fit(X, Y))
+        bytes_, _, _ = asked(lambda: up.SpectralRegressor(Laplacian(1.0), lam=0.1, fit_intercept=False).fit(X, Y))
     job = plans.exact_job(Table(20, 2), Cost(RATES, 2), True)
     assert bytes_[0] == 2.0 * routes.CHOLESKY.memory(job).matrices
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from unpooled.privacy import Approximate, Gaussian, Guarantee, Spent, composition, gaussian
+from unpooled.privacy import Approximate, Expense, Gaussian, Guarantee, composition, gaussian
 
 EPSILONS, DELTAS = np.geomspace(1e-3, 100, 11), np.geomspace(1e-12, 0.1, 8)
 epsilons = st.floats(1e-3, 100.0)
@@ -76,7 +76,7 @@ def test_no_noise_and_no_release():
 
 
 def test_the_classical_calibration_is_no_theorem_above_one():
-    """√(2 ln(1.25/δ))Δ/ε, printed in Wang and Guo (2024), breaks its promise for large ε."""
+    """√(2 ln(1.25/δ))Δ/ε, as printed in Wang and Guo (2024), does not give the promised privacy for large ε."""
     epsilon, delta = 20.0, 1e-6
     classical = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     assert classical < gaussian.sigma_for(epsilon, delta)
@@ -163,7 +163,7 @@ def test_a_delta_above_one_in_n_is_warned_of():
 
 
 def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():
-    spent = (Spent("Σyφ", Gaussian(0.1)), Spent("the choice of λ", Approximate(0.1)))
+    spent = (Expense("Σyφ", Gaussian(0.1)), Expense("the choice of λ", Approximate(0.1)))
     promise = Guarantee(1.0, 1e-6, "noise on sums", spent, conditions=("no site tells its noise",))
     said = str(promise)
     for part in ("ε = 1", "δ = 1e-06", "replace one record, n public", "noise on sums", "choice of λ", "no site tells"):
@@ -173,9 +173,9 @@ def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():
     assert Guarantee.from_dict(promise.to_dict()) == promise
     assert Guarantee.of(spent, 1e-6, "noise").epsilon < 1.0
     assert "rounds (9 times Gaussian noise, μ = 0.01)" in str(
-        Guarantee(1.0, 1e-6, "noise", (Spent("rounds", Gaussian(0.01)),) * 9)
+        Guarantee(1.0, 1e-6, "noise", (Expense("rounds", Gaussian(0.01)),) * 9)
     )
-    with pytest.raises(ValueError, match="costs more than"):
+    with pytest.raises(ValueError, match="which is more than the promised"):
         Guarantee(0.1, 1e-6, "noise on sums", spent)
     with pytest.raises(AttributeError):
         promise.epsilon = 0.1

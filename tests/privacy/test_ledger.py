@@ -26,7 +26,7 @@ def test_the_whole_budget_can_be_spent_in_parts_and_not_a_bit_more(ledger):
     for i in range(4):
         with ledger.charge(part(0.25), f"round {i}"):
             pass
-    assert ledger.spent() == pytest.approx(EPSILON, rel=1e-9)
+    assert ledger.epsilon_spent() == pytest.approx(EPSILON, rel=1e-9)
     assert ledger.mu_left() < 1e-3
     with pytest.raises(Overspend, match="one more would bring the clinic's records to ε = .* and its budget is ε = 1"):
         ledger.charge(part(1e-3), "one more")
@@ -38,7 +38,7 @@ def test_an_overspend_is_refused_before_the_data_are_touched(ledger):
     with pytest.raises(Overspend), ledger.charge([part(0.5), part(0.6)], "two rounds"):
         touched.append("data")
     assert not touched
-    assert ledger.spent() == 0.0, "nothing of a charge that is refused is spent"
+    assert ledger.epsilon_spent() == 0.0, "nothing of a charge that is refused is spent"
 
 
 def test_an_overspend_is_refused_after_a_restart(ledger):
@@ -56,12 +56,12 @@ def test_a_crash_between_charge_and_release_has_spent(ledger):
     with pytest.raises(RuntimeError), ledger.charge(part(0.7), "a round that fails"):
         raise RuntimeError
     charge = Ledger(ledger.path).charges()[0]
-    assert (charge.purpose, charge.released) == ("a round that fails", False)
+    assert (charge.purpose, charge.is_released) == ("a round that fails", False)
     with pytest.raises(Overspend):
         ledger.charge(part(0.5), "another")
     with ledger.charge(part(0.1), "a round that works"):
         pass
-    assert ledger.charges()[1].released
+    assert ledger.charges()[1].is_released
 
 
 def test_other_mechanisms_are_priced_with_the_gaussians(ledger):
@@ -92,7 +92,7 @@ def test_any_edited_line_is_found_and_nothing_more_is_spent(ledger):
     for kind, changed in tampered.items():
         ledger.path.write_bytes(b"".join(changed))
         assert not ledger.verify().ok, kind
-        for use in (lambda: Ledger(ledger.path), ledger.spent, lambda: ledger.charge(part(0.01), "more")):
+        for use in (lambda: Ledger(ledger.path), ledger.epsilon_spent, lambda: ledger.charge(part(0.01), "more")):
             with pytest.raises(ChainError, match=r"line \d+ of .*clinic.ledger"):
                 use()
     ledger.path.write_bytes(whole)
@@ -130,14 +130,14 @@ def test_two_processes_at_once_spend_one_budget(ledger):
     assert ledger.verify().ok
     assert len(ledger.charges()) == 50, "fifty times 0.02 is the whole budget"
     assert sum(refused.get(timeout=5) in "ab" for _ in range(30)) == 30
-    assert all(charge.released for charge in ledger.charges())
-    assert ledger.spent() == pytest.approx(EPSILON, rel=1e-6)
+    assert all(charge.is_released for charge in ledger.charges())
+    assert ledger.epsilon_spent() == pytest.approx(EPSILON, rel=1e-6)
 
 
 def test_a_ledger_is_made_once(ledger, tmp_path):
     with pytest.raises(LedgerError, match="is a ledger already"):
         Ledger.create(ledger.path, 100.0, DELTA, "the clinic's records")
-    with pytest.raises(LedgerError, match="there is no ledger .*: make one with Ledger.create"):
+    with pytest.raises(LedgerError, match="there is no ledger .*: create one with Ledger.create"):
         Ledger(tmp_path / "other.ledger")
     assert not (tmp_path / "other.ledger").exists()
 
@@ -153,7 +153,7 @@ def test_another_chained_file_is_no_ledger(tmp_path):
 
 def test_an_entry_that_cannot_be_priced_stops_all_spending(ledger):
     ledger._append({"what": "charged", "purpose": "from the future", "events": [{"kind": "magic", "power": 9}]})
-    with pytest.raises(LedgerError, match="entry 1 of .* cannot be priced, so nothing more is spent"):
+    with pytest.raises(LedgerError, match="entry 1 of .* cannot be priced, so nothing more can be charged"):
         ledger.charge(part(0.1), "a round")
 
 
@@ -164,7 +164,7 @@ def test_the_books_can_be_read(ledger):
     ledger.charge(part(0.1), "a second round")
     said = str(ledger)
     assert len(said.splitlines()) == 5
-    for words in ("the clinic's records", "ε so far", "sums and a choice", "released", "charged only", "left: Gauss"):
+    for words in ("the clinic's records", "ε so far", "sums and a choice", "charged, not released", "left: Gauss"):
         assert words in said
     assert "ε = 0." in repr(ledger)
     assert "in 2 charges" in repr(ledger)
@@ -176,8 +176,8 @@ def test_the_books_can_be_read(ledger):
 @pytest.mark.parametrize(
     ("charge", "says"),
     [
-        (([], "x"), "a charge must be one event or several"),
-        ((["x"], "x"), "a charge must be one event or several"),
+        (([], "x"), "spending must be one event or several"),
+        ((["x"], "x"), "spending must be one event or several"),
         ((Gaussian(0.1), ""), "purpose must say what is released"),
     ],
 )
@@ -203,10 +203,10 @@ def test_a_budget_that_is_none_makes_no_file(tmp_path, epsilon, delta):
     ],
 )
 def test_a_forged_entry_never_gives_budget_back_and_is_refused_in_a_sentence(ledger, event):
-    spent = ledger.spent()
+    spent = ledger.epsilon_spent()
     ledger._chain.append(event)
     try:
-        assert ledger.spent() >= spent
+        assert ledger.epsilon_spent() >= spent
     except LedgerError as error:
         assert len(str(error).splitlines()) == 1
         with pytest.raises(LedgerError):

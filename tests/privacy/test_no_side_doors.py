@@ -1,4 +1,4 @@
-"""Whatever can be read off a private object is public, or noised, or made from nothing but these.
+"""Everything that can be read off a private object is public, or has noise, or follows from such facts.
 
 ``KIND`` declares what every attribute is; one that is not declared fails. Two proofs stand behind it:
 
@@ -25,7 +25,7 @@ import pytest
 import unpooled as up
 from tests.made_up import CUBE, points, regression, sine
 from unpooled import privacy
-from unpooled.kernels import Gaussian, Polynomial
+from unpooled.kernels import Gaussian, Laplacian, Polynomial
 from unpooled.losses import Huber
 from unpooled.privacy import noise
 
@@ -46,11 +46,11 @@ KIND = {
     # Without public rows the basis is of rows that are made up from noised counts.
     up.PrivateRegressor: SPAN
     | {"basis_": NOISED, "basis_digest_": NOISED, "kernel_": NOISED, "privacy_": NOISED, "history_": NOISED}
-    | {"plan_": PUBLIC, "sites_": PUBLIC},
+    | {"schedule_": PUBLIC, "sites_": PUBLIC},
     up.PrivateSGDRegressor: SPAN
-    | {"basis_": PUBLIC, "plan_": PUBLIC, "privacy_": PUBLIC, "sensitivity_": PUBLIC, "sigma_": PUBLIC},
+    | {"basis_": PUBLIC, "schedule_": PUBLIC, "privacy_": PUBLIC, "sensitivity_": PUBLIC, "sigma_": PUBLIC},
     up.Summary: {
-        **dict.fromkeys(("attached", "contents", "digest", "folder", "n_rows", "one_target", "order"), PUBLIC),
+        **dict.fromkeys(("known_basis", "contents", "digest", "folder", "n_rows", "one_target", "order"), PUBLIC),
         **dict.fromkeys(("privacy", "targets", "weight", "loss_sum", "shares", "label_share"), PUBLIC),
         **dict.fromkeys(("sums", "feature_label_sum", "feature_sum", "label_sum", "label_square_sum", "gram"), NOISED),
     },
@@ -68,27 +68,30 @@ SMALL = {"kernel": Gaussian(1.0), "n_features": 12}
 CUBIC = up.bases.EmpiricalFeatures(Polynomial(3), 6).fit(U)  # without a bound: a far row is beyond all numbers
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    START = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(CUBIC, U, np.sin(3 * U[:, 0])))
+    START = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(CUBIC, U, np.sin(3 * U[:, 0])))
 
 
 def summary(data, labels, order):
-    return up.Summary.of(BASIS, data, labels, order=order, privacy=privacy.Private(1.0, 1e-6, label_bound=C))
+    return up.Summary.of(BASIS, data, labels, order=order, privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C))
 
 
 def residuals(data, labels, basis, **kappa):
-    asked = privacy.Private(1.0, 1e-6, **kappa)
+    asked = privacy.PrivacyRequest(1.0, 1e-6, **kappa)
     return up.Summary.of(basis, data, labels, residuals_of=START, loss=Huber(0.5), privacy=asked)
 
 
 def from_parquet(X, y):
     with tempfile.TemporaryDirectory() as folder:
         pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_parquet(f"{folder}/rows.parquet")
-        return up.Summary.of(BASIS, f"{folder}/rows.parquet", "y", privacy=privacy.Private(1.0, 1e-6, label_bound=C))
+        return up.Summary.of(
+            BASIS, f"{folder}/rows.parquet", "y", privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C)
+        )
 
 
 FITS = {
     "rounds": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, **SMALL).fit(X, y, public=U),
     "rounds, no public": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, **SMALL).fit(X, y),
+    "rounds, no length scale": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, "matern", n_features=12).fit(X, y),
     "rounds, no bound": lambda X, y: up.PrivateRegressor(5.0, 1e-6, **SMALL).fit(X, y, public=U),
     "rounds, sites": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, noise="site", **SMALL).fit(
         X, y, public=U, sites=np.arange(N) % 3
@@ -96,19 +99,21 @@ FITS = {
     "rounds, frame": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, **SMALL).fit(
         pd.DataFrame(X, columns=list("ab")), y
     ),
-    "rounds, basis": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, kernel=BASIS).fit(X, y),
+    "rounds, basis": lambda X, y: up.PrivateRegressor(5.0, 1e-6, C, basis=BASIS).fit(X, y),
     "tight": lambda X, y: up.PrivateSGDRegressor(5.0, 1e-6, C, **SMALL).fit(X, y, public=U),
-    "paper": lambda X, y: up.PrivateSGDRegressor(5.0, 1e-6, C, method="paper", n_steps=200, **SMALL).fit(X, y),
+    "paper": lambda X, y: up.PrivateSGDRegressor(
+        5.0, 1e-6, C, method="paper", n_steps=200, **{"fit_intercept": False, **SMALL}
+    ).fit(X, y),
     "summary 1": lambda X, y: summary(X, y, 1),
     "summary 2": lambda X, y: summary(X, y, 2),
     "summary, parquet": from_parquet,
     "summary, shrunk": lambda X, y: up.Summary.of(
-        CUBIC, X, y, order=2, privacy=privacy.Private(1.0, 1e-6, label_bound=C, kappa=3.0)
+        CUBIC, X, y, order=2, privacy=privacy.PrivacyRequest(1.0, 1e-6, label_bound=C, kappa=3.0)
     ),
     "residuals": lambda X, y: residuals(X, y, CUBIC, kappa=3.0),
     "residuals, other basis": lambda X, y: residuals(X, y, BASIS),
-    "model of summary 1": lambda X, y: up.SummaryRegressor(center=True).fit_summary(summary(X, y, 1)),
-    "model of summary 2": lambda X, y: up.SummaryRegressor(center=True).fit_summary(summary(X, y, 2)),
+    "model of summary 1": lambda X, y: up.SummaryRegressor(fit_intercept=True).fit_summary(summary(X, y, 1)),
+    "model of summary 2": lambda X, y: up.SummaryRegressor(fit_intercept=True).fit_summary(summary(X, y, 2)),
 }
 
 records = partial(regression, n=N, between=CUBE, function=sine(3, slope=0.5))
@@ -134,7 +139,7 @@ def tempting():
 
 
 def attributes(one):
-    """All that has a name without an underscore before it, and is no method; arguments are known to who gave them."""
+    """Return all public attributes that are not methods; arguments are known to the caller."""
     names = {name for name in dir(one) if not name.startswith("_") and hasattr(one, name)}
     names |= {name for name in vars(one) if not name.startswith("_")}
     given = set(one.get_params()) if hasattr(one, "get_params") else set()
@@ -219,7 +224,9 @@ def replayed(name, data, monkeypatch, capfd, caplog, path, seed):
     else:
         up.save(one, path)
         frame = pd.DataFrame(U, columns=list("ab")) if hasattr(one, "feature_names_in_") else U
-        told = repr(one) + str(getattr(one, "privacy_", "")) + str(getattr(one, "plan_", "")) + str(one.predict(frame))
+        told = (
+            repr(one) + str(getattr(one, "privacy_", "")) + str(getattr(one, "schedule_", "")) + str(one.predict(frame))
+        )
     return one, said, told, path.read_bytes(), replay.calls
 
 
@@ -262,3 +269,17 @@ def test_the_replay_would_show_a_side_door(monkeypatch, capfd, caplog, tmp_path)
         found.append(replayed("rounds", data, monkeypatch, capfd, caplog, tmp_path / "file", 0))
     assert found[0][3] != found[1][3]
     assert found[0][0].intercept_ != found[1][0].intercept_
+
+
+@pytest.mark.parametrize("kernel", [None, "matern", Laplacian(), 2.0 * Gaussian()], ids=repr)
+@pytest.mark.parametrize("fit", [up.PrivateRegressor, up.PrivateSGDRegressor])
+def test_a_length_scale_that_is_not_given_comes_from_the_public_rows_alone(fit, kernel):
+    public = up.bases.EmpiricalFeatures(kernel, 12, standardize=True).fit(U).kernel_
+    for X, y in (records(1), tempting()["far away"]):
+        assert fit(5.0, 1e-6, C, kernel=kernel, n_features=12, standardize=True).fit(X, y, public=U).kernel_ == public
+
+
+@pytest.mark.parametrize("kernel", ["matern", Laplacian(), 2.0 * Gaussian()], ids=repr)
+def test_descent_without_public_rows_refuses_a_length_scale_that_is_not_given(kernel):
+    with pytest.raises(ValueError, match="there are no rows to take length_scale='median' from, so give a number"):
+        up.PrivateSGDRegressor(5.0, 1e-6, C, kernel=kernel).fit(*records(1))

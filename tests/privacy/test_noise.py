@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unpooled.privacy import GridGaussian, gaussian, plan
+from unpooled.privacy import GridGaussian, calibrate_noise, gaussian
 from unpooled.privacy.noise import draw
 
 pytest.importorskip("opendp", reason="OpenDP is not installed: pip install 'unpooled[privacy]'")
@@ -16,7 +16,7 @@ FALSE_ALARM = 1e-9
 
 
 def test_the_noise_has_the_claimed_scale():
-    planned = plan(20_000, sensitivity=2.0, mu=0.5, bound=100.0)
+    planned = calibrate_noise(20_000, sensitivity=2.0, mu=0.5, bound=100.0)
     noise = planned.add(np.zeros(20_000))
     assert stats.kstest(noise, "norm", args=(0.0, planned.sigma)).pvalue > FALSE_ALARM
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 20_000)
@@ -36,7 +36,7 @@ def test_small_scales_show_the_discrete_gaussian_itself(scale):
 
 
 def test_values_come_back_on_the_grid_around_what_they_were():
-    planned = plan(50, sensitivity=1.0, mu=1000.0, bound=10.0)
+    planned = calibrate_noise(50, sensitivity=1.0, mu=1000.0, bound=10.0)
     values = np.linspace(-9, 9, 50).reshape(5, 10)
     noisy = planned.add(values)
     assert noisy.shape == (5, 10)
@@ -46,13 +46,13 @@ def test_values_come_back_on_the_grid_around_what_they_were():
 
 
 def test_values_beyond_the_bound_are_moved_there_and_nothing_tells():
-    planned = plan(3, sensitivity=1.0, mu=1000.0, bound=2.0)
+    planned = calibrate_noise(3, sensitivity=1.0, mu=1000.0, bound=2.0)
     assert np.allclose(planned.add([-1e300, 5.0, 2.0]), [-2.0, 2.0, 2.0], atol=0.02)
 
 
 def test_a_matrix_gets_symmetric_noise_of_the_claimed_scale():
     n = 120
-    planned = plan(n * (n + 1) // 2, sensitivity=1.0, mu=0.1, bound=100.0)
+    planned = calibrate_noise(n * (n + 1) // 2, sensitivity=1.0, mu=0.1, bound=100.0)
     matrix = np.add.outer(np.arange(n), np.arange(n)) / n
     noise = planned.add_symmetric(matrix) - matrix
     assert np.array_equal(noise, noise.T)
@@ -72,8 +72,8 @@ def test_no_seed_has_any_effect():
 
 
 def test_shares_of_all_parties_make_up_the_noise_even_without_the_missing():
-    planned = plan(4_000, sensitivity=1.0, mu=0.2, bound=1.0, parties=5, missing=2)
-    alone = plan(4_000, sensitivity=1.0, mu=0.2, bound=1.0)
+    planned = calibrate_noise(4_000, sensitivity=1.0, mu=0.2, bound=1.0, parties=5, missing=2)
+    alone = calibrate_noise(4_000, sensitivity=1.0, mu=0.2, bound=1.0)
     assert planned.mu == pytest.approx(0.2)
     assert planned.own_sigma * math.sqrt(3) == pytest.approx(alone.sigma, rel=1e-5)
     total = sum(planned.add(np.zeros(4_000)) for _ in range(3))
@@ -84,7 +84,7 @@ def test_shares_of_all_parties_make_up_the_noise_even_without_the_missing():
 @pytest.mark.parametrize("sensitivity", [1e-30, 1e-3, 1.0, 1e30])
 @pytest.mark.parametrize("mu", [1e-4, 0.2, 12.0])
 def test_the_grid_costs_next_to_nothing_and_is_paid_for(size, sensitivity, mu):
-    planned = plan(size, sensitivity, mu, bound=1e6 * sensitivity)
+    planned = calibrate_noise(size, sensitivity, mu, bound=1e6 * sensitivity)
     assert planned.mu <= mu
     assert sensitivity / mu < planned.sigma < sensitivity / mu * (1 + 1e-5)
 
@@ -138,7 +138,7 @@ def test_a_sum_of_discrete_gaussians_is_a_discrete_gaussian():
     [
         ({"grid": 0.1}, "grid must be a power of two"),
         ({"scale": 1000.0}, "too coarse for noise"),
-        ({"bound": 1e20}, "do not fit a grid"),
+        ({"bound": 1e20}, "do not fit into 64 bits"),
         ({"missing": 1}, "missing must be less than the 1 parties"),
         ({"sensitivity": 0.0}, "sensitivity must be a positive, finite number"),
         ({"size": 0}, "size must be a whole number, at least 1"),
@@ -151,8 +151,8 @@ def test_what_cannot_be_promised_is_refused_before_anything_is_drawn(changed, sa
 
 
 def test_values_that_were_not_planned_are_refused():
-    planned = plan(3, sensitivity=1.0, mu=1.0, bound=2.0)
-    with pytest.raises(ValueError, match="values must be 3 numbers, as planned"):
+    planned = calibrate_noise(3, sensitivity=1.0, mu=1.0, bound=2.0)
+    with pytest.raises(ValueError, match="values must be the 3 numbers"):
         planned.add([1.0, 2.0])
     with pytest.raises(ValueError, match="values must be finite"):
         planned.add([1.0, 2.0, math.nan])

@@ -11,7 +11,7 @@ from tests.cases.private_rounds import basis_of, exact, frame_of, source_of
 from tests.made_up import CUBE, points
 from unpooled.privacy.rounds import learner as calibrating
 from unpooled.privacy.rounds.belief import ResidualLaw
-from unpooled.privacy.rounds.questions import held
+from unpooled.privacy.rounds.questions import run_learner
 
 FRAME = frame_of(basis_of(n_features=15))
 X = points(4, 800, between=CUBE)
@@ -20,10 +20,10 @@ Z = FRAME.coordinates(FRAME.features(X))
 
 
 def calibrated(coef, labels, mu=1e6, *, scale=1.0, loss="huber"):
-    """What the question makes of a function, with answers as they are."""
+    """Return the function that the calibration question gives, with exact answers."""
     told = exact(source_of(X, labels), len(X), FRAME, FRAME, np.inf)
     law = ResidualLaw.normal(scale, np.inf)
-    found, spent = held(calibrating.calibrated(FRAME, coef, law, len(X), mu, loss), told)
+    found, spent = run_learner(calibrating.calibrate(FRAME, coef, law, len(X), mu, loss), told)
     assert [item.event.mu for item in spent] == [mu]
     return found
 
@@ -71,7 +71,7 @@ def test_where_there_is_nothing_but_noise_little_is_believed(mu):
     law = ResidualLaw.normal(0.1, np.inf)
     moved = []
     for _ in range(300):
-        found, _ = held(calibrating.calibrated(FRAME, TRUTH, law, len(X), mu, "huber"), told)
+        found, _ = run_learner(calibrating.calibrate(FRAME, TRUTH, law, len(X), mu, "huber"), told)
         moved.append([found[0] - TRUTH[0], (found[1] / TRUTH[1] - 1.0) * spread])
     noise = heard[0]  # what is seen of it is at most all of it, so this is the least that it comes to
     assert np.all(np.std(moved, axis=0) < min(1.2 * noise, 0.3 * spread))
@@ -81,11 +81,11 @@ def test_a_constant_is_not_asked_about():
     law = ResidualLaw.normal(1.0, np.inf)
     constant = np.zeros_like(TRUTH)
     constant[0] = 3.0
-    found, spent = held(calibrating.calibrated(FRAME, constant, law, 100, 1.0, "huber"), None)
+    found, spent = run_learner(calibrating.calibrate(FRAME, constant, law, 100, 1.0, "huber"), None)
     assert spent == []
     np.testing.assert_array_equal(found, constant)
 
 
 def test_the_question_is_paid_for_where_it_is_asked():
-    assert calibrating.share(100.0) == 0.0
-    assert calibrating.share(300.0) == calibrating.SHARE
+    assert calibrating.calibration_share(100.0) == 0.0
+    assert calibrating.calibration_share(300.0) == calibrating.CALIBRATION_SHARE

@@ -1,4 +1,4 @@
-"""What past rounds tell of second moments: all without noise, the posterior mean with it, nothing with a lot."""
+"""Past rounds show second moments: exactly without noise, by their posterior mean with noise, not at all with a lot."""
 
 from unittest import mock
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from unpooled._base.threads import quietly
 from unpooled.privacy.rounds import frame as secants
-from unpooled.privacy.rounds.frame import solved
+from unpooled.privacy.rounds.frame import solve_rounds
 
 
 def rounds(seed, T=4, M=5, size=0.3):
@@ -28,7 +28,7 @@ def some(T, M, value):
 @given(seed=st.integers(0, 1000), T=st.integers(7, 9), size=st.floats(0.1, 5.0))
 def test_without_noise_rounds_that_span_everything_tell_the_best_function(seed, T, size):
     _, _, best, points, gradients = rounds(seed, T, size=size)
-    found = solved(points, gradients, some(T, 5, 1e-14), some(T, 5, 1.0), 1.0)
+    found = solve_rounds(points, gradients, some(T, 5, 1e-14), some(T, 5, 1.0), 1.0)
     np.testing.assert_allclose(found, best, atol=2e-3 * (1 + np.abs(points).max()))
 
 
@@ -39,7 +39,7 @@ def test_with_noise_it_solves_with_the_posterior_mean_of_the_difference(seed, T,
     gradients = gradients + np.sqrt(noises) * rng.normal(size=gradients.shape)
     variances = rng.uniform(0.5, 2.0, size=(T, 5))
     with mock.patch.object(secants, "CLEARLY", np.inf):  # τ as it is given
-        found = solved(points, gradients, noises, variances, tau**2)
+        found = solve_rounds(points, gradients, noises, variances, tau**2)
     # Row by row of E: g_t + a_t = constant - e_iᵀa_t + noise, with a flat prior on the constant.
     design = np.column_stack([-points, np.ones(T)])
     prior = np.diag([tau**2] * 5 + [1e7])
@@ -56,10 +56,10 @@ def test_much_noise_or_no_prior_averages_rounds_as_they_are(seed):
     _, _, _, points, gradients = rounds(seed)
     variances = some(4, 5, 1.0) * np.arange(1.0, 5.0)[:, None]
     plain = np.average(points + gradients, axis=0, weights=1 / variances[:, 0])
-    np.testing.assert_allclose(solved(points, gradients, some(4, 5, 1.0), variances, 0.0), plain)
-    np.testing.assert_allclose(solved(points, gradients, some(4, 5, 1e12), variances, 1e-3), plain, atol=1e-9)
+    np.testing.assert_allclose(solve_rounds(points, gradients, some(4, 5, 1.0), variances, 0.0), plain)
+    np.testing.assert_allclose(solve_rounds(points, gradients, some(4, 5, 1e12), variances, 1e-3), plain, atol=1e-9)
     np.testing.assert_allclose(
-        solved(points[:1], gradients[:1], some(1, 5, 1.0), variances[:1], 1.0), (points + gradients)[0]
+        solve_rounds(points[:1], gradients[:1], some(1, 5, 1.0), variances[:1], 1.0), (points + gradients)[0]
     )
 
 
@@ -67,8 +67,8 @@ def test_much_noise_or_no_prior_averages_rounds_as_they_are(seed):
 def test_where_zero_is_does_not_matter(seed, shift):
     _, _, _, points, gradients = rounds(seed)
     noise = some(4, 5, 0.1)
-    moved = solved(points + shift, gradients, noise, noise, 0.2)
-    np.testing.assert_allclose(moved, solved(points, gradients, noise, noise, 0.2) + shift, atol=1e-8)
+    moved = solve_rounds(points + shift, gradients, noise, noise, 0.2)
+    np.testing.assert_allclose(moved, solve_rounds(points, gradients, noise, noise, 0.2) + shift, atol=1e-8)
 
 
 @given(seed=st.integers(0, 200), noise=st.sampled_from([1e-12, 1e-4]))
@@ -82,7 +82,7 @@ def test_repeated_steps_come_to_the_best_function_where_plain_ones_run_away(seed
     for T in range(1, 17):
         gradients.append(curve * (best - points[-1]) + np.sqrt(noise) * rng.normal(size=20))
         level = some(T, 20, noise)
-        points.append(solved(np.stack(points), np.stack(gradients), level, level, 1e-3))
+        points.append(solve_rounds(np.stack(points), np.stack(gradients), level, level, 1e-3))
         plain = plain + curve * (best - plain)
     assert np.abs(points[-1] - best).max() < 0.3
     assert np.abs(plain - best).max() > 1e3
@@ -92,7 +92,7 @@ def test_rounds_asked_at_one_point_are_no_trouble():
     _, _, _, points, gradients = rounds(0)
     points[:] = points[0]
     for level in (0.0, 1.0):
-        found = solved(points, gradients, some(4, 5, level), some(4, 5, 1.0), 1e-3)
+        found = solve_rounds(points, gradients, some(4, 5, level), some(4, 5, 1.0), 1e-3)
         assert np.all(np.isfinite(found))
 
 
@@ -106,7 +106,7 @@ def test_rounds_asked_at_one_point_are_no_trouble():
     odd=st.sampled_from(["a point twice", "a coordinate that stays", "no gradient", "nothing"]),
 )
 def test_no_answers_whatever_make_it_fail(seed, T, M, scale, level, odd):
-    """What was asked and told comes from records: an error here would tell of them."""
+    """Questions and answers come from records, so an error here would reveal something about them."""
     rng = np.random.default_rng(seed)
     points, gradients = scale * rng.normal(size=(2, T, M))
     gradients *= 10.0 ** rng.integers(-4, 5)
@@ -118,5 +118,5 @@ def test_no_answers_whatever_make_it_fail(seed, T, M, scale, level, odd):
         gradients[:] = 0.0
     noise = (level * scale) ** 2 * 10.0 ** rng.uniform(-4, 4, size=(T, M))
     with quietly():  # as in a fit
-        found = solved(points, gradients, noise, np.maximum(noise, 1e-280), 10.0 ** rng.uniform(-5, 0))
+        found = solve_rounds(points, gradients, noise, np.maximum(noise, 1e-280), 10.0 ** rng.uniform(-5, 0))
     assert np.all(np.isfinite(found))

@@ -1,4 +1,4 @@
-"""No neighbours that a search finds move an answer of private rounds further than is proved, and some nearly as far.
+"""A search finds no neighbours that move an answer of private rounds beyond its bound, and some that nearly reach it.
 
 Proofs: docs/privacy/rounds.md. Every distance here is between answers of the code that a fit runs.
 """
@@ -17,14 +17,24 @@ from numpy.testing import assert_array_equal
 from tests.cases.private_rounds import answered, basis_of, frame_of
 from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Correntropy, Huber
-from unpooled.privacy.rounds.questions import Calibration, Counts, Losses, Marginals, Residuals, noise_for, part
+from unpooled.privacy.rounds.questions import (
+    Calibration,
+    ClippedErrors,
+    InputCounts,
+    LabelCounts,
+    Residuals,
+    _sum_block,
+    noise_for,
+)
 from unpooled.privacy.sensitivity import ROUNDING
-from unpooled.summaries.passes import Mapped
+from unpooled.summaries.passes import FeatureRows
 
 EXACT = 1 + 1e-9
 BASIS = basis_of()
 FRAME = frame_of(BASIS)
-FEATURES = Mapped(FRAME)  # rows that are features already, as a fit keeps them: a search may then choose any features
+FEATURES = FeatureRows(
+    FRAME
+)  # rows that are features already, as a fit keeps them: a search may then choose any features
 M = FRAME.n_features_
 EDGES = np.asarray([0.3, 0.6, 1.0, 1.3, 2.0, 4.0])
 LOSSES = {"huber": Huber(0.8), "correntropy": Correntropy(1.3)}
@@ -36,20 +46,20 @@ def residuals(loss, length=1.5, v=0.4, longest=2.5):
 
 
 QUESTIONS = {
-    "counts": Counts(np.linspace(-2, 2, 9)),
+    "counts": LabelCounts(np.linspace(-2, 2, 9)),
     "huber": residuals(LOSSES["huber"]),
     "correntropy": residuals(LOSSES["correntropy"]),
     "huber, few counts": residuals(LOSSES["huber"], v=0.05),
     "huber, all rows shrunk": residuals(LOSSES["huber"], longest=0.4),
     "calibration": Calibration(np.linspace(-0.5, 0.7, M + 1), -0.5, 0.8, LOSSES["huber"], 1.2),
     "calibration, correntropy": Calibration(np.linspace(-0.5, 0.7, M + 1), -0.5, 0.8, LOSSES["correntropy"], 1.2),
-    "losses": Losses(np.linspace(-0.5, 0.7, M + 1)[:, None] * [0.0, 0.9, 1.0], 1.5),
-    "marginals": Marginals(np.tile(np.linspace(-2, 2, 6), (M, 1))),  # of rows that are M columns wide here
+    "losses": ClippedErrors(np.linspace(-0.5, 0.7, M + 1)[:, None] * [0.0, 0.9, 1.0], 1.5),
+    "marginals": InputCounts(np.tile(np.linspace(-2, 2, 6), (M, 1))),  # of rows that are M columns wide here
 }
 
 
 def apart(question, features, frame, X, y, record, label_bound=np.inf):
-    """How far an answer moves when the last record becomes another."""
+    """Return the distance by which an answer moves when the last record is replaced."""
     other_X, other_y = np.concatenate([X[:-1], [record[:-1]]]), np.append(y[:-1], record[-1])
     one = answered(question, X, y, features, frame, label_bound)
     other = answered(question, other_X, other_y, features, frame, label_bound)
@@ -91,7 +101,7 @@ def test_the_search_comes_close_to_what_is_proved_and_no_further(kind):
 
 
 def test_a_round_of_hubers_loss_reaches_what_is_proved():
-    """The same row with labels far above and below, at distances that are counted apart."""
+    """One row with labels far above and below, at distances that lie in different bins."""
     question = QUESTIONS["huber"]
     X = np.full((4, M), 2.0)
     at = float(FRAME.coordinates(X[:1])[0] @ question.coef)
@@ -130,7 +140,7 @@ def test_no_rows_or_labels_move_a_round_further(kernel, loss, data, record, boun
     weights = 1.0 / np.sqrt(frame.moments)
     question = Residuals(np.full(len(weights), 0.3), LOSSES[loss], weights, 2.0, 5.0, EDGES, 0.2)
     label_bound = 1.5 if bounded else np.inf
-    compared = Losses(np.full((len(weights), 3), [0.0, 0.3, -1e3]), 0.7)
+    compared = ClippedErrors(np.full((len(weights), 3), [0.0, 0.3, -1e3]), 0.7)
     stretched = Calibration(np.full(len(weights), 0.3), 0.3, 0.1, LOSSES[loss], 1.2)
     tiny = Calibration(np.full(len(weights), 1e100), 0.3, 1.0, LOSSES[loss].at(1e-150), 1.2)
     for asked in (question, stretched, tiny, compared):
@@ -142,14 +152,14 @@ def test_no_rows_or_labels_move_a_round_further(kernel, loss, data, record, boun
 @given(data=DATA, record=RECORD)
 def test_no_rows_or_labels_move_counts_further(data, record):
     edges = np.asarray([-1e300, -1.0, 0.0, 1.0])
-    for question in (Counts(edges), Marginals(np.stack([edges, 0.3 * edges]))):
+    for question in (LabelCounts(edges), InputCounts(np.stack([edges, 0.3 * edges]))):
         found = apart(question, None, None, data[:, :2], data[:, 2], record)
         assert found <= EXACT * question.sensitivity
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_copies_of_a_record_are_records_and_no_row_feels_its_neighbours(kind):
-    """What a row adds is the same bits whatever rows are beside it: all that is inexact is the sum."""
+    """The contribution of a row does not depend on the other rows to the last bit: only the sum is inexact."""
     question, rng = QUESTIONS[kind], np.random.default_rng(3)
     X, y = rng.normal(size=(3000, M)), rng.normal(size=3000)
     one = answered(question, X[:1], y[:1], FEATURES, FRAME)
@@ -190,5 +200,5 @@ def test_labels_beyond_the_bound_count_as_at_the_bound():
 def test_a_block_without_rows_adds_nothing():
     from unpooled._base.rows import Block
 
-    found = part(Block("none", [], []), QUESTIONS["huber"], FRAME, FEATURES, np.inf)
+    found = _sum_block(Block("none", [], []), QUESTIONS["huber"], FRAME, FEATURES, np.inf)
     assert not np.any(found.high)

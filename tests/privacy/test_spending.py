@@ -38,14 +38,14 @@ def diary(monkeypatch):
 
 @pytest.fixture
 def ledger(tmp_path, diary):
-    """With room for one release and not for two."""
+    """A ledger with enough budget for one release and not for two."""
     found = Ledger.create(tmp_path / "rows.ledger", 1.2, DELTA, "rows")
     diary.events.clear()
     return found
 
 
 def state(ledger):
-    return [charge.released for charge in ledger.charges()]
+    return [charge.is_released for charge in ledger.charges()]
 
 
 @every_case
@@ -77,7 +77,7 @@ def test_what_does_not_fit_the_budget_reads_nothing(place, kind, diary, ledger, 
 def test_what_is_stopped_after_its_charge_stays_charged_and_unreleased(
     place, kind, when, error, diary, ledger, tmp_path
 ):
-    """Whether by Ctrl-C or by an error, right after the charge, at the first row or with the noise on the numbers."""
+    """Ctrl-C or an error stops it right after the charge, at the first row, or after the noise was added."""
     rows = rows_of(kind, diary, tmp_path, place)
     diary.fails = {when: error("stopped")}
     with pytest.raises((error, RuntimeError, ValueError)):
@@ -166,7 +166,7 @@ READ_AT_ONCE = {place: "arrays" if "arrays" in kinds else "csv" for place, kinds
 def test_a_fault_in_the_order_is_seen_at_every_place(
     place, method, fault, stopped_at, diary, ledger, tmp_path, monkeypatch
 ):
-    """So all six places go through the context, and the tests above would fail without it."""
+    """All six places use the context, and the tests above would fail without it."""
     rows = rows_of(READ_AT_ONCE[place], diary, tmp_path, place)
     monkeypatch.setattr(Spending, method, fault)
     if stopped_at is not None:

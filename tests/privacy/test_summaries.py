@@ -13,8 +13,8 @@ import unpooled as up
 from tests.cases.private_summaries import FALSE_ALARM, Untouchable, basis, before_noise, rows
 from unpooled._base import files
 from unpooled.losses import Correntropy, Huber, Squared
-from unpooled.privacy import Ledger, Overspend, Private
-from unpooled.privacy.release import Bounded
+from unpooled.privacy import Ledger, Overspend, PrivacyRequest
+from unpooled.privacy.release import BoundedTarget
 
 pytest.importorskip("opendp")
 B = basis()
@@ -24,12 +24,12 @@ LOSSES = {"labels": ("squared", 2.0), "huber": (Huber(0.5), None), "correntropy"
 
 def question_of(case, order):
     loss, bound = LOSSES[case]
-    return loss, Private(1.0, 1e-6, bound, means=0.25)
+    return loss, PrivacyRequest(1.0, 1e-6, bound, means=0.25)
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_with_next_to_no_noise_it_is_the_summary(order):
-    private = up.Summary.of(B, X, Y, order, privacy=Private(1e12, 1e-6, 10.0))
+    private = up.Summary.of(B, X, Y, order, privacy=PrivacyRequest(1e12, 1e-6, 10.0))
     plain = up.Summary.of(B, X, Y, order)
     assert private.sums.keys() == plain.sums.keys()
     for name, value in plain.sums.items():
@@ -39,9 +39,9 @@ def test_with_next_to_no_noise_it_is_the_summary(order):
 
 
 def test_residual_sums_with_next_to_no_noise_are_those_without():
-    model = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, Y, loss=Huber(0.5)))
+    model = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(B, X, Y, loss=Huber(0.5)))
     plain = up.Summary.of(B, X, Y, residuals_of=model, loss=Huber(0.5))
-    private = up.Summary.of(B, X, Y, residuals_of=model, loss=Huber(0.5), privacy=Private(1e12, 1e-6))
+    private = up.Summary.of(B, X, Y, residuals_of=model, loss=Huber(0.5), privacy=PrivacyRequest(1e12, 1e-6))
     assert private.privacy.label_bound == 0.5
     assert private.contents == plain.contents
     assert private.sums.keys() == plain.sums.keys() - {"loss"}  # the loss itself has no bound
@@ -52,7 +52,7 @@ def test_residual_sums_with_next_to_no_noise_are_those_without():
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_noise_has_the_claimed_size_in_every_field(order):
     large = up.bases.RandomFeatures(up.kernels.Gaussian(1.0), 120).fit(rows(99, n=200)[0])
-    privacy = Private(1.0, 1e-6, 2.0)
+    privacy = PrivacyRequest(1.0, 1e-6, 2.0)
     noisy = up.Summary.of(large, X, Y, order, privacy=privacy)
     exact = up.Summary.of(large, X, np.clip(Y, -2, 2), order)
     z = []
@@ -88,7 +88,7 @@ def test_no_neighbour_moves_the_implemented_sums_further_than_the_sensitivity(ca
         for x, label in (record, other):
             vector, question = before_noise(full, np.vstack([few, x]), np.append(y, label), privacy, order, loss=loss)
             found.append(vector)
-        return float(np.linalg.norm(found[0] - found[1])), question.bounds.released.sensitivity
+        return float(np.linalg.norm(found[0] - found[1])), question.bounds.weighted_sums.sensitivity
 
     def drawn():
         x = rng.uniform(-1, 1, size=2) * rng.choice([1.0, 1.0, 1e3, 1e100])
@@ -110,7 +110,7 @@ def test_no_neighbour_moves_the_implemented_sums_further_than_the_sensitivity(ca
 
 
 def test_features_are_shrunk_to_the_norm_that_is_asked_for():
-    vector, question = before_noise(B, X, Y, Private(1.0, 1e-6, 2.0, kappa=0.1))
+    vector, question = before_noise(B, X, Y, PrivacyRequest(1.0, 1e-6, 2.0, kappa=0.1))
     phi = B.transform(X)
     shrunk = phi * np.minimum(1.0, 0.1 / np.linalg.norm(phi, axis=1))[:, None]
     np.testing.assert_allclose(vector[:20], shrunk.T @ np.clip(Y, -2, 2), rtol=1e-10)
@@ -123,7 +123,7 @@ wild = st.floats(allow_nan=False, allow_infinity=False, width=64)
 @settings(max_examples=200, deadline=None)
 @given(arrays(np.float64, (5, 3), elements=wild), st.floats(1e-3, 1e3))
 def test_any_features_are_within_the_bound_and_small_ones_untouched(phi, kappa):
-    found = Bounded(Squared(), kappa=kappa, label_bound=1.0).features(phi)
+    found = BoundedTarget(Squared(), kappa=kappa, label_bound=1.0).features(phi)
     norms = np.linalg.norm(found, axis=1)
     assert np.all(np.isfinite(found))
     assert np.all(norms <= kappa * (1 + 1e-12))
@@ -135,7 +135,7 @@ def test_any_features_are_within_the_bound_and_small_ones_untouched(phi, kappa):
 @given(arrays(np.float64, (6, 1), elements=st.floats(allow_nan=True, allow_infinity=True)), st.floats(1e-3, 1e3))
 def test_any_label_and_residual_is_within_the_bound(u, c):
     for loss in (Squared(), Huber(2 * c), Correntropy(c)):
-        found = Bounded(loss, kappa=1.0, label_bound=c).pushed(u, residual=True)
+        found = BoundedTarget(loss, kappa=1.0, label_bound=c).push(u, residual=True)
         assert np.all(np.abs(found) <= c)
 
 
@@ -147,7 +147,7 @@ def test_nothing_but_the_noised_numbers_depends_on_the_data(tmp_path):
         path = tmp_path / f"{seed}.summary"
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            up.Summary.of(B, Z, scale * z, 2, privacy=Private(1.0, 1e-6, 1.0)).save(path)
+            up.Summary.of(B, Z, scale * z, 2, privacy=PrivacyRequest(1.0, 1e-6, 1.0)).save(path)
         header, found = files.read(path, "summary")
         headers.append((header, {name: (a.shape, a.dtype) for name, a in found.items()}))
         assert path.stat().st_size == (tmp_path / "1.summary").stat().st_size
@@ -157,21 +157,24 @@ def test_nothing_but_the_noised_numbers_depends_on_the_data(tmp_path):
 @pytest.mark.parametrize("n", [1, 7, 5000])
 def test_noise_does_not_depend_on_the_number_of_rows(n):
     Z, z = rows(n=n)
-    found = up.Summary.of(B, Z, z, privacy=Private(1.0, 1e-8, 2.0)).privacy
-    assert found.sigma == up.Summary.of(B, X, Y, privacy=Private(1.0, 1e-8, 2.0)).privacy.sigma
+    found = up.Summary.of(B, Z, z, privacy=PrivacyRequest(1.0, 1e-8, 2.0)).privacy
+    assert found.sigma == up.Summary.of(B, X, Y, privacy=PrivacyRequest(1.0, 1e-8, 2.0)).privacy.sigma
 
 
 def test_the_ledger_refuses_before_the_data_are_touched(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", 1.0, 1e-6, "a")
-    up.Summary.of(B, X, Y, privacy=Private(0.9, 1e-6, 2.0, ledger=ledger, purpose="first"))
+    up.Summary.of(B, X, Y, privacy=PrivacyRequest(0.9, 1e-6, 2.0, ledger=ledger, purpose="first"))
     with pytest.raises(Overspend, match="second would bring a to"):
         up.Summary.of(
-            B, Untouchable(), Untouchable(), privacy=Private(0.9, 1e-6, 2.0, ledger=ledger.path, purpose="second")
+            B,
+            Untouchable(),
+            Untouchable(),
+            privacy=PrivacyRequest(0.9, 1e-6, 2.0, ledger=ledger.path, purpose="second"),
         )
     (charge,) = Ledger(ledger.path).charges()
     assert charge.purpose == "first"
-    assert charge.released
-    assert ledger.spent() == pytest.approx(0.9, rel=1e-4)
+    assert charge.is_released
+    assert ledger.epsilon_spent() == pytest.approx(0.9, rel=1e-4)
 
 
 def test_what_fails_after_the_charge_has_spent_it(tmp_path):
@@ -179,25 +182,25 @@ def test_what_fails_after_the_charge_has_spent_it(tmp_path):
     broken = X.copy()
     broken[3, 0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
-        up.Summary.of(B, broken, Y, privacy=Private(0.5, 1e-6, 2.0, ledger=ledger))
+        up.Summary.of(B, broken, Y, privacy=PrivacyRequest(0.5, 1e-6, 2.0, ledger=ledger))
     (charge,) = ledger.charges()
-    assert not charge.released
+    assert not charge.is_released
 
 
 def test_a_ledger_that_is_not_there_is_an_error_before_the_data(tmp_path):
     with pytest.raises(up.privacy.LedgerError, match="there is no ledger"):
-        up.Summary.of(B, Untouchable(), Untouchable(), privacy=Private(1.0, 1e-6, 2.0, ledger=tmp_path / "none"))
+        up.Summary.of(B, Untouchable(), Untouchable(), privacy=PrivacyRequest(1.0, 1e-6, 2.0, ledger=tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"privacy": 1.0}, "privacy must be up.privacy.Private"),
-        ({"privacy": Private(1.0, 1e-6)}, "labels and squared residuals have no bound"),
-        ({"privacy": Private(1.0, 1e-6, 1.0), "sample_weight": np.ones(400)}, "counts as repeated rows"),
-        ({"privacy": Private(1.0, 1e-6, 1.0), "order": 3}, "order must be 1 or 2"),
-        ({"privacy": Private(1.0, 1e-6, 1.0), "order": 2, "loss": Huber(1.0)}, "order 1"),
-        ({"privacy": Private(1.0, 1e-6, 1.0, means=2.0)}, "means must be at most 1"),
+        ({"privacy": 1.0}, "privacy must be up.privacy.PrivacyRequest"),
+        ({"privacy": PrivacyRequest(1.0, 1e-6)}, "labels and residuals of the squared loss have no bound"),
+        ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "sample_weight": np.ones(400)}, "counts as repeated rows"),
+        ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "order": 3}, "order must be 1 or 2"),
+        ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0), "order": 2, "loss": Huber(1.0)}, "order 1"),
+        ({"privacy": PrivacyRequest(1.0, 1e-6, 1.0, means=2.0)}, "means must be at most 1"),
     ],
 )
 def test_what_cannot_be_private_is_refused_before_the_data(arguments, sentence):
@@ -227,7 +230,7 @@ def test_what_cannot_be_private_is_refused_before_the_data(arguments, sentence):
 def test_what_is_no_privacy_is_refused_in_a_sentence(arguments, sentence):
     *plain, named = arguments if isinstance(arguments[-1], dict) else (*arguments, {})
     with pytest.raises(ValueError, match=sentence):
-        Private(*plain, **named)
+        PrivacyRequest(*plain, **named)
 
 
 @pytest.mark.parametrize("kernel", [up.kernels.Linear(), up.kernels.Polynomial(2)])
@@ -236,37 +239,39 @@ def test_an_unbounded_kernel_needs_a_norm(kernel):
     with pytest.raises(
         ValueError, match="has no bound, so one record could move the sums by any amount: use a bounded"
     ):
-        up.Summary.of(unbounded, Untouchable(), Untouchable(), privacy=Private(1.0, 1e-6, 1.0))
-    found = up.Summary.of(unbounded, X, Y, privacy=Private(1.0, 1e-6, 1.0, kappa=0.5))
+        up.Summary.of(unbounded, Untouchable(), Untouchable(), privacy=PrivacyRequest(1.0, 1e-6, 1.0))
+    found = up.Summary.of(unbounded, X, Y, privacy=PrivacyRequest(1.0, 1e-6, 1.0, kappa=0.5))
     assert found.privacy.kappa == 0.5
 
 
 def test_squared_residuals_need_a_bound_and_are_moved_into_it():
-    model = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, Y))
-    with pytest.raises(ValueError, match="squared residuals have no bound"):
-        up.Summary.of(B, Untouchable(), Untouchable(), residuals_of=model, privacy=Private(1.0, 1e-6))
-    vector, _ = before_noise(B, X, Y, Private(1.0, 1e-6, 0.05), residuals_of=model)
+    model = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(B, X, Y))
+    with pytest.raises(ValueError, match="residuals of the squared loss have no bound"):
+        up.Summary.of(B, Untouchable(), Untouchable(), residuals_of=model, privacy=PrivacyRequest(1.0, 1e-6))
+    vector, _ = before_noise(B, X, Y, PrivacyRequest(1.0, 1e-6, 0.05), residuals_of=model)
     u = np.clip(Y - model.predict(X), -0.05, 0.05)
     np.testing.assert_allclose(vector[:20], B.transform(X).T @ u, rtol=1e-8, atol=1e-9)
 
 
 def test_one_label_only():
-    with pytest.raises(ValueError, match="a private summary is of one label, and y has 2"):
-        up.Summary.of(B, X, np.column_stack([Y, Y]), privacy=Private(1.0, 1e-6, 1.0))
-    two = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, np.column_stack([Y, Y])))
+    with pytest.raises(ValueError, match="a private summary has one label, and y has 2"):
+        up.Summary.of(B, X, np.column_stack([Y, Y]), privacy=PrivacyRequest(1.0, 1e-6, 1.0))
+    two = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(B, X, np.column_stack([Y, Y])))
     with pytest.raises(ValueError, match="residuals_of predicts 2"):
-        up.Summary.of(B, Untouchable(), Untouchable(), residuals_of=two, privacy=Private(1.0, 1e-6, 1.0))
+        up.Summary.of(B, Untouchable(), Untouchable(), residuals_of=two, privacy=PrivacyRequest(1.0, 1e-6, 1.0))
 
 
 def test_a_delta_above_one_in_n_is_warned_of():
     with pytest.warns(UserWarning, match="above 1/n"):
-        up.Summary.of(B, X, Y, privacy=Private(1.0, 0.1, 1.0))
+        up.Summary.of(B, X, Y, privacy=PrivacyRequest(1.0, 0.1, 1.0))
 
 
 def test_a_centred_kernel_is_bounded_by_its_own_norm():
     U = rows(4, n=60)[0]
     centred = up.bases.EmpiricalFeatures(up.kernels.Centered(up.kernels.Gaussian(1.0), U), 10).fit(U)
-    assert up.Summary.of(centred, X, Y, privacy=Private(1.0, 1e-6, 1.0)).privacy.kappa == pytest.approx(np.sqrt(2))
+    assert up.Summary.of(centred, X, Y, privacy=PrivacyRequest(1.0, 1e-6, 1.0)).privacy.kappa == pytest.approx(
+        np.sqrt(2)
+    )
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -276,7 +281,7 @@ def test_files_give_the_same_sums_before_noise(suffix, tmp_path):
     named = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 20).fit(table[["a", "b"]][:100])
     path = tmp_path / f"rows.{suffix}"
     table.to_parquet(path) if suffix == "parquet" else table.to_csv(path, index=False)
-    asked = Private(1.0, 1e-6, 1.0)
+    asked = PrivacyRequest(1.0, 1e-6, 1.0)
     np.testing.assert_allclose(
         before_noise(named, path, "y", asked, order=2)[0], before_noise(named, table, "y", asked, order=2)[0], rtol=1e-9
     )

@@ -17,7 +17,7 @@ from tests.cases.private_summaries import FALSE_ALARM, basis, rows
 from unpooled._base import files
 from unpooled._base.files import FileError
 from unpooled.losses import Huber
-from unpooled.privacy import Noised, Private
+from unpooled.privacy import NoiseRecord, PrivacyRequest
 
 pytest.importorskip("opendp")
 B = basis()
@@ -25,7 +25,7 @@ X, Y = rows(n=300)
 
 
 def private(order=1, epsilon=1.0, bound=2.0, **others):
-    return up.Summary.of(B, X, Y, order, privacy=Private(epsilon, 1e-6, bound, **others))
+    return up.Summary.of(B, X, Y, order, privacy=PrivacyRequest(epsilon, 1e-6, bound, **others))
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -38,7 +38,7 @@ def test_variances_add_and_every_site_keeps_its_guarantee(order):
     assert total.privacy.shares == 3
     assert sorted((n, one.epsilon) for n, one in total.privacy.guarantees) == [(1, 2.0), (2, 0.5)]
     assert total.privacy.guarantee.epsilon == 2.0
-    assert "the sum of 3 sites, each with noise of its own; the largest ε and δ are said" in total.describe()
+    assert "the sum over 3 sites, each of which added its own noise; ε and δ are the largest" in total.describe()
 
 
 @settings(max_examples=30, deadline=None)
@@ -49,7 +49,7 @@ def test_how_records_are_added_makes_no_difference(order):
     left, right = ((a + b) + c) + d, (d + c) + (b + a)
     assert left.guarantees == right.guarantees
     assert left.sigma == pytest.approx(right.sigma, rel=1e-14)
-    assert Noised.from_dict(left.to_dict(), 20).guarantees == left.guarantees
+    assert NoiseRecord.from_dict(left.to_dict(), 20).guarantees == left.guarantees
 
 
 def test_private_and_not_private_do_not_add():
@@ -60,10 +60,10 @@ def test_private_and_not_private_do_not_add():
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        ({"bound": 3.0}, "labels are bounded by 2 in one and 3 in the other"),
-        ({"kappa": 0.5}, "features are shrunk to norm 1 in one and 0.5 in the other"),
-        ({"means": 0.5}, "the weight of means is 0.25 in one and 0.5 in the other"),
-        ({"parties": 2}, "the number of parties is 1 in one and 2 in the other"),
+        ({"bound": 3.0}, "labels are bounded by 2 in one summary and 3 in the other"),
+        ({"kappa": 0.5}, "features are shrunk to norm 1 in one summary and 0.5 in the other"),
+        ({"means": 0.5}, "the weight of means is 0.25 in one summary and 0.5 in the other"),
+        ({"parties": 2}, "the number of parties is 1 in one summary and 2 in the other"),
     ],
 )
 def test_what_was_bounded_or_shared_differently_does_not_add(other, sentence):
@@ -73,9 +73,9 @@ def test_what_was_bounded_or_shared_differently_does_not_add(other, sentence):
 
 def test_shares_make_up_the_noise_together():
     large = up.bases.RandomFeatures(up.kernels.Gaussian(1.0), 200).fit(rows(9, n=100)[0])
-    asked = Private(1.0, 1e-6, 2.0, parties=5, missing=1)
+    asked = PrivacyRequest(1.0, 1e-6, 2.0, parties=5, missing=1)
     shares = [up.Summary.of(large, *rows(i, n=100 + i), order=2, privacy=asked) for i in range(5)]
-    alone = up.Summary.of(large, X, Y, order=2, privacy=Private(1.0, 1e-6, 2.0))
+    alone = up.Summary.of(large, X, Y, order=2, privacy=PrivacyRequest(1.0, 1e-6, 2.0))
     total = sum(shares)
     # Four shares have what one site alone would have added; all five a little more.
     assert sum(shares[:4]).privacy.sigma["gram"] == pytest.approx(alone.privacy.sigma["gram"], rel=1e-4)
@@ -85,7 +85,7 @@ def test_shares_make_up_the_noise_together():
     z = (total.sums["gram"].high - exact.sums["gram"].high) / scale
     assert scipy.stats.kstest(z, "norm").pvalue > FALSE_ALARM
     assert FALSE_ALARM < scipy.stats.chi2.cdf(np.sum(z**2), len(z)) < 1 - FALSE_ALARM
-    assert total.privacy.complete
+    assert total.privacy.is_complete
     assert "provided that nobody sees more than the sum over 5 sites and all but 1" in total.describe()
 
 
@@ -93,28 +93,28 @@ def test_too_few_shares_make_no_model_and_too_many_do_not_add():
     asked = {"parties": 3, "missing": 1}
     share = private(**asked)
     with pytest.raises(
-        ValueError, match="holds 1 of 3 shares of the noise, and the guarantee needs at least 2: with fewer"
+        ValueError, match="holds 1 of 3 shares of the noise, and the guarantee needs at least 2; add the missing shares"
     ):
-        up.SummaryRegressor().fit_summary(share)
+        up.SummaryRegressor(fit_intercept=False).fit_summary(share)
     assert "holds 1 of 3 shares of the noise, and the guarantee needs at least 2" in share.describe()
     two = share + private(**asked)
-    assert up.SummaryRegressor().fit_summary(two).privacy_.conditions
+    assert up.SummaryRegressor(fit_intercept=False).fit_summary(two).privacy_.conditions
     with pytest.raises(ValueError, match="more than the 3 shares"):
         two + (share + private(**asked))
 
 
 def test_shares_for_different_guarantees_do_not_add():
-    with pytest.raises(ValueError, match="planned for different guarantees"):
+    with pytest.raises(ValueError, match="belong to different guarantees"):
         private(parties=2) + private(epsilon=2.0, parties=2)
 
 
 def test_first_order_of_a_private_summary_keeps_the_guarantee(tmp_path):
-    found = private(2).first_order()
+    found = private(2).to_first_order()
     assert "gram" not in found.privacy.sigma
     found.save(tmp_path / "a.summary")
     again = up.Summary.load(tmp_path / "a.summary")
     assert again.privacy == found.privacy
-    with pytest.raises(ValueError, match="sums of order 2 in one and 1 in the other"):
+    with pytest.raises(ValueError, match="sums of order 2 in one summary and 1 in the other"):
         found + private(1)
 
 
@@ -131,7 +131,7 @@ def test_a_file_keeps_all_of_it(case, tmp_path):
 
 
 def test_a_round_of_residuals_travels_without_its_loss(tmp_path):
-    found = up.Summary.of(B, X, Y, loss=Huber(0.3), privacy=Private(1.0, 1e-6))
+    found = up.Summary.of(B, X, Y, loss=Huber(0.3), privacy=PrivacyRequest(1.0, 1e-6))
     found.save(tmp_path / "a.summary")
     again = up.Summary.load(tmp_path / "a.summary")
     assert again.loss_sum is None
@@ -139,14 +139,14 @@ def test_a_round_of_residuals_travels_without_its_loss(tmp_path):
 
 
 def test_noise_may_make_a_sum_of_squares_negative(tmp_path):
-    few = up.Summary.of(B, X[:2], 0.01 * Y[:2], privacy=Private(0.01, 1e-6, 2.0))
+    few = up.Summary.of(B, X[:2], 0.01 * Y[:2], privacy=PrivacyRequest(0.01, 1e-6, 2.0))
     for sign in (-1.0, 1.0):
         sums = dict(few.sums)
         sums["yy"] = type(sums["yy"]).of(np.asarray([sign * 300.0]))
         changed = dataclasses.replace(few, sums=sums)
         changed.save(tmp_path / "a.summary")
         again = up.Summary.load(tmp_path / "a.summary")
-        assert np.isfinite(up.SummaryRegressor().fit_summary(again).predict(X)).all()
+        assert np.isfinite(up.SummaryRegressor(fit_intercept=False).fit_summary(again).predict(X)).all()
 
 
 def forged(path, change):
@@ -172,12 +172,12 @@ def put(*keys, value):
     ("change", "sentence"),
     [
         (lambda h: h.update(privacy=None), "array"),
-        (lambda h: h.update(privacy=[]), "must be the facts"),
-        (lambda h: h.update(privacy={"epsilon": 1.0}), "must be the facts"),
+        (lambda h: h.update(privacy=[]), "must have the entries"),
+        (lambda h: h.update(privacy={"epsilon": 1.0}), "must have the entries"),
         (lambda h: h.update(n_rows=299), "its weight is not its number of rows"),
-        (lambda h: h["privacy"].pop("shares"), "must be the facts"),
+        (lambda h: h["privacy"].pop("shares"), "must have the entries"),
         (put("guarantees", value=[]), "the guarantee of every site"),
-        (put("guarantees", 0, "epsilon", value=0.1), "costs more than"),
+        (put("guarantees", 0, "epsilon", value=0.1), "which is more than the promised"),
         (put("guarantees", 0, "epsilon", value=-1.0), "epsilon must be"),
         (put("guarantees", 0, "spent_on", value=[]), "does not say what was spent"),
         (put("guarantees", 0, "spent_on", 0, "mu", value=0.01), "its noise is less than its guarantee needs"),
@@ -189,14 +189,14 @@ def put(*keys, value):
                 0,
                 value={"purpose": "x", "kind": "approximate", "epsilon": 0.1, "delta": 0.0},
             ),
-            "something else than Gaussian",
+            "not one of Gaussian noise",
         ),
         (put("guarantees", 0, "neighbours", value="add one record"), "these neighbours"),
         (put("guarantees", 0, "mechanism", value="magic"), "of this mechanism"),
         (put("guarantees", 0, "conditions", value=["all goes well"]), "these shares"),
-        (put("guarantees", 0, "sites", value=2), "not a guarantee for every site"),
+        (put("guarantees", 0, "sites", value=2), "is not the number of sites"),
         (put("guarantees", 0, "sites", value=0), "sites must be a whole number"),
-        (put("sigma", value={}), "how much noise is in every field"),
+        (put("sigma", value={}), "the standard deviation for every field"),
         (put("sigma", "phi_y", value=1e-3), "its noise is less than its guarantee needs"),
         (put("sigma", "phi_y", value=-1.0), "the noise of phi_y must be"),
         (put("sigma", "loss", value=1.0), "not those that are released together"),
@@ -205,15 +205,15 @@ def put(*keys, value):
         (put("kappa", value="1"), "kappa must be"),
         (put("order", value=1), "not those that are released together"),
         (put("parties", value=2), "these shares"),
-        (put("missing", value=1), "do not go with the number of parties"),
-        (put("shares", value=2), "not a guarantee for every site"),
+        (put("missing", value=1), "does not agree with the number of parties"),
+        (put("shares", value=2), "is not the number of sites"),
         (put("means", value=0.0), "not those that are released together"),
         (put("grid", value=0.0), "grid must be"),
     ],
 )
 def test_a_header_that_contradicts_itself_is_refused_in_a_sentence(change, sentence, tmp_path):
     path = tmp_path / "a.summary"
-    up.Summary.of(B, X, Y, 2, privacy=Private(1.0, 1e-6, 2.0)).save(path)
+    up.Summary.of(B, X, Y, 2, privacy=PrivacyRequest(1.0, 1e-6, 2.0)).save(path)
     if sentence == "array":  # noised sums without their record are sums like others: what is not there cannot be seen
         forged(path, change)
         assert up.Summary.load(path).privacy is None

@@ -10,17 +10,17 @@ from tests.cases.private_summaries import Unread, basis, rows
 from unpooled._base import threads
 from unpooled._base.threads import quietly
 from unpooled.losses import Huber
-from unpooled.privacy import Ledger, Private
+from unpooled.privacy import Ledger, PrivacyRequest
 
 pytest.importorskip("opendp")
 pd = pytest.importorskip("pandas")
 B = basis(6, 60)
 P = up.bases.EmpiricalFeatures(up.kernels.Polynomial(3), 6).fit(rows(99, n=60)[0])
 X, Y = rows(n=300)
-SHRUNK = Private(1.0, 1e-6, 2.0, kappa=3.0)
+SHRUNK = PrivacyRequest(1.0, 1e-6, 2.0, kappa=3.0)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    CUBIC = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(P, X, Y))
+    CUBIC = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(P, X, Y))
 
 QUESTIONS = {
     "order 1": lambda X, y, engine: up.Summary.of(P, X, y, 1, privacy=SHRUNK, engine=engine),
@@ -29,7 +29,7 @@ QUESTIONS = {
         P, X, y, residuals_of=CUBIC, loss=Huber(0.5), privacy=SHRUNK, engine=engine
     ),
     "residuals of another basis": lambda X, y, engine: up.Summary.of(
-        B, X, y, residuals_of=CUBIC, loss=Huber(0.5), privacy=Private(1.0, 1e-6), engine=engine
+        B, X, y, residuals_of=CUBIC, loss=Huber(0.5), privacy=PrivacyRequest(1.0, 1e-6), engine=engine
     ),
 }
 
@@ -114,7 +114,7 @@ def test_a_refusal_by_shape_or_name_is_not_charged(name, tmp_path):
     fitted, inputs, labels, sentence = REFUSED[name]
     ledger = Ledger.create(tmp_path / "a.ledger", 1.0, 1e-6, "a")
     with pytest.raises(ValueError, match=sentence):
-        up.Summary.of(fitted, inputs, labels, privacy=Private(0.5, 1e-6, 2.0, ledger=ledger))
+        up.Summary.of(fitted, inputs, labels, privacy=PrivacyRequest(0.5, 1e-6, 2.0, ledger=ledger))
     assert not ledger.charges()
 
 
@@ -134,7 +134,7 @@ def test_nor_is_one_by_the_schema_of_a_parquet_file(columns, labels, sentence, t
     monkeypatch.setattr("unpooled.data.parquet.RowGroup._rows", read)
     ledger = Ledger.create(tmp_path / "a.ledger", 1.0, 1e-6, "a")
     with pytest.raises(ValueError, match=sentence):
-        up.Summary.of(NAMED, tmp_path / "rows.parquet", labels, privacy=Private(0.5, 1e-6, 2.0, ledger=ledger))
+        up.Summary.of(NAMED, tmp_path / "rows.parquet", labels, privacy=PrivacyRequest(0.5, 1e-6, 2.0, ledger=ledger))
     assert not ledger.charges()
 
 
@@ -142,7 +142,7 @@ def test_what_has_to_be_read_to_be_refused_is_charged(tmp_path):
     """Lists and CSV: how wide they are is seen by reading them. What the arguments say alone is free here too."""
     FRAME[["a", "y"]].to_csv(tmp_path / "rows.csv", index=False)
     ledger = Ledger.create(tmp_path / "a.ledger", 1.0, 1e-6, "a")
-    asked = Private(0.1, 1e-6, 2.0, ledger=ledger)
+    asked = PrivacyRequest(0.1, 1e-6, 2.0, ledger=ledger)
     with pytest.raises(ValueError, match="one label, and y has 2"):
         up.Summary.of(NAMED, tmp_path / "rows.csv", ["a", "y"], privacy=asked)
     assert not ledger.charges()
@@ -150,11 +150,11 @@ def test_what_has_to_be_read_to_be_refused_is_charged(tmp_path):
         up.Summary.of(NAMED, tmp_path / "rows.csv", "y", privacy=asked)
     with pytest.raises(ValueError, match="3 features"):
         up.Summary.of(B, [[1.0, 2.0, 3.0]], [1.0], privacy=asked)
-    assert [charge.released for charge in ledger.charges()] == [False, False]
+    assert [charge.is_released for charge in ledger.charges()] == [False, False]
 
 
 def test_names_are_warned_of_once():
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        up.Summary.of(B, FRAME[["a", "b"]], Y, privacy=Private(1.0, 1e-6, 2.0))
+        up.Summary.of(B, FRAME[["a", "b"]], Y, privacy=PrivacyRequest(1.0, 1e-6, 2.0))
     assert len([one for one in heard if "feature names" in str(one.message)]) == 1

@@ -9,7 +9,7 @@ from unpooled._base import files
 from unpooled._base.files import FileError
 from unpooled._solvers.span import noisy_moments
 from unpooled.losses import Huber
-from unpooled.privacy import Private
+from unpooled.privacy import PrivacyRequest
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.filterwarnings(
@@ -25,27 +25,30 @@ def error(model):
 
 
 def summary(order, epsilon, **others):
-    return up.Summary.of(B, X, Y, order, privacy=Private(epsilon, 1e-6, 3.0, **others))
+    return up.Summary.of(B, X, Y, order, privacy=PrivacyRequest(epsilon, 1e-6, 3.0, **others))
 
 
 @pytest.mark.parametrize("center", [False, True, "public"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_with_next_to_no_noise_it_is_the_model_without(order, center):
     # A few directions of the smallest eigenvalues tell the noise from none, so λ is not the smallest.
-    private = up.SummaryRegressor(lam=1e-2, center=center).fit_summary(summary(order, 1e12))
-    plain = up.SummaryRegressor(lam=1e-2, center=center).fit_summary(up.Summary.of(B, X, Y, order))
+    private = up.SummaryRegressor(lam=1e-2, fit_intercept=center).fit_summary(summary(order, 1e12))
+    plain = up.SummaryRegressor(lam=1e-2, fit_intercept=center).fit_summary(up.Summary.of(B, X, Y, order))
     np.testing.assert_allclose(private.predict(X_NEW), plain.predict(X_NEW), atol=1e-4)
-    chosen = up.SummaryRegressor(center=center).fit_summary(summary(order, 1e12))
-    assert error(chosen) < error(up.SummaryRegressor(center=center).fit_summary(up.Summary.of(B, X, Y, order))) + 0.02
+    chosen = up.SummaryRegressor(fit_intercept=center).fit_summary(summary(order, 1e12))
+    assert (
+        error(chosen)
+        < error(up.SummaryRegressor(fit_intercept=center).fit_summary(up.Summary.of(B, X, Y, order))) + 0.02
+    )
 
 
 @pytest.mark.parametrize("center", [False, True, "public"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_more_noise_means_more_regularisation_and_no_nonsense(order, center):
-    """At any ε the prediction is hardly worse than none at all: 50 noise draws, each at most a few spreads of y off."""
+    """At any ε the prediction is hardly worse than a constant, in 50 draws of noise."""
     lams = []
     for epsilon in (1e-3, 0.1, 1.0, 10.0, 1e6):
-        found = [up.SummaryRegressor(center=center).fit_summary(summary(order, epsilon)) for _ in range(5)]
+        found = [up.SummaryRegressor(fit_intercept=center).fit_summary(summary(order, epsilon)) for _ in range(5)]
         lams.append(np.median([model.lam_ for model in found]))
         noise = found[0].summary_.privacy.sigma["y"] / len(X) if center else 0.0
         most = 2.0 + min(3.0, 10 * noise)  # the intercept alone may be off by its noise, and is at most the bound
@@ -58,7 +61,7 @@ def test_more_noise_means_more_regularisation_and_no_nonsense(order, center):
 def test_every_filter_can_be_used(filter):
     for order in (1, 2):
         for center in (False, True):
-            model = up.SummaryRegressor(filter, center=center).fit_summary(summary(order, 1.0))
+            model = up.SummaryRegressor(filter, fit_intercept=center).fit_summary(summary(order, 1.0))
             # a cut-off that lets one more direction in lets all of its noise in
             assert error(model) < (100.0 if filter == "cutoff" else 5.0), (order, center)
 
@@ -67,7 +70,7 @@ def test_a_noisy_gram_that_is_not_positive_is_made_so_and_the_rest_works():
     found = summary(2, 0.05)
     assert np.linalg.eigvalsh(found.gram)[0] < 0
     for center in (False, True):
-        model = up.SummaryRegressor(lam=0.1, center=center).fit_summary(found)
+        model = up.SummaryRegressor(lam=0.1, fit_intercept=center).fit_summary(found)
         assert np.isfinite(model.predict(X_NEW)).all()
         assert model.floor_.operator is None
 
@@ -96,38 +99,38 @@ def test_the_noise_in_the_quadratic_term_is_what_the_docstring_says():
 def test_a_summary_without_means_fits_without_an_intercept():
     found = summary(1, 10.0, means=0.0)
     assert set(found.sums) == {"weight", "phi_y", "yy"}
-    model = up.SummaryRegressor().fit_summary(found)
+    model = up.SummaryRegressor(fit_intercept=False).fit_summary(found)
     assert model.floor_.mean is None
     assert error(model) < 0.5
     assert "‖" not in str(model.floor_)
     for center in (True, "public"):
-        with pytest.raises(ValueError, match="no intercept can be fitted: use center=False"):
-            up.SummaryRegressor(center=center).fit_summary(found)
+        with pytest.raises(ValueError, match="no intercept can be fitted: use fit_intercept=False"):
+            up.SummaryRegressor(fit_intercept=center).fit_summary(found)
 
 
 def test_scores_without_noise_do_not_choose_for_a_private_summary():
-    model = up.SummaryRegressor().fit_summary(summary(1, 1.0))
+    model = up.SummaryRegressor(fit_intercept=False).fit_summary(summary(1, 1.0))
     scores = up.Scores.of(model.candidates(), B, X, Y)
-    with pytest.raises(ValueError, match="would undo the guarantee"):
-        up.SummaryRegressor().fit_summary(summary(1, 1.0), scores=scores)
+    with pytest.raises(ValueError, match="would break the guarantee"):
+        up.SummaryRegressor(fit_intercept=False).fit_summary(summary(1, 1.0), scores=scores)
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_model_says_what_it_promises_and_keeps_it_in_a_file(order, tmp_path):
     total = summary(order, 0.5) + summary(order, 2.0)
-    model = up.SummaryRegressor(center=True).fit_summary(total)
+    model = up.SummaryRegressor(fit_intercept=True).fit_summary(total)
     assert (model.privacy_.epsilon, model.privacy_.delta) == (2.0, 1e-6)
     up.save(model, tmp_path / "a.model")
     again = up.load(tmp_path / "a.model")
     assert again.privacy_ == model.privacy_
     assert again.summary_.privacy == model.summary_.privacy
     np.testing.assert_array_equal(again.predict(X_NEW), model.predict(X_NEW))
-    assert up.SummaryRegressor().fit_summary(up.Summary.of(B, X, Y, 2)).privacy_ is None
+    assert up.SummaryRegressor(fit_intercept=False).fit_summary(up.Summary.of(B, X, Y, 2)).privacy_ is None
 
 
 def test_a_model_file_that_promises_too_much_is_refused(tmp_path):
     path = tmp_path / "a.model"
-    up.save(up.SummaryRegressor().fit_summary(summary(2, 1.0)), path)
+    up.save(up.SummaryRegressor(fit_intercept=False).fit_summary(summary(2, 1.0)), path)
     for change in (
         lambda h: h.pop("privacy"),
         lambda h: h["privacy"].update(epsilon=0.5),
@@ -149,9 +152,9 @@ def test_private_rounds_by_files_learn_and_add_their_costs(loss, bound, center, 
     small = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 15).fit(rows(77, n=40)[0])
 
     def asked(epsilon):
-        return Private(epsilon, 1e-6, bound)
+        return PrivacyRequest(epsilon, 1e-6, bound)
 
-    model = up.SummaryRegressor(lam=0.1, center=center, ridge=False)
+    model = up.SummaryRegressor(lam=0.1, fit_intercept=center, ridge=False)
     model.fit_summary(up.Summary.of(small, X, Y, loss=loss, privacy=asked(300.0)))
     first = error(model)
     for _ in range(4):
@@ -171,21 +174,23 @@ def test_rounds_are_all_private_or_none_is():
     def residuals(model, privacy=None):
         return up.Summary.of(B, X, Y, residuals_of=model, loss=Huber(1.0), privacy=privacy)
 
-    asked = Private(1.0, 1e-6)
-    private = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, Y, loss=Huber(1.0), privacy=asked))
-    plain = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(B, X, Y, loss=Huber(1.0)))
+    asked = PrivacyRequest(1.0, 1e-6)
+    private = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(
+        up.Summary.of(B, X, Y, loss=Huber(1.0), privacy=asked)
+    )
+    plain = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(B, X, Y, loss=Huber(1.0)))
     with pytest.raises(ValueError, match="the model is private, and the residuals are not"):
         private.update(residuals(private))
     with pytest.raises(ValueError, match="the residuals are private, the model is not"):
         plain.update(residuals(plain, asked))
-    share = Private(1.0, 1e-6, parties=2)
+    share = PrivacyRequest(1.0, 1e-6, parties=2)
     with pytest.raises(ValueError, match="holds 1 of 2 shares"):
         private.update(residuals(private, share))
 
 
 def test_partial_fit_adds_private_summaries():
-    model = up.SummaryRegressor(center=True)
+    model = up.SummaryRegressor(fit_intercept=True)
     for part in (slice(0, 2000), slice(2000, 4000)):
-        model.partial_fit(up.Summary.of(B, X[part], Y[part], 2, privacy=Private(3.0, 1e-6, 3.0)))
+        model.partial_fit(up.Summary.of(B, X[part], Y[part], 2, privacy=PrivacyRequest(3.0, 1e-6, 3.0)))
     assert model.summary_.n_rows == 4000
     assert model.privacy_.epsilon == 3.0

@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 
 #: Faces of several layers: they import nothing of the upper ones when they are imported, and hand out their names late.
 FACES = ("", "privacy")
-LATE = {"privacy.Private": "privacy.release"}
+LATE = {"privacy.PrivacyRequest": "privacy.release"}
 
 #: (importing module, imported module) that are known to point upwards: to be emptied, never to be added to.
 ALLOWED: frozenset[tuple[str, str]] = frozenset()

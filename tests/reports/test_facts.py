@@ -47,7 +47,7 @@ def test_leaving_a_site_out_is_the_refit_without_it_to_the_last_bit(kind, order)
     assert [one.name for one in found.sites] == list(parts)
     for one in found.sites:
         others = [part for name, part in parts.items() if name != one.name]
-        refit = up.SummaryRegressor(center=True).fit_summary(others[0] + others[1])
+        refit = up.SummaryRegressor(fit_intercept=True).fit_summary(others[0] + others[1])
         assert refit.lam_ == one.lam
         again = leave_one_out(model, open_summaries(dict(reversed(list(parts.items())))))
         assert {w.name: (w.lam, w.change) for w in again.sites}[one.name] == (one.lam, one.change)
@@ -62,7 +62,7 @@ def test_what_sums_of_second_order_say_of_errors_and_changes_is_true_of_the_rows
     found = leave_one_out(model, open_summaries(summaries()))
     for site, one in enumerate(found.sites):
         others = [part for name, part in summaries().items() if name != one.name]
-        refit = up.SummaryRegressor(center=True).fit_summary(sum(others))
+        refit = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(others))
         mine = at == site
         assert one.error_with == pytest.approx(np.sqrt(np.mean((model.predict(X[mine]) - y[mine]) ** 2)), rel=1e-8)
         assert one.error_without == pytest.approx(np.sqrt(np.mean((refit.predict(X[mine]) - y[mine]) ** 2)), rel=1e-8)
@@ -86,7 +86,7 @@ def test_a_model_that_sites_scored_keeps_its_lam_when_sites_are_left_out():
     scores = sum(
         up.Scores.of(candidates, basis(), *named_rows(seed, n)) for n, seed in ((120, 10), (150, 11), (90, 12))
     )
-    chosen = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()), scores=scores)
+    chosen = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(parts.values()), scores=scores)
     assert {one.lam for one in leave_one_out(chosen, open_summaries(parts)).sites} == {chosen.lam_}
 
 
@@ -144,7 +144,7 @@ def test_the_slope_tells_predictions_that_are_spread_too_far():
 def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
     X, _ = named_rows(1, 100)
     slopes = np.asarray([2.0, -0.5, 0.0])
-    model = up.SpectralRegressor(up.kernels.Linear(), lam=1e-9, center=True).fit(X, X.to_numpy() @ slopes + 7)
+    model = up.SpectralRegressor(up.kernels.Linear(), lam=1e-9, fit_intercept=True).fit(X, X.to_numpy() @ slopes + 7)
     found = {curve.name: curve for curve in compute_curves(model, choose_background(model.facts(), X.to_numpy()))}
     assert list(found) == ["age", "dose", "pressure"]  # the one that moves it furthest first
     for name, slope in zip(("age", "dose", "pressure"), slopes):
@@ -160,19 +160,19 @@ def test_inputs_of_few_values_are_looked_at_there_and_constants_not_at_all():
     assert many[-1] == pytest.approx(0.98 * 999)
     X, y = named_rows(1, 60)
     X["dose"] = 4.0
-    model = up.SpectralRegressor(lam=0.01).fit(X, y)
+    model = up.SpectralRegressor(lam=0.01, fit_intercept=False).fit(X, y)
     assert "dose" not in [curve.name for curve in compute_curves(model, choose_background(model.facts(), None))]
 
 
 def test_waves_hold_no_rows_and_are_moved_about_the_public_means():
     X, y = named_rows(1, 200)
     waves = up.bases.RandomFeatures(n_features=40, standardize=True).fit(X)
-    model = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(waves, X, y, order=2))
+    model = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(waves, X, y, order=2))
     found = choose_background(model.facts(), None)
     assert "public sample's means" in found.source
     assert {curve.name for curve in compute_curves(model, found)} == {"age", "dose", "pressure"}
     plain = up.bases.RandomFeatures(n_features=40).fit(X)
-    bare = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(plain, X, y, order=2))
+    bare = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(plain, X, y, order=2))
     assert choose_background(bare.facts(), None) is None
 
 
@@ -215,7 +215,7 @@ def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge():
 
 def test_where_there_is_no_spectrum_a_sentence_says_so():
     K = np.exp(-np.abs(np.arange(20.0)[:, None] - np.arange(20.0)))
-    model = up.SpectralRegressor("precomputed", lam=0.1).fit(K, np.arange(20.0))
+    model = up.SpectralRegressor("precomputed", lam=0.1, fit_intercept=False).fit(K, np.arange(20.0))
     assert "cannot be computed here" in compute_spectrum(model.facts())
 
 

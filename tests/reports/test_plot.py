@@ -104,10 +104,13 @@ def test_sites_are_left_out_in_turn():
 @pytest.mark.parametrize(
     ("draw", "sentence"),
     [
-        (lambda: up.plot.path(up.SpectralRegressor()), "model has no path"),
+        (lambda: up.plot.path(up.SpectralRegressor(fit_intercept=False)), "model has no path"),
         (lambda: up.plot.path(3), "model has no path"),
         (lambda: up.plot.path(models()["landweber"]), "model has no path"),
-        (lambda: up.plot.spectrum(up.SpectralRegressor()), "model must be a fitted model or a fitted basis"),
+        (
+            lambda: up.plot.spectrum(up.SpectralRegressor(fit_intercept=False)),
+            "model must be a fitted model or a fitted basis",
+        ),
         (lambda: up.plot.partition(models()["spectral"]), "must be a fitted AveragedRegressor that tried several"),
         (lambda: up.plot.frontier(3), "plan must be what up.plan returns, got 3"),
         (

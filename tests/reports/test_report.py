@@ -172,9 +172,9 @@ def test_sums_without_noise_may_not_stand_beside_a_private_model(kind):
 
 
 def test_a_share_of_noise_is_not_looked_at_by_itself():
-    asked = up.privacy.Private(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
+    asked = up.privacy.PrivacyRequest(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
     parts = {name: up.Summary.of(basis(), *named_rows(seed, 100), privacy=asked) for seed, name in enumerate(COLUMNS)}
-    model = up.SummaryRegressor(center=True).fit_summary(sum(parts.values()))
+    model = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(parts.values()))
     found = up.report(model, summaries=parts)
     assert any("only a share of the noise" in sentence for sentence in found.missing)
     assert not {"labels", "changes", "strangers"} & set(Page(found.html).ids)
@@ -184,7 +184,7 @@ def test_several_labels_are_shown_one_at_a_time():
     X, y = named_rows(7, 60)
     both = pd.DataFrame({"stay": y, "cost": 5 * y + X["dose"]})
     shared = up.bases.EmpiricalFeatures(n_features=10).fit(X)
-    model = up.SummaryRegressor(center=True).fit_summary(up.Summary.of(shared, X, both, order=2))
+    model = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(shared, X, both, order=2))
     first, second = up.report(model, X=X, y=both), up.report(model, X=X, y=both, target="cost")
     assert "The model predicts 2 labels. This page is about stay" in Page(first.html).words
     assert "This page is about cost" in Page(second.html).words
@@ -234,7 +234,7 @@ def test_only_fitted_models_of_this_library_have_a_report():
     with pytest.raises(ValueError, match="model must be a fitted one of AveragedRegressor"):
         up.report(LinearRegression())
     with pytest.raises(ValueError, match="not fitted"):
-        up.report(up.SpectralRegressor())
+        up.report(up.SpectralRegressor(fit_intercept=False))
 
 
 def test_summaries_that_do_not_go_with_the_model_or_each_other_are_named(tmp_path):

@@ -26,7 +26,10 @@ def test_a_fitted_model_shows_what_it_chose_below_scikit_learns_picture(kind):
         assert f"ε = {model.privacy_.epsilon:.0f}" in said
 
 
-@pytest.mark.parametrize("estimator", [up.SpectralRegressor(), up.SummaryRegressor(), up.bases.EmpiricalFeatures()])
+@pytest.mark.parametrize(
+    "estimator",
+    [up.SpectralRegressor(fit_intercept=False), up.SummaryRegressor(fit_intercept=False), up.bases.EmpiricalFeatures()],
+)
 def test_before_a_fit_it_is_scikit_learns_alone(estimator):
     assert "<p>" not in estimator._repr_html_()[-200:]
     with sklearn.config_context(display="text"):
@@ -34,7 +37,7 @@ def test_before_a_fit_it_is_scikit_learns_alone(estimator):
 
 
 def test_the_text_of_an_estimator_stays_its_constructor():
-    assert repr(models()["spectral"]) == "SpectralRegressor(center=True)"
+    assert repr(models()["spectral"]) == "SpectralRegressor()"
 
 
 def test_a_fitted_basis_says_what_it_is():
@@ -71,7 +74,7 @@ def test_plans_are_tables_and_lists():
     assert len(page.all("tr")) == 3
     assert f"{plan.predictions[1].usual:.2f}" in page.words
     for kind in ("private", "private descent"):
-        own = models()[kind].plan_
+        own = models()[kind].schedule_
         assert len(Page(own._repr_html_()).all("li")) == len(str(own).splitlines())
         assert "why" not in repr(own)
 
@@ -97,14 +100,14 @@ def test_a_descent_shows_the_best_iteration_of_every_scale():
     page = Page(path._repr_html_())
     assert len(page.all("tr")) == 1 + len(path.scales)
     assert f"{path.n_iter[-1]:,}" in repr(path)
-    given = up.CorrentropyRegressor(scale=1.0, n_iter=8).fit(*named_rows(1, 60)).path_
+    given = up.CorrentropyRegressor(scale=1.0, n_iter=8, fit_intercept=False).fit(*named_rows(1, 60)).path_
     assert "nothing tried" in repr(given)
     assert len(Page(given._repr_html_()).all("tr")) == 1 + len(given)
 
 
 def test_the_table_of_a_path_computes_nothing():
     X, y = named_rows(1, 60)
-    path = up.SpectralRegressor(up.kernels.Gaussian(1.0), center=True).fit(X, y).path_
+    path = up.SpectralRegressor(up.kernels.Gaussian(1.0), fit_intercept=True).fit(X, y).path_
     path.freedom[3] = np.nan  # as a choice in single precision leaves it
     assert Page(path._repr_html_()).words.count("nan") == 0
     assert np.isnan(path.freedom[3])
@@ -113,7 +116,7 @@ def test_the_table_of_a_path_computes_nothing():
 def test_candidates_a_log_and_a_ledger_fit_on_a_line(tmp_path):
     sums = sum(summaries(1).values())
     with pytest.warns(UserWarning, match="public rows"):
-        candidates = up.SummaryRegressor(center=True).fit_summary(sums).candidates()
+        candidates = up.SummaryRegressor(fit_intercept=True).fit_summary(sums).candidates()
     assert repr(candidates).startswith(f"Candidates({len(candidates.lam)} λ from ")
     assert repr(up.site.Log(tmp_path / "a.jsonl")) == f"Log({str(tmp_path / 'a.jsonl')!r})"
     ledger = up.privacy.Ledger.create(tmp_path / "a.ledger", epsilon=1.0, delta=1e-6, dataset=BAD[0])
@@ -135,6 +138,6 @@ def test_names_are_escaped_wherever_they_show():
 
 def test_several_labels_have_a_word_too():
     X, y = named_rows(1, 60)
-    model = up.SpectralRegressor(per_target=True).fit(X, pd.DataFrame({"a": y, "b": np.exp(y)}))
+    model = up.SpectralRegressor(per_target=True, fit_intercept=False).fit(X, pd.DataFrame({"a": y, "b": np.exp(y)}))
     assert model.facts(0).choice != model.facts(1).choice
     assert "λ = " in model._repr_html_()[-200:]

@@ -166,12 +166,12 @@ def test_a_theory_that_promises_too_much_is_found_wrong(monkeypatch):
     assert EXPERIMENTS["spectral-rates"].run(PLANTED, lambda: None).verdicts[0].status == FAILS
 
 
-def without_centring(kernel, center=False, **more):
-    return spectral.SpectralRegressor(kernel, **more)
+def without_centring(kernel, fit_intercept=True, **more):
+    return spectral.SpectralRegressor(kernel, fit_intercept=False, **more)
 
 
-def with_a_wrong_lam(kernel, lam):
-    return less.SpectralRegressor(kernel, lam=1.01 * lam)
+def with_a_wrong_lam(kernel, lam, fit_intercept):
+    return less.SpectralRegressor(kernel, lam=1.01 * lam, fit_intercept=fit_intercept)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def with_a_wrong_lam(kernel, lam):
     [
         ("centring-constant", centring, "SpectralRegressor", without_centring, "The centred kernel makes"),
         ("less-ridge", less, "LESSRegressor", with_a_wrong_lam, "With u = x"),
-        ("private-noise", private.sgd, "paper", private.sgd.paper_as_printed, "Theorem 2 as its proof"),
+        ("private-noise", private.sgd, "wang_guo", private.sgd.wang_guo_as_printed, "Theorem 2 as its proof"),
     ],
 )
 def test_a_fault_in_the_library_makes_an_identity_fail(monkeypatch, name, module, broken, fault, claim):

@@ -1,4 +1,4 @@
-"""What cannot be right is refused in one clear sentence, and never becomes a wrong model."""
+"""Impossible input is refused with one clear sentence, and never becomes a wrong model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ X, y, U = regression(n=20, function=sine(1), noise=0.0, others=(300,))
 BASIS = EmpiricalFeatures(Gaussian(1.0), n_features=12).fit(U)
 NAMED = EmpiricalFeatures(Gaussian(1.0), n_features=12).fit(pd.DataFrame(U, columns=["a", "b"]))
 SUMMARY = up.Summary.of(BASIS, X, y)
-MODEL = up.SummaryRegressor(lam=0.1).fit_summary(SUMMARY)
+MODEL = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(SUMMARY)
 
 
 def with_value(array, place, value):
@@ -91,10 +91,18 @@ def ways():
         "second order": lambda X, y, w: up.Summary.of(BASIS, X, y, 2, sample_weight=w),
         "residuals": lambda X, y, w: up.Summary.of(BASIS, X, y, residuals_of=MODEL, sample_weight=w),
         "scores": lambda X, y, w: up.Scores.of(candidates, BASIS, X, y, sample_weight=w),
-        "less": lambda X, y, w: up.LESSRegressor(Gaussian(1.0), lam=0.1).fit(X, y, public=U, sample_weight=w),
-        "rows as public sample": lambda X, y, w: up.LESSRegressor(Gaussian(1.0), lam=0.1).fit(X, y, sample_weight=w),
-        "rounds": lambda X, y, w: up.LESSRegressor(BASIS, lam=0.1, rounds=3).fit(X, y, sample_weight=w),
-        "partial": lambda X, y, w: up.LESSRegressor(BASIS, lam=0.1).partial_fit(X, y, sample_weight=w),
+        "less": lambda X, y, w: up.LESSRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(
+            X, y, public=U, sample_weight=w
+        ),
+        "rows as public sample": lambda X, y, w: up.LESSRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(
+            X, y, sample_weight=w
+        ),
+        "rounds": lambda X, y, w: up.LESSRegressor(basis=BASIS, lam=0.1, rounds=3, fit_intercept=False).fit(
+            X, y, sample_weight=w
+        ),
+        "partial": lambda X, y, w: up.LESSRegressor(basis=BASIS, lam=0.1, fit_intercept=False).partial_fit(
+            X, y, sample_weight=w
+        ),
     }
 
 
@@ -143,7 +151,7 @@ def test_public_rows_that_are_no_table_of_numbers_are_refused(kind, name):
     with refused(match, (TypeError, ValueError)):
         kind(Gaussian(1.0)).fit(bad)
     with refused(match, (TypeError, ValueError)):
-        up.LESSRegressor(Gaussian(1.0), lam=0.1).fit(X, y, public=bad)
+        up.LESSRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(X, y, public=bad)
 
 
 BAD_BASES = {
@@ -155,7 +163,7 @@ BAD_BASES = {
     "True": (EmpiricalFeatures(n_features=True), "n_features must be"),
     "no points": (EmpiricalFeatures(max_points=0), "max_points must be"),
     "auto waves": (RandomFeatures(n_features="auto"), "n_features must be a positive whole number, got 'auto'"),
-    "a negative seed": (RandomFeatures(seed=-1), "seed must be a whole number that is not negative"),
+    "a negative seed": (RandomFeatures(seed=-1), "seed must be a whole number of at least 0"),
     "waves of no stationary kernel": (RandomFeatures(Linear()), "Linear is not stationary"),
     "a negative length": (EmpiricalFeatures(Gaussian(-1.0)), "length_scale must be"),
     "lengths of other columns": (EmpiricalFeatures(Gaussian([1.0, 2.0, 3.0])), "length_scale has 3 numbers"),
@@ -186,9 +194,9 @@ def test_a_basis_that_is_not_fitted_or_none_at_all_is_refused():
     with pytest.raises(NotFittedError):
         _ = EmpiricalFeatures().digest
     with pytest.raises(NotFittedError):
-        up.LESSRegressor(EmpiricalFeatures(), lam=0.1).fit(X, y)
-    with refused("fitted basis, which has its public sample already"):
-        up.LESSRegressor(BASIS, lam=0.1).fit(X, y, public=U)
+        up.LESSRegressor(basis=EmpiricalFeatures(), lam=0.1, fit_intercept=False).fit(X, y)
+    with refused("basis was fitted to its own public sample already: leave public out"):
+        up.LESSRegressor(basis=BASIS, lam=0.1, fit_intercept=False).fit(X, y, public=U)
 
 
 def test_columns_of_other_names_are_refused():
@@ -197,12 +205,16 @@ def test_columns_of_other_names_are_refused():
         with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
             up.Summary.of(NAMED, bad, y)
         with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
-            up.LESSRegressor(Gaussian(1.0), lam=0.1).fit(bad, y, public=pd.DataFrame(U, columns=["a", "b"]))
-    swapped = up.SpectralRegressor(Gaussian(1.0), lam=0.1).fit(right[["b", "a"]], y)
-    with refused("residuals_of is a model of b, a, and the basis is of a, b"):
+            up.LESSRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(
+                bad, y, public=pd.DataFrame(U, columns=["a", "b"])
+            )
+    swapped = up.SpectralRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(right[["b", "a"]], y)
+    with refused("residuals_of is a model of b, a, but the basis maps a, b"):
         up.Summary.of(NAMED, right, y, residuals_of=swapped)
-    with refused("residuals_of is a model of 1 columns, and the basis is of 2 columns"):
-        up.Summary.of(BASIS, X, y, residuals_of=up.SpectralRegressor(Gaussian(1.0), lam=0.1).fit(X[:, :1], y))
+    with refused("residuals_of is a model of 1 columns, but the basis maps 2 columns"):
+        up.Summary.of(
+            BASIS, X, y, residuals_of=up.SpectralRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(X[:, :1], y)
+        )
 
 
 BAD_OPTIONS = {
@@ -213,17 +225,21 @@ BAD_OPTIONS = {
     "a negative scale": ({"loss": Huber(-1.0)}, "scale must be a positive number, got -1.0"),
     "a scale that is no number": ({"loss": Correntropy(np.nan)}, "scale must be a positive number, got nan"),
     "a scale of zero": ({"loss": Huber(0.0)}, "scale must be a positive number"),
-    "many scales": ({"loss": Huber(np.array([1.0, 2.0]))}, "one scale"),
-    "residuals at second order": ({"order": 2, "residuals_of": MODEL}, "residuals are summarised at order 1"),
-    "robust at second order": ({"order": 2, "loss": Huber(1.0)}, "residuals are summarised at order 1"),
+    "many scales": ({"loss": Huber(np.array([1.0, 2.0]))}, "must be one number"),
+    "residuals at second order": ({"order": 2, "residuals_of": MODEL}, "order must be 1 for residuals"),
+    "robust at second order": ({"order": 2, "loss": Huber(1.0)}, "order must be 1 for residuals"),
     "no model": ({"residuals_of": "model"}, "str is not a model"),
     "a basis": ({"residuals_of": BASIS}, "EmpiricalFeatures is not a model"),
     "a model of two labels": (
-        {"residuals_of": up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(BASIS, X, np.ones((20, 2))))},
+        {
+            "residuals_of": up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(
+                up.Summary.of(BASIS, X, np.ones((20, 2)))
+            )
+        },
         "residuals_of predicts 2 label",
     ),
     "another kind of model of two labels": (
-        {"residuals_of": up.SpectralRegressor(lam=0.1).fit(X, np.ones((20, 2)))},
+        {"residuals_of": up.SpectralRegressor(lam=0.1, fit_intercept=False).fit(X, np.ones((20, 2)))},
         "residuals_of predicts 2 label",
     ),
     "an engine": ({"engine": "foo"}, "engine"),
@@ -239,7 +255,7 @@ def test_a_summary_of_what_cannot_be_is_refused(name):
 
 def test_residuals_of_a_model_that_has_learned_nothing_are_refused():
     with pytest.raises(NotFittedError):
-        up.Summary.of(BASIS, X, y, residuals_of=up.SummaryRegressor())
+        up.Summary.of(BASIS, X, y, residuals_of=up.SummaryRegressor(fit_intercept=False))
 
 
 BAD_MODELS = {
@@ -250,8 +266,8 @@ BAD_MODELS = {
     "lam None": ({"lam": None}, "lam must"),
     "no lam": ({"lam": []}, "lam must"),
     "grid negative": ({"grid": [-1.0]}, "grid must"),
-    "center a word": ({"center": "x"}, "center must be False, True or 'public', got 'x'"),
-    "center a number": ({"center": 2}, "center must be False, True or 'public'"),
+    "center a word": ({"fit_intercept": "x"}, "fit_intercept must be True, False or 'public', got 'x'"),
+    "center a number": ({"fit_intercept": 2}, "fit_intercept must be True, False or 'public'"),
     "steps": ({"steps": "foo"}, "steps must be 'plain' or 'conjugate', got 'foo'"),
     "filter": ({"filter": "foo"}, "filter"),
 }
@@ -279,7 +295,7 @@ OF_ROWS = {
 @cases({**BAD_MODELS, **OF_SUMMARIES})
 def test_a_model_of_summaries_that_cannot_be_is_refused(name):
     options, match = {**BAD_MODELS, **OF_SUMMARIES}[name]
-    model = up.SummaryRegressor(**options)
+    model = up.SummaryRegressor(**{"fit_intercept": False, **options})
     with refused(match, (TypeError, ValueError)):
         model.fit_summary(SUMMARY)
     assert not hasattr(model, "predictor_")
@@ -288,7 +304,7 @@ def test_a_model_of_summaries_that_cannot_be_is_refused(name):
 @cases({**BAD_MODELS, **OF_ROWS})
 def test_a_model_of_rows_that_cannot_be_is_refused(name):
     options, match = {**BAD_MODELS, **OF_ROWS}[name]
-    model = up.LESSRegressor(**options)
+    model = up.LESSRegressor(**{"fit_intercept": False, **options})
     with refused(match, (TypeError, ValueError)):
         model.fit(X, y, public=U)
     assert not hasattr(model, "predictor_")
@@ -297,51 +313,51 @@ def test_a_model_of_rows_that_cannot_be_is_refused(name):
 def test_what_is_no_summary_is_refused():
     for bad in (None, 3, "a.summary", [SUMMARY], X):
         with refused("summary must be a Summary"):
-            up.SummaryRegressor().fit_summary(bad)
+            up.SummaryRegressor(fit_intercept=False).fit_summary(bad)
         with refused("residuals must be a Summary"):
             MODEL.update(bad)
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        up.SummaryRegressor().predict(X)
+        up.SummaryRegressor(fit_intercept=False).predict(X)
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        up.SummaryRegressor().update(SUMMARY)
+        up.SummaryRegressor(fit_intercept=False).update(SUMMARY)
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        up.SummaryRegressor().candidates()
+        up.SummaryRegressor(fit_intercept=False).candidates()
 
 
 def test_sites_that_do_not_go_with_the_rows_are_refused():
     for bad, match in ((np.arange(3), "20 rows"), ("site", "20 rows"), ([None] * 20, "without a label")):
         with refused(f"sites.*{match}"):
-            up.LESSRegressor(lam=0.1).fit(X, y, sites=bad)
+            up.LESSRegressor(lam=0.1, fit_intercept=False).fit(X, y, sites=bad)
 
 
 def test_one_row_cannot_choose_lam():
     for options in ({}, {"rounds": 3}, {"loss": "huber"}, {"order": 2}):
         with refused("needs at least 2 rows and X has n_samples = 1: give lam as a number"):
-            up.LESSRegressor(**options).fit(X[:1], y[:1])
+            up.LESSRegressor(**{"fit_intercept": False, **options}).fit(X[:1], y[:1])
 
 
 def test_a_kernel_that_is_zero_everywhere_gives_the_mean_or_nothing():
     nothing = np.zeros((20, 2))
     for order in (1, 2):
         for lam in (0.1, "auto"):
-            plain = up.LESSRegressor(Linear(), lam=lam, order=order).fit(nothing, y)
+            plain = up.LESSRegressor(Linear(), lam=lam, order=order, fit_intercept=False).fit(nothing, y)
             assert np.all(plain.predict(nothing) == 0.0)
             for center in (True, "public"):
-                centred = up.LESSRegressor(Linear(), lam=lam, order=order, center=center).fit(nothing, y)
+                centred = up.LESSRegressor(Linear(), lam=lam, order=order, fit_intercept=center).fit(nothing, y)
                 np.testing.assert_allclose(centred.predict(nothing), y.mean(), atol=1e-12)
 
 
 def test_a_public_sample_of_another_width_is_refused():
     with refused("2 features.*3 features"):
-        up.LESSRegressor(Gaussian(1.0), lam=0.1).fit(X, y, public=np.ones((5, 3)))
+        up.LESSRegressor(Gaussian(1.0), lam=0.1, fit_intercept=False).fit(X, y, public=np.ones((5, 3)))
     for public in (U[:1], np.ones((9, 2))):
         for center in (False, True):
-            model = up.LESSRegressor(Gaussian(1.0), lam=0.1, center=center).fit(X, y, public=public)
+            model = up.LESSRegressor(Gaussian(1.0), lam=0.1, fit_intercept=center).fit(X, y, public=public)
             assert np.all(np.isfinite(model.predict(X)))
 
 
 def test_sums_that_are_no_numbers_any_more_are_refused():
-    with refused("too large for a number", (ValueError, up.BlockError)):
+    with refused("too large for double precision", (ValueError, up.BlockError)):
         up.Summary.of(BASIS, np.repeat(X, 500, axis=0), np.full(10_000, 1e149), sample_weight=np.full(10_000, 1e99))
 
 

@@ -1,4 +1,4 @@
-"""However rows are split over sites, even one row each, and however sums are taken, the summary is the pooled one."""
+"""The sum of the sites' summaries is the pooled summary, for any split of rows and any order of additions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def added(rng, parts):
 
 
 def sizes(basis, X, Y, w):
-    """What each field's terms add up to without their signs: rounding is measured beside it."""
+    """Return the sum of absolute values of each field's terms, the scale for rounding errors."""
     phi, Y = np.abs(basis.transform(X).astype(float)), np.abs(Y.astype(float))
     weighted = phi * w[:, None]
     return {
@@ -124,10 +124,12 @@ def test_the_sum_of_residuals_over_sites_is_the_pooled_one(loss, model, seed, n,
     basis, rng = BASES["empirical"], np.random.default_rng(seed)
     X, Y, w = weighted_rows(seed, n, T, dtype, True)
     fitted = {
-        "of this basis": up.SummaryRegressor(lam=0.1, center=True).fit_summary(
+        "of this basis": up.SummaryRegressor(lam=0.1, fit_intercept=True).fit_summary(
             up.Summary.of(basis, PUBLIC, np.ones((30, T)))
         ),
-        "of another kind": up.SpectralRegressor(Gaussian(0.5), lam=0.1).fit(PUBLIC, np.tile(PUBLIC[:, :1], (1, T))),
+        "of another kind": up.SpectralRegressor(Gaussian(0.5), lam=0.1, fit_intercept=False).fit(
+            PUBLIC, np.tile(PUBLIC[:, :1], (1, T))
+        ),
         "none": None,
     }[model]
     options = {"residuals_of": fitted, "loss": loss}
@@ -144,12 +146,12 @@ def test_one_row_a_site_gives_the_pooled_model():
         sites = [
             up.Summary.of(basis, X[i : i + 1], Y[i : i + 1], order) for i in np.random.default_rng(0).permutation(300)
         ]
-        options = {"lam": 1e-3, "center": True}
+        options = {"lam": 1e-3, "fit_intercept": True}
         apart = up.SummaryRegressor(**options).fit_summary(sum(sites))
         pooled = up.SummaryRegressor(**options).fit_summary(up.Summary.of(basis, X, Y, order))
         assert_allclose(apart.predict(X), pooled.predict(X), atol=1e-11)
-        auto = up.SummaryRegressor().fit_summary(sum(sites))
-        assert auto.lam_ == up.SummaryRegressor().fit_summary(up.Summary.of(basis, X, Y, order)).lam_
+        auto = up.SummaryRegressor(fit_intercept=False).fit_summary(sum(sites))
+        assert auto.lam_ == up.SummaryRegressor(fit_intercept=False).fit_summary(up.Summary.of(basis, X, Y, order)).lam_
 
 
 def many_summaries(n=10_000):
@@ -192,8 +194,10 @@ def test_adding_is_commutative_and_associative_to_the_last_bit_of_the_double(see
 
 def test_a_site_label_has_no_effect_on_the_model():
     X, Y, _ = weighted_rows(5, 120, 1)
-    plain = up.LESSRegressor(Gaussian(1.0)).fit(X, Y[:, 0], public=PUBLIC)
-    by_site = up.LESSRegressor(Gaussian(1.0)).fit(X, Y[:, 0], public=PUBLIC, sites=np.arange(120) % 7)
+    plain = up.LESSRegressor(Gaussian(1.0), fit_intercept=False).fit(X, Y[:, 0], public=PUBLIC)
+    by_site = up.LESSRegressor(Gaussian(1.0), fit_intercept=False).fit(
+        X, Y[:, 0], public=PUBLIC, sites=np.arange(120) % 7
+    )
     assert_array_equal(by_site.predict(X), plain.predict(X))
     assert [site["rows"] for site in by_site.sites_] == [18, 17, 17, 17, 17, 17, 17]
 

@@ -35,7 +35,9 @@ X, y, Y, w = (FRAME[names].to_numpy() for names in (["a", "b"], "y", ["y", "z"],
 
 def model_of(basis, seed=0):
     labels = np.random.default_rng(seed).normal(size=len(PUBLIC))
-    return up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(basis, PUBLIC[["a", "b"]].to_numpy(), labels))
+    return up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(
+        up.Summary.of(basis, PUBLIC[["a", "b"]].to_numpy(), labels)
+    )
 
 
 def assert_equal(a, b):
@@ -59,14 +61,18 @@ def test_the_fields_are_the_sums_they_are_named_for():
     assert_allclose(s.feature_label_sum, phi.T @ (w[:, None] * Y), atol=1e-12)
     assert_allclose(s.gram, phi.T @ (w[:, None] * phi), atol=1e-12)
     assert s.loss_sum is None
-    assert s.first_order().gram is None
-    assert_equal(s.first_order(), up.Summary.of(PLAIN, X, Y, 1, sample_weight=w))
+    assert s.to_first_order().gram is None
+    assert_equal(s.to_first_order(), up.Summary.of(PLAIN, X, Y, 1, sample_weight=w))
 
 
 @pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Correntropy(0.8)], ids=repr)
 @pytest.mark.parametrize("kind", ["of the basis", "of another kind"])
 def test_residual_summaries_are_sums_of_the_losss_derivative(loss, kind):
-    model = model_of(PLAIN) if kind == "of the basis" else up.SpectralRegressor(Matern(1.0), lam=0.1).fit(X, y)
+    model = (
+        model_of(PLAIN)
+        if kind == "of the basis"
+        else up.SpectralRegressor(Matern(1.0), lam=0.1, fit_intercept=False).fit(X, y)
+    )
     s = up.Summary.of(PLAIN, X, y, residuals_of=model, loss=loss, sample_weight=w)
     u = y - model.predict(X)
     psi = loss.derivative(u)
@@ -140,7 +146,7 @@ def test_sums_start_at_nothing_and_other_things_are_no_summaries():
     assert_equal(sum([a]), a)
     assert_equal(merge([a]), a)
     assert merge([a, a]).n_rows == 2 * N
-    with pytest.raises(ValueError, match="nothing to merge"):
+    with pytest.raises(ValueError, match="give at least one summary to merge"):
         merge([])
     for other in (1, 1.0, "a", None, [a]):
         with pytest.raises(TypeError):
@@ -177,16 +183,21 @@ def test_a_loaded_summary_finds_its_basis_beside_it(tmp_path, monkeypatch):
     basis = EmpiricalFeatures(Matern(0.77), n_features=5).fit(PUBLIC.to_numpy())
     up.Summary.of(basis, X, y).save(tmp_path / "a.summary")
     basis.save(tmp_path / "study.basis")
-    expected, digest = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(basis, X, y)).predict(X), basis.digest
+    expected, digest = (
+        up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(basis, X, y)).predict(X),
+        basis.digest,
+    )
     del basis
     assert up.bases.find(digest, []) is None
     read = up.Summary.load(tmp_path / "a.summary")
-    assert_array_equal(up.SummaryRegressor(lam=0.1).fit_summary(read).predict(X), expected)
+    assert_array_equal(up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(read).predict(X), expected)
     (tmp_path / "study.basis").unlink()
     with pytest.raises(ValueError, match=f"basis {digest[:12]} of this summary was not found"):
-        up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.load(tmp_path / "a.summary"))
-    with pytest.raises(ValueError, match=f"{digest[:12]}, and {PLAIN.digest[:12]} was given"):
-        up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.load(tmp_path / "a.summary"), basis=PLAIN)
+        up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.load(tmp_path / "a.summary"))
+    with pytest.raises(ValueError, match=f"{digest[:12]}, but {PLAIN.digest[:12]} was given"):
+        up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(
+            up.Summary.load(tmp_path / "a.summary"), basis=PLAIN
+        )
 
 
 @pytest.fixture(name="files", scope="module")
@@ -262,7 +273,7 @@ def test_a_description_says_exactly_what_is_in_it():
     text = s.describe()
     numbers = 2 + 1 + 1 + 8 + 8 + 36
     for words in (
-        f"order 2 of {N} rows",
+        f"A second-order summary of {N} rows",
         NAMED.digest[:12],
         "y is y",
         f"{numbers} numbers in all",
@@ -274,5 +285,5 @@ def test_a_description_says_exactly_what_is_in_it():
             line.split()[:2] == [name, str(s.sums[name].high.size)] for line in text.splitlines() if line.strip()
         )
     residual = up.Summary.of(PLAIN, X, y, residuals_of=model_of(PLAIN), loss=Huber(2.0)).describe()
-    assert "how far the label is from model" in residual
+    assert "the residual of the label from model" in residual
     assert "limited by the loss huber 2.0" in residual

@@ -120,7 +120,7 @@ def test_bias_and_variance_balance_at_the_schedules_lam(n, r, s, kappa):
 @few
 @given(n=st.integers(2, 10**6), r=regularities, s=capacities, decay=st.floats(0.0, 0.7))
 def test_the_iterations_amount_to_lam(n, r, s, decay):
-    # λ = T^{-(1-θ)} in the proof of Xie, Hu, Wang and Wang (2022), Theorem 1
+    # λ = T^{-(1-θ)} in the proof of Theorem 1 of Xie, Hu, Wang and Wang (2022)
     steps = theory.n_iter(n, r, s, decay)
     lam = theory.lam(n, r, s)
     assert steps ** -(1 - decay) >= lam * (1 - 1e-8)
@@ -174,7 +174,7 @@ def test_the_effective_dimension_is_its_trace(center, seed, lam, weighted):
 @pytest.mark.parametrize("center", [False, True])
 def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge(center):
     X, lams = points(0, 40), np.geomspace(1, 1e-4, 5)
-    model = SpectralRegressor(Gaussian(0.8), lam=lams, center=center, solver="eigh").fit(X, X[:, 0])
+    model = SpectralRegressor(Gaussian(0.8), lam=lams, fit_intercept=center, solver="eigh").fit(X, X[:, 0])
     intercept = 1.0 if center else 0.0
     assert_allclose(theory.effective_dimension(Gaussian(0.8), X, lams, center=center) + intercept, model.path_.df)
 
@@ -332,19 +332,22 @@ WRONG = [
     (lambda: theory.lam(100, 1.0, 0.5, kappa=0), "kappa must be a positive number"),
     (lambda: theory.scale(100, 1.0, 0.5, label_scale=-1), "label_scale must be a positive number"),
     (lambda: theory.n_iter(100, 1.0, 0.5, decay=1), "decay, .* less than 1"),
-    (lambda: theory.n_iter(10**12, 0.5, 0.0, decay=0.999), "decay=0.999 asks for N to the power 1000"),
+    (lambda: theory.n_iter(10**12, 0.5, 0.0, decay=0.999), "decay=0.999 needs N to the power of 1000"),
     (lambda: theory.partition_limit(100, 1.0, 0.5, "ridge"), "method must be one of 'spectral', 'krr'"),
     (lambda: theory.partition_limit(100, 0.5, 0.5, "krr"), "r must be more than 1/2 with method='krr'"),
-    (lambda: theory.partition_limit(100, 1.0, 0.5, "semi-supervised"), "n_total, .* needs it"),
+    (
+        lambda: theory.partition_limit(100, 1.0, 0.5, "semi-supervised"),
+        "n_total, .* must be given with method='semi-supervised', and only",
+    ),
     (lambda: theory.partition_limit(100, 1.0, 0.5, "krr", n_total=200), "n_total, .*='semi-supervised'"),
     (
         lambda: theory.partition_limit(100, 1.0, 0.5, "semi-supervised", n_total=99),
-        "n_total counts .* at least n = 100",
+        "n_total must be at least n = 100",
     ),
-    (lambda: theory.partition_limit(100, 1.0, 0.5, "krr", filter="cutoff"), "belong to method='spectral'"),
+    (lambda: theory.partition_limit(100, 1.0, 0.5, "krr", filter="cutoff"), "can only be given with method='spectral'"),
     (lambda: theory.rate(100, 1.0, 0.5, filter="ridge"), "filter must be"),
     (lambda: theory.rate(100, 1.0, 0.5, qualification=0.3), "qualification must be a number of at least 1/2"),
-    (lambda: theory.rate(100, 1.0, 0.5, filter="nu", qualification=1), "give filter or qualification, not both"),
+    (lambda: theory.rate(100, 1.0, 0.5, filter="nu", qualification=1), "give either filter or qualification"),
     (lambda: theory.effective_dimension(None, X, 0.0), "lam must be a positive number"),
     (lambda: theory.effective_dimension(None, X, "loo"), "lam must be a positive number"),
     (lambda: theory.effective_dimension(None, X[:, 0], 0.1), "X cannot be used: Expected 2D array"),
@@ -358,8 +361,8 @@ WRONG = [
     (lambda: theory.effective_dimension("precomputed", X, 0.1, max_rows=10), "X must be square"),
     (lambda: theory.effective_dimension("precomputed", np.triu(np.ones((9, 9))), 0.1), "must be symmetric"),
     (lambda: theory.effective_dimension("precomputed", -np.eye(9), 0.1), "not positive semi-definite"),
-    (lambda: theory.dimension_exponent(None, X[:49]), "X must have at least 50 different rows .* it has 49"),
-    (lambda: theory.dimension_exponent(lambda A, B: np.zeros((len(A), len(B))), X), "the kernel is zero on X"),
+    (lambda: theory.dimension_exponent(None, X[:49]), "X must have at least 50 different rows .* and has 49"),
+    (lambda: theory.dimension_exponent(lambda A, B: np.zeros((len(A), len(B))), X), "kernel is zero on X"),
 ]
 
 

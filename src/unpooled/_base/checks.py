@@ -59,13 +59,13 @@ def check_fitted(model: Any) -> None:
         raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet: fit it before using it")
 
 
-def check_center(center: Any) -> bool | str:
+def check_fit_intercept(fit_intercept: Any) -> bool | str:
     """False, True or "public"."""
-    if isinstance(center, (bool, np.bool_)):
-        return bool(center)
-    if isinstance(center, str) and center == "public":
-        return center
-    raise ValueError(f"center must be False, True or 'public', got {shown(center)}")
+    if isinstance(fit_intercept, (bool, np.bool_)):
+        return bool(fit_intercept)
+    if isinstance(fit_intercept, str) and fit_intercept == "public":
+        return fit_intercept
+    raise ValueError(f"fit_intercept must be True, False or 'public', got {shown(fit_intercept)}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from . import files
+from . import files, renames
 from .checks import check_fitted
 from .kinds import from_plain, parameters_of, to_plain
 
@@ -52,6 +52,7 @@ class Declared(BaseEstimator):
     """An estimator that is a dataclass of its parameters."""
 
     _saved: ClassVar[tuple[Part, ...]] = ()
+    _digest: str  #: of a model that was read from a file of format 1: the digest that it had there
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -134,11 +135,50 @@ def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.nd
     return {"class": name, **header}, arrays
 
 
+def to_file(model: Savable) -> tuple[dict[str, Any], dict[str, np.ndarray], int]:
+    """Return the header, the arrays and the format of the file of a fitted model."""
+    header, arrays = parts_of(model, "saved")
+    former = _find_former_digest(model, header, arrays)
+    return header | ({"digest": former} if former else {}), arrays, renames.format_of(header["class"])
+
+
+def from_file(cls: type[M], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> M:
+    """Return the model in a file; one of format 1 keeps its digest. Raise a ValueError or TypeError if it is none."""
+    newest = renames.format_of(cls.__name__)
+    if header["format"] > newest:
+        raise ValueError(f"it has format {header['format']}, and a {cls.__name__} has format {newest} at most")
+    former: str | None = None
+    if header["format"] < newest:
+        content = {name: value for name, value in header.items() if name not in files.ENVELOPE}
+        former, header = files.digest(content, arrays), renames.translate(header)
+    elif newest > files.FIRST and "digest" in header:
+        header = dict(header)
+        former = str(header.pop("digest"))
+    model = cls._from_parts(header, arrays)
+    if former is not None:
+        model._digest = former
+        if header["format"] == newest and not _find_former_digest(model, *parts_of(model, "named")):
+            raise ValueError("its digest is not that of its content in format 1")
+    return model
+
+
+def _find_former_digest(model: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """Return the digest that a model had in a file of format 1; an empty text if it had none, or has changed since."""
+    former = vars(model).get("_digest")
+    known = former is not None and any(files.digest(old, arrays) == former for old in renames.translate_back(header))
+    return str(former) if known else ""
+
+
 def as_saved(model: M) -> M:
-    """The fitted model as its file has it, with nothing that a file does not keep."""
-    return model._from_parts(*model._to_parts())
+    """Return the fitted model as a file would give it back, without anything that a file does not keep."""
+    header, arrays, format = to_file(model)
+    return from_file(type(model), header | {"format": format}, arrays)
 
 
 def digest_of(model: Savable) -> str:
-    """SHA-256 over a fitted model: what a summary of its residuals names it by. A file keeps it."""
-    return files.digest(*parts_of(model, "named"))
+    """Return the SHA-256 of a fitted model, by which a summary of its residuals names it. A file keeps it.
+
+    A model that was read from a file of format 1 has the digest that it had there until something in it changes.
+    """
+    header, arrays = parts_of(model, "named")
+    return _find_former_digest(model, header, arrays) or files.digest(header, arrays)

@@ -28,7 +28,9 @@ try:
 except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
 
-FORMAT = 1
+#: the newest format of each kind of file; a file says the lowest that has words for its content
+FORMATS = {"model": 2}
+FIRST = 1  # of all other kinds
 DEEPEST = 64  # lists and dictionaries in one another
 
 ENVELOPE = {"format", "kind", "unpooled"}  # entries of a header that belong to the file and not to its content
@@ -72,16 +74,18 @@ def reading(
         raise ValueError(f"it has {shown(surplus[0])}, which no {what} has")
 
 
-def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write(
+    path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray], format: int = FIRST
+) -> None:
     """Write one file of the given kind ("model", "basis", "summary", "candidates", "scores")."""
-    content = to_bytes(kind, header, arrays)
+    content = to_bytes(kind, header, arrays, format)
     with atomic(path) as file:
         file.write(content)
 
 
-def to_bytes(kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """What :func:`write` writes."""
-    full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
+def to_bytes(kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray], format: int = FIRST) -> bytes:
+    """Return the bytes that :func:`write` writes."""
+    full = {"format": format, "kind": kind, "unpooled": __version__, **header}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
     metadata = {"unpooled": canonical_header({"header": full, "sha256": digest(full, arrays)})}
@@ -175,9 +179,11 @@ def _checked(
         raise FileError(f"{name} has a header that is nested too deep or has numbers too large: unpooled wrote no such")
     if not isinstance(header, dict) or type(header.get("format")) is not int or header["format"] < 1:
         raise FileError(f"{name} has no readable header")
-    if header["format"] > FORMAT:
+    kind = header.get("kind")
+    newest = FORMATS.get(kind, FIRST) if isinstance(kind, str) else FIRST
+    if header["format"] > newest:
         raise FileError(
-            f"{name} has format {header['format']} and this unpooled reads up to {FORMAT}: install a newer unpooled"
+            f"{name} has format {header['format']} and this unpooled reads up to {newest}: install a newer unpooled"
         )
     return header
 

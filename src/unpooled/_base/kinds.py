@@ -122,7 +122,7 @@ class Switch(Kind):
 
     def __init__(self, *others: str, none: bool = False) -> None:
         self.others, self.none = others, none
-        self.words = f"False, True or {' or '.join(map(repr, others))}" if others else "True or False"
+        self.words = f"True, False or {' or '.join(map(repr, others))}" if others else "True or False"
         self.words += " or None" if none else ""
 
     def holds(self, value: Any) -> bool:

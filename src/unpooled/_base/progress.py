@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SHOW_AFTER = 1.0  # seconds: short work needs no bar
 
@@ -31,6 +34,12 @@ class Progress:
             self._bar.start()
             self._task = self._bar.add_task(self.label or "blocks", total=self.total)
         self._bar.update(self._task, completed=self._done)
+
+    def counting(self, parts: Iterable[T]) -> Iterator[T]:
+        """Yield the parts, and count each one once the next is asked for."""
+        for part in parts:
+            yield part
+            self.advance()
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

@@ -21,10 +21,10 @@ import scipy.linalg
 
 from .._base import threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, to_numpy
-from ..bases.maps import KernelMap, RowMap, Scaling, finite
+from ..bases.maps import KernelMap, RowMap, Scaling, read_array
 from ..bases.maps import from_parts as map_from_parts
 from ..kernels.base import Kernel
-from ..kernels.specs import fitted_from_spec, to_spec
+from ..kernels.specs import from_fitted_spec, to_spec
 
 TILE = 1 << 14  # points at a time: a tile of 64 rows is then 8 MiB
 
@@ -139,7 +139,7 @@ class KernelExpansion:
             raise ValueError("the arrays must hold finite floating-point numbers")
         if not len(points):
             raise ValueError("it is a function of no points")
-        kernel = fitted_from_spec(header.get("kernel"))
+        kernel = from_fitted_spec(header.get("kernel"))
         if points.shape[1]:
             kernel = kernel.resolve(points)
             if not np.all(np.isfinite(kernel.block(points[:1], points[:1]))):
@@ -216,7 +216,10 @@ class BasisPredictor:
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BasisPredictor:
         """The inverse of :meth:`to_parts`; a ValueError says what does not fit together."""
         map_ = map_from_parts(header, arrays)
-        coef, intercept = finite("predictor.coef", arrays, ndim=2), finite("predictor.intercept", arrays, ndim=1)
+        coef, intercept = (
+            read_array("predictor.coef", arrays, ndim=2),
+            read_array("predictor.intercept", arrays, ndim=1),
+        )
         if coef.shape != (map_.size, len(intercept)):
             raise ValueError(f"its coefficients have shape {coef.shape}, and its map has {map_.size} functions")
         return cls(map_, coef, intercept)

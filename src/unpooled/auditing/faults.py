@@ -11,8 +11,8 @@ import numpy as np
 from .._solvers.descent.sgd import drawn, one_by_one
 from ..bases import Basis, RandomFeatures
 from ..kernels import Gaussian
-from ..privacy import Private, mu_for, noise, sgd
-from ..privacy.release import asked
+from ..privacy import PrivacyRequest, mu_for, noise, sgd
+from ..privacy.release import check_request
 from ..summaries import Summary
 from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Rows, with_noise
 from .of_summaries import LABEL_BOUND, half_the_noise, sums, whiten
@@ -28,8 +28,8 @@ def _theorem_2_as_printed() -> Mechanism:
     """
     n = steps = 1000
     step, kappa, epsilon, delta = 1e-5, math.sqrt(2.0), 1.0, 1e-3
-    printed = sgd.paper_as_printed(n, steps, step, 1.0, kappa, delta / 2)
-    planned = noise.plan(1, printed, mu_for(epsilon, delta / 2), bound=1.0)
+    printed = sgd.wang_guo_as_printed(n, steps, step, 1.0, kappa, delta / 2)
+    planned = noise.calibrate_noise(1, printed, mu_for(epsilon, delta / 2), bound=1.0)
     phi = np.full((n, 1), kappa)
     label = np.zeros(n)
     label[0] = 1.0
@@ -71,13 +71,13 @@ def _private_length_scale() -> Mechanism:
         return (near + 5.0 * (np.arange(n) < n_right))[:, None], np.full(n, LABEL_BOUND)
 
     def basis_of(X: np.ndarray) -> Basis:
-        return RandomFeatures(Gaussian("median").resolve(X), 4).fit(PUBLIC)  # THE FAULT: X is private
+        return RandomFeatures(Gaussian().resolve(X), 4).fit(PUBLIC)  # THE FAULT: X is private
 
     return _summary(
         "a length scale from private rows",
         lambda X, y: (basis_of(X), X, y),
         (data(few), data(few + 1)),
-        Private(EPSILON, DELTA, LABEL_BOUND),
+        PrivacyRequest(EPSILON, DELTA, LABEL_BOUND),
     )
 
 
@@ -116,7 +116,7 @@ def _labels_centred_in_private() -> Mechanism:
     X[0] = 0.0
     labels = np.zeros(n)
     labels[0] = LABEL_BOUND
-    privacy = Private(1.0, DELTA, LABEL_BOUND, means=0.0)  # it takes the fewest runs to see at a small ε
+    privacy = PrivacyRequest(1.0, DELTA, LABEL_BOUND, means=0.0)  # it takes the fewest runs to see at a small ε
     mechanism = _summary("labels centred by their private mean", centred, ((X, labels), (X, -labels)), privacy)
     return replace(mechanism, quick_runs=4 * QUICK_RUNS)
 
@@ -125,18 +125,18 @@ def _summary(
     name: str,
     prepared: Callable[[np.ndarray, np.ndarray], tuple[Basis, np.ndarray, np.ndarray]],
     neighbours: tuple[Rows, Rows],
-    privacy: Private,
+    privacy: PrivacyRequest,
 ) -> Mechanism:
     """Audit a first-order private summary of rows that were prepared with the help of private values."""
 
     def release(data: Rows) -> np.ndarray:
         basis, X, y = prepared(*data)
-        question = asked(basis, 1, None, "squared", None, privacy)
+        question = check_request(basis, 1, None, "squared", None, privacy)
         return whiten(question, Summary.of(basis, X, y, privacy=privacy))
 
     def many(data: Rows, runs: int) -> np.ndarray:
         basis, X, y = prepared(*data)
-        question = asked(basis, 1, None, "squared", None, privacy)
+        question = check_request(basis, 1, None, "squared", None, privacy)
         return with_noise(question.noise, sums(question, X, y), runs)
 
     return Mechanism(

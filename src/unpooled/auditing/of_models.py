@@ -30,8 +30,8 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
         epsilon,
         DELTA,
         LABEL_BOUND,
-        basis,
-        2,
+        n_features=2,
+        basis=basis,
         passes=3,
         batch_size=2,
         step=0.1,
@@ -71,7 +71,17 @@ def tight_descent(epsilon: float = EPSILON) -> Mechanism:
 def paper_descent() -> Mechanism:
     """PrivateSGDRegressor(method="paper"): its bound is loose, so the audit finds little."""
     basis = CosineFeatures(Gaussian(1.0), 2).fit(PUBLIC)
-    model = PrivateSGDRegressor(EPSILON, DELTA, LABEL_BOUND, basis, 2, method="paper", n_steps=12, step=0.05)
+    model = PrivateSGDRegressor(
+        EPSILON,
+        DELTA,
+        LABEL_BOUND,
+        n_features=2,
+        basis=basis,
+        method="paper",
+        fit_intercept=False,
+        n_steps=12,
+        step=0.05,
+    )
     plan, noise = paper_plan(model, basis, ROWS)
 
     def features(X: np.ndarray, y: np.ndarray) -> Rows:
@@ -104,7 +114,7 @@ def paper_descent() -> Mechanism:
 
 def rounds() -> Mechanism:
     """Audit a whole fit of PrivateRegressor with a label bound and a public basis."""
-    return _rounds("PrivateRegressor", PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, _basis(), rounds=2))
+    return _rounds("PrivateRegressor", PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, basis=_basis(), rounds=2))
 
 
 def rounds_without_public_rows() -> Mechanism:
@@ -135,7 +145,7 @@ def rounds_without_bound() -> Mechanism:
     Its loss is then correntropy. The other labels vary as much as the replaced one: among zeros alone it would be an
     outlier with no influence.
     """
-    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, None, _basis(), rounds=2)
+    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, None, basis=_basis(), rounds=2)
     return _rounds("PrivateRegressor, no label bound", model, labels=LABEL_BOUND)
 
 
@@ -144,7 +154,7 @@ def rounds_at_sites() -> Mechanism:
 
     The audit looks at the model, which contains the noise of both sites, and not at the message of one site.
     """
-    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, _basis(), rounds=2, noise="site")
+    model = PrivateRegressor(FEW_RUNS_EPSILON, DELTA, LABEL_BOUND, basis=_basis(), rounds=2, noise="site")
     return _rounds("PrivateRegressor, noise of 2 sites", model, sites=2)
 
 
@@ -154,7 +164,7 @@ def _rounds(name: str, model: PrivateRegressor, sites: int = 1, labels: float = 
     The replaced record is the one whose features are furthest from their mean; its label is at the bound, and then at
     the opposite bound. All other labels are 0, so that residuals stay small, or range from -``labels`` to ``labels``.
     """
-    basis = model.kernel
+    basis = model.basis
     X = np.tile(PUBLIC[::5], (2, 1))
     X[0] = PUBLIC[int(np.argmax(np.linalg.norm(basis.features(PUBLIC) - basis.mean_, axis=1)))]
     label, opposite = (np.append(end, np.linspace(-labels, labels, len(X) - 1)) for end in (LABEL_BOUND, -LABEL_BOUND))

@@ -19,23 +19,23 @@ from ..bases import Basis, RandomFeatures
 from ..data.sources import open_labeled
 from ..kernels import Gaussian
 from ..losses import Huber
-from ..privacy import Ledger, Overspend, Private, epsilon_of, mu_for, plan
+from ..privacy import Ledger, Overspend, PrivacyRequest, calibrate_noise, epsilon_of, mu_for
 from ..privacy.ledger import Spending
 from ..privacy.noise import GridGaussian
-from ..privacy.release import Asked, asked
+from ..privacy.release import CheckedRequest, check_request
 from ..summaries import Summary
 from .mechanism import DELTA, EPSILON, QUICK_RUNS, RUNS, Mechanism, Neighbours, Rows, with_noise, worst_neighbours
 
 
 def grid_noise(epsilon: float = EPSILON, delta: float = DELTA, size: int = 3) -> Mechanism:
     """Audit discrete Gaussian noise on M numbers, of which one record changes all by Δ in ℓ2 norm."""
-    planned = plan(size, 1.0, mu_for(epsilon, delta), bound=10.0)
+    planned = calibrate_noise(size, 1.0, mu_for(epsilon, delta), bound=10.0)
     return _noise_mechanism(f"discrete Gaussian noise, M = {size}", planned, epsilon, delta)
 
 
 def half_the_noise() -> Mechanism:
     """Audit noise of half the scale that is needed, a planted fault. A small ε shows it in the fewest runs."""
-    planned = plan(2, 1.0, mu_for(1.0, DELTA), bound=10.0)
+    planned = calibrate_noise(2, 1.0, mu_for(1.0, DELTA), bound=10.0)
     halved = _noise_mechanism("half the noise", replace(planned, scale=planned.scale / 2), 1.0, DELTA)
     return replace(halved, fault=True, quick_runs=4 * QUICK_RUNS)
 
@@ -72,12 +72,12 @@ NOTE = "the rows are added up once, the noise of all runs is drawn together"
 
 def first_order(epsilon: float = EPSILON) -> Mechanism:
     """Audit a first-order summary: Σyφ, Σφ, Σy and Σy²."""
-    return _summary("summary of order 1", 1, Private(epsilon, DELTA, LABEL_BOUND))
+    return _summary("summary of order 1", 1, PrivacyRequest(epsilon, DELTA, LABEL_BOUND))
 
 
 def second_order() -> Mechanism:
     """Audit a second-order summary, which also contains Σφφᵀ."""
-    return _summary("summary of order 2", 2, Private(EPSILON, DELTA, LABEL_BOUND))
+    return _summary("summary of order 2", 2, PrivacyRequest(EPSILON, DELTA, LABEL_BOUND))
 
 
 def residual_round() -> Mechanism:
@@ -86,15 +86,17 @@ def residual_round() -> Mechanism:
     X, y = np.linspace(-1, 1, 50)[:, None], np.sin(3 * np.linspace(-1, 1, 50))
     from ..estimators import SummaryRegressor
 
-    model = SummaryRegressor(lam=0.1).fit_summary(Summary.of(basis, X, y, loss=Huber(0.5)))
-    return _summary("round of residuals, Huber's loss", 1, Private(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5))
+    model = SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(Summary.of(basis, X, y, loss=Huber(0.5)))
+    return _summary(
+        "round of residuals, Huber's loss", 1, PrivacyRequest(EPSILON, DELTA), residuals_of=model, loss=Huber(0.5)
+    )
 
 
 def in_shares() -> Mechanism:
     """Audit the sum of sites that add noise in shares, when one of them sends nothing."""
     basis = _fit_public_basis()
-    privacy = Private(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
-    question = asked(basis, 1, None, "squared", None, privacy)
+    privacy = PrivacyRequest(EPSILON, DELTA, LABEL_BOUND, means=0.0, parties=PARTIES, missing=MISSING)
+    question = check_request(basis, 1, None, "squared", None, privacy)
     others = [(np.full((2, 1), 0.5 * site), np.full(2, 0.3)) for site in range(1, PARTIES - MISSING)]
     pair = _find_furthest(question)
 
@@ -122,7 +124,7 @@ def through_a_ledger() -> Mechanism:
     """
     basis = _fit_public_basis()
     each = epsilon_of(mu_for(EPSILON, DELTA) / math.sqrt(ROUNDS), DELTA)
-    question = asked(basis, 1, None, "squared", None, Private(each, DELTA, LABEL_BOUND, means=0.0))
+    question = check_request(basis, 1, None, "squared", None, PrivacyRequest(each, DELTA, LABEL_BOUND, means=0.0))
     pair = _find_furthest(question)
 
     def release(data: Rows) -> np.ndarray:
@@ -130,7 +132,7 @@ def through_a_ledger() -> Mechanism:
         for ledger in _ledgers():
             try:
                 while True:
-                    privacy = Private(each, DELTA, LABEL_BOUND, means=0.0, ledger=ledger)
+                    privacy = PrivacyRequest(each, DELTA, LABEL_BOUND, means=0.0, ledger=ledger)
                     messages.append(whiten(question, Summary.of(basis, *data, privacy=privacy)))
             except Overspend:
                 pass
@@ -158,24 +160,24 @@ def _fit_public_basis() -> Basis:
     return RandomFeatures(Gaussian(1.0), 2).fit(np.linspace(-2.0, 2.0, 50)[:, None])
 
 
-def sums(question: Asked, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def sums(question: CheckedRequest, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Compute the sums that would be released, before noise is added."""
-    return question.before_noise(open_labeled(question.basis, X, y, None))[1]
+    return question.sum_before_noise(open_labeled(question.basis, X, y, None))[1]
 
 
-def whiten(question: Asked, summary: Summary) -> np.ndarray:
+def whiten(question: CheckedRequest, summary: Summary) -> np.ndarray:
     """Scale the released sums so that the noise has the same standard deviation on all of them."""
-    return question.bounds.released.pack({name: value.high for name, value in summary.sums.items()})
+    return question.bounds.weighted_sums.pack({name: value.high for name, value in summary.sums.items()})
 
 
-def _find_furthest(question: Asked, label_bound: float = LABEL_BOUND) -> Neighbours:
+def _find_furthest(question: CheckedRequest, label_bound: float = LABEL_BOUND) -> Neighbours:
     """Search for neighbours whose sums are far apart."""
     return worst_neighbours(lambda X, y: sums(question, X, y), ROWS, 1, label_bound, spread=2.0)
 
 
-def _summary(name: str, order: int, privacy: Private, **how: Any) -> Mechanism:
+def _summary(name: str, order: int, privacy: PrivacyRequest, **how: Any) -> Mechanism:
     basis = _fit_public_basis()
-    question = asked(basis, order, how.get("residuals_of"), how.get("loss", "squared"), None, privacy)
+    question = check_request(basis, order, how.get("residuals_of"), how.get("loss", "squared"), None, privacy)
     pair = _find_furthest(question, 5.0 * LABEL_BOUND)  # labels beyond the bound, which has to hold by force
     return _mechanism(
         name,

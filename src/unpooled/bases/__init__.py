@@ -1,4 +1,4 @@
-"""Bases: the features that all sites share, learned from a public sample and never from private rows."""
+"""Bases: features that all sites share, learned from a public sample and never from private rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .._base import files
 from .._base.text import shown
-from .base import Basis, _alive
+from .base import Basis, living_bases
 from .empirical import EmpiricalFeatures
 from .random import CosineFeatures, RandomFeatures
 
@@ -16,7 +16,7 @@ _CLASSES = {cls.__name__: cls for cls in (CosineFeatures, EmpiricalFeatures, Ran
 
 
 def load(path: files.PathLike) -> Basis:
-    """The basis in a file that :meth:`Basis.save` wrote; a damaged or foreign file is an error that says so.
+    """Read a basis from a file that :meth:`Basis.save` wrote; a damaged or foreign file raises an error that says so.
 
     Parameters
     ----------
@@ -25,7 +25,9 @@ def load(path: files.PathLike) -> Basis:
     header, arrays = files.read(path, "basis")
     cls = _CLASSES.get(str(header.get("class")))
     if cls is None:
-        raise files.FileError(f"{path} holds a basis {shown(header.get('class'))}, which this version does not know")
+        raise files.FileError(
+            f"{path} holds a basis of the class {shown(header.get('class'))}, which this version does not know"
+        )
     try:
         basis: Basis = cls._from_content(header, arrays)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
@@ -34,20 +36,20 @@ def load(path: files.PathLike) -> Basis:
 
 
 def find(digest: str, folders: list[Path]) -> Basis | None:
-    """The basis of that digest: one alive in this process, or one of the .basis files in the folders.
+    """Find the basis of a digest in this process or in the .basis files of some folders; None if there is none.
 
     Parameters
     ----------
-    digest : of the basis
-    folders : where .basis files are looked for, in this order
+    digest : the digest of the basis
+    folders : the folders that are searched for .basis files, in this order
     """
-    if (basis := _alive.get(digest)) is not None and basis.digest == digest:  # it may have been fitted again since
+    if (basis := living_bases.get(digest)) is not None and basis.digest == digest:  # it may have been refitted
         return basis
     for path in [path for folder in folders for path in sorted(folder.glob("*.basis"))]:
         try:
-            found = load(path)
+            basis = load(path)
         except (files.FileError, OSError):
             continue
-        if found.digest == digest:
-            return found
+        if basis.digest == digest:
+            return basis
     return None

@@ -1,7 +1,7 @@
-"""Maps of a row to a vector r(x) of functions of it: kernel functions at points, or waves of random frequencies.
+"""Maps from a row x to a vector r(x): kernel functions at points, or waves of random frequencies.
 
-A basis is a linear map of such a vector, and so is a fitted function: f(x) = cᵀr(x) + b. A map may first bring its
-inputs to the scale that they have on the public sample, so that every site scales its rows alike.
+A basis is a linear map of such a vector, and so is a fitted function: f(x) = cᵀr(x) + b. A map may first scale its
+inputs to mean 0 and standard deviation 1 on the public sample, so that every site scales its rows alike.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from .._base.arrays import Array, like, namespace
 from .._base.text import shown
 from ..kernels.adapters import Precomputed
 from ..kernels.base import Kernel
-from ..kernels.specs import check_described, fitted_from_spec, to_spec
+from ..kernels.specs import check_described, from_fitted_spec, to_spec
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """x ↦ (x - shift)/scale, a number of each for a feature."""
+    """The map x ↦ (x - shift)/scale, with one shift and one scale for each feature."""
 
     shift: np.ndarray
     scale: np.ndarray
 
     @classmethod
     def of(cls, U: np.ndarray, weights: np.ndarray | None) -> Scaling:
-        """Mean and standard deviation of the public sample; a feature that is constant there is only shifted."""
+        """Take mean and standard deviation of the public sample; a feature that is constant there is only shifted."""
         shift = np.average(U, axis=0, weights=weights)
         deviation = U - shift
         scale = np.sqrt(np.average(deviation * deviation, axis=0, weights=weights))
-        # What rounding leaves of a constant is no spread.
+        # The standard deviation of a constant feature is zero up to rounding.
         constant = scale <= 8 * np.finfo(float).eps * np.max(np.abs(U), axis=0)
         return cls(shift, np.where(constant, 1.0, scale))
 
     def apply(self, X: Array) -> Array:
-        """The rows on that scale."""
+        """Scale rows."""
         return (X - like(self.shift, X)) / like(self.scale, X)
 
 
 class RowMap(ABC):
-    """r: ℝ^d → ℝ^m."""
+    """A map r: ℝ^d → ℝ^m."""
 
     kernel: Kernel
     scaling: Scaling | None
@@ -51,27 +51,27 @@ class RowMap(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """m."""
+        """Number of functions, m."""
 
     @property
     @abstractmethod
     def n_features_in(self) -> int:
-        """d."""
+        """Number of inputs, d."""
 
     @abstractmethod
     def block(self, X: Array) -> Array:
-        """r(x_i) for the rows of X, as one block: a fresh array the caller may overwrite."""
+        """Compute r(x_i) for the rows of X as one block: a fresh array that the caller may overwrite."""
 
     @abstractmethod
     def magnitude(self, kappa_sq: float) -> float:
-        """sup |r_j(x)|."""
+        """Return a bound on |r_j(x)| over all x and j."""
 
     @abstractmethod
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and arrays of a file."""
+        """Return the header and the arrays of a file."""
 
-    def scaled(self, X: Array) -> Array:
-        """The rows as the kernel sees them."""
+    def scale_rows(self, X: Array) -> Array:
+        """Scale rows to the inputs of the kernel."""
         return X if self.scaling is None else self.scaling.apply(X)
 
     def _scaling_parts(self) -> dict[str, np.ndarray]:
@@ -80,7 +80,7 @@ class RowMap(ABC):
 
 @dataclass(frozen=True)
 class KernelMap(RowMap):
-    """r(x) = (K(x, z_1), …, K(x, z_m)); the points are on the scale that the kernel sees."""
+    """The map r(x) = (K(x, z_1), …, K(x, z_m)); the points z_j have been scaled already."""
 
     kernel: Kernel
     points: np.ndarray = field(repr=False)
@@ -95,7 +95,7 @@ class KernelMap(RowMap):
         return int(self.points.shape[1])
 
     def block(self, X: Array) -> Array:
-        X = self.scaled(X)
+        X = self.scale_rows(X)
         return self.kernel.block(X, like(self.points, X))
 
     def magnitude(self, kappa_sq: float) -> float:
@@ -107,12 +107,11 @@ class KernelMap(RowMap):
 
 @dataclass(frozen=True)
 class WaveMap(RowMap):
-    """r(x) = κ/√h · (cos w_1ᵀx, …, cos w_hᵀx, sin w_1ᵀx, …): |r(x)|² = κ² for every x.
+    """The map r(x) = κ/√h · (cos w_1ᵀx, …, cos w_hᵀx, sin w_1ᵀx, …) with |r(x)|² = κ² for every x.
 
     Cosine and sine in pairs need no random phase, approximate the kernel with less variance than one cosine with a
-    phase, and have the norm of the kernel's own features (one cosine, as in
-    Wang and Guo (2024), can reach √2 times that).
-    An odd number of functions leaves the last sine out.
+    phase, and have the norm of the kernel's own features. (The single cosine of Wang and Guo (2024), Example 2.1, can
+    reach √2 times that norm.) An odd number of functions leaves the last sine out.
     """
 
     kernel: Kernel
@@ -129,7 +128,7 @@ class WaveMap(RowMap):
         return int(self.frequencies.shape[1])
 
     def block(self, X: Array) -> Array:
-        X = self.scaled(X)
+        X = self.scale_rows(X)
         xp, h = namespace(X), len(self.frequencies)
         angles = X @ like(self.frequencies, X).T
         waves = xp.concat([xp.cos(angles), xp.sin(angles[:, : h - self.odd])], axis=1)
@@ -138,7 +137,7 @@ class WaveMap(RowMap):
 
     @property
     def kappa_sq(self) -> float:
-        """sup |r(x)|²: that of the kernel, since cos² + sin² = 1."""
+        """The bound on |r(x)|², which equals that of the kernel because cos² + sin² = 1."""
         return float(self.kernel.kappa()) ** 2
 
     def magnitude(self, kappa_sq: float) -> float:
@@ -151,7 +150,10 @@ class WaveMap(RowMap):
 
 @dataclass(frozen=True)
 class CosineMap(RowMap):
-    """r(x) = κ √(2/m) (cos(w_jᵀx + b_j))_j, with a phase for each wave in place of its sine: Wang and Guo (2024)."""
+    """The map r(x) = κ √(2/m) (cos(w_jᵀx + b_j))_j, where each wave has a phase in place of its sine.
+
+    These are the features of Wang and Guo (2024), Example 2.1.
+    """
 
     kernel: Kernel
     frequencies: np.ndarray = field(repr=False)  #: (m, d)
@@ -167,7 +169,7 @@ class CosineMap(RowMap):
         return int(self.frequencies.shape[1])
 
     def block(self, X: Array) -> Array:
-        X = self.scaled(X)
+        X = self.scale_rows(X)
         angles = X @ like(self.frequencies, X).T
         angles += like(self.phases, X)
         waves = namespace(X).cos(angles)
@@ -176,7 +178,7 @@ class CosineMap(RowMap):
 
     @property
     def kappa_sq(self) -> float:
-        """sup |r(x)|²: twice that of the kernel, for all cosines may be one at once."""
+        """The bound on |r(x)|²: twice that of the kernel, because all cosines may be one at once."""
         return 2.0 * float(self.kernel.kappa()) ** 2
 
     def magnitude(self, kappa_sq: float) -> float:
@@ -188,39 +190,41 @@ class CosineMap(RowMap):
 
 
 def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
-    """The map in a file; a ValueError says what does not fit together."""
+    """Make the map that a file describes; a ValueError says which entries do not fit together."""
     kind = header.get("map")
     name = {"kernel": "points", "waves": "frequencies", "cosines": "frequencies"}.get(str(kind))
     if name is None:
-        raise ValueError(f"it has a map of the unknown kind {shown(kind)}")
-    rows = finite(name, arrays, ndim=2)
+        raise ValueError(f"its map is of the unknown kind {shown(kind)}")
+    rows = read_array(name, arrays, ndim=2)
     if not rows.size:
         raise ValueError(f"the array {name} is empty")
-    kernel = fitted_from_spec(header.get("kernel")).resolve(rows)
+    kernel = from_fitted_spec(header.get("kernel")).resolve(rows)
     check_described(kernel, header.get("kernel"))
     if isinstance(kernel, Precomputed) or not np.all(np.isfinite(kernel.block(rows[:1], rows[:1]))):
         raise ValueError("its kernel has no values at its own points")
     scaling = None
     if "shift" in arrays or "scale" in arrays:
-        scaling = Scaling(finite("shift", arrays, ndim=1), finite("scale", arrays, ndim=1))
+        scaling = Scaling(read_array("shift", arrays, ndim=1), read_array("scale", arrays, ndim=1))
         if not (scaling.shift.shape == scaling.scale.shape == rows.shape[1:] and np.all(scaling.scale > 0)):
-            raise ValueError("the arrays shift and scale do not go with the features")
+            raise ValueError(
+                "the arrays shift and scale do not have one number for each feature, or scale is not positive"
+            )
     if name == "points":
         return KernelMap(kernel, rows, scaling)
     if not math.isfinite(kernel.kappa()):
-        raise ValueError("random waves stand for a stationary kernel, and the file names another")
+        raise ValueError("random waves need a stationary kernel, and the kernel in the file is not one")
     if kind == "cosines":
-        phases = finite("phases", arrays, ndim=1)
+        phases = read_array("phases", arrays, ndim=1)
         if phases.shape != rows.shape[:1]:
-            raise ValueError("the array phases does not go with the frequencies")
+            raise ValueError("the array phases does not have one number for each frequency")
         return CosineMap(kernel, rows, phases, scaling)
     if type(odd := header.get("odd")) is not bool:
-        raise ValueError(f"it must say whether the last sine is left out, got {shown(odd)}")
+        raise ValueError(f"its entry odd must be true or false, got {shown(odd)}")
     return WaveMap(kernel, rows, odd, scaling)
 
 
-def finite(name: str, arrays: dict[str, np.ndarray], ndim: int) -> np.ndarray:
-    """An array of a file: there, of double precision, of that many dimensions, all finite."""
+def read_array(name: str, arrays: dict[str, np.ndarray], ndim: int) -> np.ndarray:
+    """Return an array of a file; raise a ValueError unless it has ``ndim`` dimensions of finite double numbers."""
     array = arrays.get(name)
     if array is None:
         raise ValueError(f"the array {name} is missing")

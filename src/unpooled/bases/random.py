@@ -21,19 +21,20 @@ from .maps import CosineMap, Scaling, WaveMap
 class RandomFeatures(Basis):
     """M random waves with E φ(x)ᵀφ(z) = K(x, z) and |φ(x)|² ≤ κ², rotated to the public sample's covariance.
 
-    Half of them are κ√(2/M) cos(w_jᵀx), half the sines, w_j drawn from the kernel's spectral measure. They need no
-    public rows to be kept, and they do not know where the data lie: for the same M they fit less well than
-    :class:`EmpiricalFeatures`.
+    Half of them are κ√(2/M) cos(w_jᵀx) and half the corresponding sines, with w_j drawn from the kernel's spectral
+    measure. The file of such a basis contains no public rows. The waves do not depend on where the data lie, and so
+    they fit less well than :class:`EmpiricalFeatures` with the same M.
 
     Parameters
     ----------
     kernel : Kernel, str or None
-        A stationary kernel (Gaussian, Laplacian, Matern, sums and products of them). None is ``Gaussian("median")``.
+        A stationary kernel (Gaussian, Laplacian, Matern, sums and products of them). None is ``Gaussian()``, and the
+        length scale "median" is the median distance between rows of the public sample.
     n_features : int, default 500
     seed : int, default 0
-        Draws the frequencies.
+        Seed that draws the frequencies.
     standardize : bool, default False
-        Bring every input to the mean and standard deviation it has on the public sample first.
+        Scale every input to mean 0 and standard deviation 1 on the public sample first.
     """
 
     def __init__(self, kernel: Any = None, n_features: int = 500, seed: Any = 0, standardize: bool = False) -> None:
@@ -51,7 +52,7 @@ class RandomFeatures(Basis):
         Z = U if scaling is None else scaling.apply(U)
         kernel = as_kernel(self.kernel).resolve(Z, weights)
         if not (isinstance(self.seed, (int, np.integer)) and self.seed >= 0) or isinstance(self.seed, bool):
-            raise ValueError(f"seed must be a whole number that is not negative, got {shown(self.seed)}")
+            raise ValueError(f"seed must be a whole number of at least 0, got {shown(self.seed)}")
         rng = np.random.default_rng(int(self.seed))
         waves = self._draw(kernel, M, Z.shape[1], rng)
         C, mean = np.zeros((M, M)), np.zeros(M)
@@ -63,29 +64,29 @@ class RandomFeatures(Basis):
         eigenvalues, V = scipy.linalg.eigh(C, check_finite=False, driver="evd")
         V = V[:, ::-1]
         scaled = replace(waves, scaling=scaling)
-        self._accept(scaled, V, eigenvalues[::-1].copy(), V.T @ mean, len(Z), waves.kappa_sq)
+        self._set_features(scaled, V, eigenvalues[::-1].copy(), V.T @ mean, len(Z), waves.kappa_sq)
 
     def _draw(self, kernel: Kernel, M: int, d: int, rng: np.random.Generator) -> WaveMap | CosineMap:
         return WaveMap(kernel, sample_frequencies(kernel, math.ceil(M / 2), d, rng), bool(M % 2))
 
 
 class CosineFeatures(RandomFeatures):
-    """The random features of Wang and Guo (2024, example 2.1): κ√(2/M) cos(w_jᵀx + b_j), b_j uniform on [0, 2π].
+    """The random features of Wang and Guo (2024), Example 2.1: κ√(2/M) cos(w_jᵀx + b_j), b_j uniform on [0, 2π].
 
-    E φ(x)ᵀφ(z) = K(x, z) as for :class:`RandomFeatures`, but |φ(x)|² may reach 2κ²: the norm is not the same for all x,
-    and whatever is proved with its bound is proved with one that is larger by √2. They are here to reproduce
-    Wang and Guo (2024). The rotation to the public sample's covariance changes neither norms nor
-    angles, so neither descent from zero nor noise that is alike in all directions depends on it.
+    E φ(x)ᵀφ(z) = K(x, z) as for :class:`RandomFeatures`, but |φ(x)|² may reach 2κ², and so every bound that uses the
+    norm is larger by a factor of √2. The class exists to reproduce that paper. The rotation to the public sample's
+    covariance changes neither norms nor angles, and so it affects neither descent from zero nor noise that is the same
+    in all directions.
 
     Parameters
     ----------
     kernel : Kernel or None
-        A stationary kernel; None is ``Gaussian("median")``.
+        A stationary kernel, as for :class:`RandomFeatures`.
     n_features : int, default 500
     seed : int, default 0
-        Draws the waves.
+        Seed that draws the waves.
     standardize : bool, default False
-        Bring every input to the mean and standard deviation it has on the public sample.
+        Scale every input to mean 0 and standard deviation 1 on the public sample first.
     """
 
     def _draw(self, kernel: Kernel, M: int, d: int, rng: np.random.Generator) -> CosineMap:

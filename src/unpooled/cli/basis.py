@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from .. import kernels
 from .._base.rows import concatenate
 from .._base.text import size
 from ..bases import EmpiricalFeatures, RandomFeatures
 from ..data import sources, tables
 from ..data.sources import open_stream
 from ..datasets import BUNDLED, Dataset, SiteDataset
+from ..kernels import as_kernel
+from ..kernels.adapters import NAMES
 from .app import app, command
 from .console import (
     DATA,
@@ -35,15 +36,13 @@ from .console import (
     number_or,
 )
 
-KERNELS = {"gaussian": kernels.Gaussian, "laplacian": kernels.Laplacian, "matern": kernels.Matern}
-
 
 @command(app)
 def basis(
     out: Out,
     data: Data,
     output: Output,
-    kernel: Annotated[str, typer.Option(help="gaussian, laplacian or matern.")] = "gaussian",
+    kernel: Annotated[str, typer.Option(help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}.")] = "gaussian",
     length_scale: Annotated[str, typer.Option(help="median (of the distances between rows), or a number.")] = "median",
     features: Annotated[str, typer.Option(help="How many features: auto (all that are not rounding), or N.")] = "auto",
     points: Annotated[int, typer.Option(min=1, help="At most so many of the rows are kept in the basis.")] = 1000,
@@ -60,7 +59,11 @@ def basis(
     """
     check_output(output, [data])
     scale = number_or("median", "--length-scale", length_scale)
-    chosen = KERNELS[choice("--kernel", kernel, list(KERNELS))](scale)
+    chosen = as_kernel(choice("--kernel", kernel, NAMES))
+    if "length_scale" in chosen.get_params():
+        chosen.set_params(length_scale=scale)
+    elif scale != "median":
+        raise Problem(f"the kernel {kernel} has no length scale: leave --length-scale out", USAGE)
     wanted = count_or("auto", "--features", features)
     if random is not None and wanted != "auto":
         raise Problem("--random says how many features there are: leave --features out", USAGE)

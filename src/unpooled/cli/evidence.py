@@ -30,13 +30,13 @@ def audit(
     """
     from ..auditing import FAULTS, SHIPPED
     from ..auditing import audit as run
-    from ..privacy.noise import opendp
+    from ..privacy.noise import load_opendp
 
     unknown = [one for one in name or [] if one not in SHIPPED | FAULTS]
     if unknown:
         raise Problem(f"there is no mechanism {unknown[0]}: the names are {', '.join(SHIPPED | FAULTS)}", USAGE)
     try:
-        opendp()
+        load_opendp()
     except ImportError as error:
         raise Problem.of(error, DATA) from None
     found = run(name or None, runs=runs, quick=quick, progress=not out.as_json)

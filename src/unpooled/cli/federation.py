@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from .._base.text import size
-from ..federation import Identity, Request, Site, Status, StudyError, StudyRecord, status_of
+from ..federation import Identity, Request, Site, Status, StudyError, StudyRecord, read_status
 from ..federation.site.config import CONFIG_NAME
 from ..federation.study.new_study import NewStudy
 from ..federation.study.study import RESULTS, STUDY_NAME
@@ -74,7 +74,7 @@ def site(out: Out, folder: SiteFolder) -> dict[str, Any]:
     """Be a site: start its node, and answer with the code that is installed here, until stopped."""
     from ..federation.wire import network
 
-    code = network.run(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
+    code = network.run_site(folder, lambda: out.say(f"{folder}: the node is starting; stop it with Ctrl-C"))
     if code > 0:
         raise Problem(f"the SuperNode of {folder} ended with exit code {code}: what it said is above")
     return {"site": folder}
@@ -125,7 +125,7 @@ def status(
     if (folder / CONFIG_NAME).exists():
         raise Problem(f"{folder} is a site's folder: look at its requests with `unpooled federation approve`", USAGE)
     place = folder / RESULTS if (folder / STUDY_NAME).exists() else folder
-    found = _watched(out, place) if watch else status_of(place)
+    found = _watched(out, place) if watch else read_status(place)
     record = None
     with suppress(StudyError):
         record = StudyRecord.load(place)
@@ -175,7 +175,7 @@ def _watched(out: Out, place: Path) -> Status:
 def _latest(place: Path) -> Status | None:
     """None while the study has not begun."""
     with suppress(StudyError):
-        return status_of(place)
+        return read_status(place)
     return None
 
 

@@ -32,8 +32,8 @@ def of_model(model: FittedModel) -> str:
         lines.append(f"It predicts {', '.join(facts.targets)}.")
     if facts.basis_digest is not None:
         basis = f"In the basis {facts.basis_digest[:12]}"
-        if facts.plan is not None:
-            lines += [f"{basis}.", *str(facts.plan).splitlines()]
+        if facts.schedule is not None:
+            lines += [f"{basis}.", *str(facts.schedule).splitlines()]
         elif facts.n_sites is not None:
             average = f"the average of what {facts.n_sites} sites have fitted to their own rows"
             lines.append(f"{basis}, with λ = {facts.lam:.3g}: {average}.")
@@ -67,7 +67,7 @@ def of_candidates(candidates: Candidates) -> str:
     """What goes out to sites to be scored."""
     n_lam, n_features, n_targets = candidates.coef.shape
     label = ", ".join(candidates.targets) or ("the label" if n_targets == 1 else f"{n_targets} labels")
-    order = "2" if candidates.own else "1"
+    order = "2" if candidates.same_sample else "1"
     return "\n".join(
         [
             f"{n_lam} candidate models for {label}, one for each λ from {candidates.lam.max():.2g} to "
@@ -155,7 +155,7 @@ def inspect(
     shown += [("digest", digest)] if digest else []
     out.facts(
         f"Header of this {kind}" if kind not in ("candidates", "scores", "totals") else f"Header of these {kind}",
-        shown + [(name, _short(value)) for name, value in header.items() if name not in ("params", "kernel")],
+        shown + [(name, _short(value)) for name, value in header.items() if name not in ("params", "kernel", "digest")],
     )
     out.table(
         "Arrays",

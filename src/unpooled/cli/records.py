@@ -165,9 +165,10 @@ def _ledger_facts(ledger: Ledger) -> dict[str, Any]:
         "dataset": ledger.dataset,
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
-        "spent": ledger.spent(),
+        "spent": ledger.epsilon_spent(),
         "mu_left": ledger.mu_left(),
         "charges": [
-            {"number": c.number, "time": c.time, "purpose": c.purpose, "released": c.released} for c in ledger.charges()
+            {"number": c.number, "time": c.time, "purpose": c.purpose, "released": c.is_released}
+            for c in ledger.charges()
         ],
     }

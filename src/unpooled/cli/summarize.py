@@ -21,13 +21,13 @@ from ..data.sources import open_labeled
 from ..gate import Entry, Gate, Log, Policy, Refused, Release, facts, find_policy, release
 from ..gate.gate import LOG_NAME, NothingSpent, check_policy, content_of
 from ..losses import as_loss
-from ..privacy import Private
+from ..privacy import PrivacyRequest
 from ..privacy.ledger import Spending
-from ..privacy.release import Asked, asked
+from ..privacy.release import CheckedRequest, check_request
 from ..summaries import Candidates, Summary
-from ..summaries.candidates import scores_of_source
+from ..summaries.candidates import score_source
 from ..summaries.contents import spec_of
-from ..summaries.summary import of_source
+from ..summaries.summary import summarize_source
 from .app import app, command
 from .console import (
     FILE,
@@ -111,7 +111,7 @@ def summarize(
         else:
             with out.working(f"reading {data}"):
                 source = open_labeled(shared, rows, y, weight)
-            summary = of_source(shared, source, order, model, chosen, None, verbose=1)
+            summary = summarize_source(shared, source, order, model, chosen, None, verbose=1)
 
         def write(show: Show) -> Entry:
             return release(summary, output, policy=gate.policy, log=gate.log, approve=gate.approve, show=show)
@@ -131,12 +131,12 @@ def summarize(
     }
 
 
-def _with_noise(out: Out, question: Asked, spending: Spending, rows: Any, y: Any) -> Summary:
+def _with_noise(out: Out, question: CheckedRequest, spending: Spending, rows: Any, y: Any) -> Summary:
     """The summary that was paid for; how many labels the bound has moved is said here and nowhere else."""
     with out.working("reading"):
         source = question.read(spending, rows, y)
     summary = question.release(source, None, verbose=1)
-    if not question.contents.residual:
+    if not question.contents.is_residual:
         outside = facts.clipped_labels(source, question.bounds.label_bound)
         out.say(f"For this site only: {outside} of {summary.n_rows} labels were moved to the label bound.")
     return summary
@@ -251,7 +251,7 @@ def asked_for(
     parties: int,
     missing: int,
     weight: str | None,
-) -> Private | None:
+) -> PrivacyRequest | None:
     """The options as what is asked for; None where no noise is."""
     if epsilon is None or delta is None:
         given = {"--label-bound": label_bound, "--ledger": ledger, "--epsilon": epsilon, "--delta": delta}
@@ -263,18 +263,18 @@ def asked_for(
     if weight is not None:
         raise Problem("--weight counts as repeated rows, and noise hides one row: leave one of the two out", USAGE)
     try:
-        return Private(epsilon, delta, label_bound, ledger=ledger, parties=parties, missing=missing)
+        return PrivacyRequest(epsilon, delta, label_bound, ledger=ledger, parties=parties, missing=missing)
     except ValueError as error:
         raise Problem.of(error, USAGE) from None
 
 
 def check_question(
-    out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: Private
-) -> Asked:
+    out: Out, policy: Policy, basis: Basis, y: Any, order: int, model: Any, loss: Any, privacy: PrivacyRequest
+) -> CheckedRequest:
     """The private summary that is asked for, refused before it is paid for where the rows are not needed for that."""
     if not isinstance(y, str):
         raise Problem("a private summary is of one --target: make one for each, and pay for each", USAGE)
-    question = asked(basis, order, model, loss, None, privacy)
+    question = check_request(basis, order, model, loss, None, privacy)
     try:
         check_policy(policy, question)
     except NothingSpent as error:
@@ -319,7 +319,7 @@ def validate(
     )
     with out.working(f"reading {data}"):
         source = open_labeled(shared, rows, targets[0] if len(targets) == 1 else targets, weight)
-    scores = scores_of_source(asked, shared, source, verbose=1)
+    scores = score_source(asked, shared, source, verbose=1)
     with out.working("looking for large errors"):
         share = facts.error_share_of(asked, shared, source)
     content = content_of(scores.save)

@@ -21,7 +21,7 @@ from ..datasets import SiteDataset, load_heart
 from ..estimators import AveragedRegressor, SpectralRegressor, SummaryRegressor
 from ..kernels import Gaussian
 from ..summaries import Summary
-from ..summaries.contents import numbers
+from ..summaries.contents import count_numbers
 from .page import table, write
 from .study import (
     FEATURES,
@@ -88,7 +88,7 @@ class _References:
     def predict_average(self, folder: Path) -> tuple[np.ndarray, list[Path]]:
         """Predict by the average of their functions, and save the functions, which contain the hospitals' patients."""
         X, y = self._rows(self.study.private)
-        average = AveragedRegressor(self._spectral("loo"), verbose=0)
+        average = AveragedRegressor(self._spectral("loo"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # more sites than theory supports, as the table shows
             average.fit(X, y, sites=self.study.data.sites[self.study.private])
@@ -103,7 +103,7 @@ class _References:
         """Predict from second-order sums in the large basis, which the hospitals' policies refuse."""
         rows = self.study.private
         summary = Summary.of(self.basis, self.study.inputs(rows), self.study.data.y[rows], order=2)
-        model = SummaryRegressor(center=True).fit_summary(summary)
+        model = SummaryRegressor().fit_summary(summary)
         return np.asarray(model.predict(self.study.inputs(self.study.test)))
 
     def predict_pooled(self) -> np.ndarray:
@@ -114,20 +114,20 @@ class _References:
     def predict_without_hospital(self) -> np.ndarray:
         """Predict by kernel ridge regression without the columns that say whose patient it is."""
         kept = slice(0, self.study.data.X.shape[1])
-        kernel = Gaussian("median").resolve(self._inputs(self.study.public)[:, kept])
+        kernel = Gaussian().resolve(self._inputs(self.study.public)[:, kept])
         X, y = self._rows(self.study.private)
-        model = SpectralRegressor(kernel, center=True).fit(X[:, kept], y)
+        model = SpectralRegressor(kernel).fit(X[:, kept], y)
         return np.asarray(model.predict(self._inputs(self.study.test)[:, kept]))
 
     def _spectral(self, lam: Any) -> SpectralRegressor:
-        return SpectralRegressor(self.kernel, lam=lam, center=True)
+        return SpectralRegressor(self.kernel, lam=lam)
 
     def _rows(self, rows: np.ndarray) -> tuple[Array, np.ndarray]:
         return self._inputs(rows), self.study.data.y[rows]
 
     def _inputs(self, rows: np.ndarray) -> Array:
         table = self.study.inputs(rows)
-        return self.basis.map_.scaled(np.column_stack([table[name] for name in table.column_names]))
+        return self.basis.map_.scale_rows(np.column_stack([table[name] for name in table.column_names]))
 
 
 def _play(data: SiteDataset, out: Path, tell: Callable[[str], None]) -> DemoResults:
@@ -182,7 +182,7 @@ def _consortium(study: Study, consortium: Consortium, methods: dict[str, Method]
         for hospital in consortium.hospitals:
             sent = [path for path in hospital.sent if path.stem in exchanges[key]]
             if sent:
-                count = sum(numbers(Summary.load(path)) for path in sent)
+                count = sum(count_numbers(Summary.load(path)) for path in sent)
                 methods[key].note_sent([count], [sum(path.stat().st_size for path in sent)])
     return float(models.load(less).floor_.error)
 

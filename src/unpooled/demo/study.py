@@ -209,7 +209,7 @@ class Consortium:
     def _fit(self, name: str, summary: Summary, **how: Any) -> Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about the floor of LESS, which the page explains
-            return self._save(name, SummaryRegressor(center=True, **how).fit_summary(summary))
+            return self._save(name, SummaryRegressor(**how).fit_summary(summary))
 
     def _save(self, name: str, model: Any) -> Path:
         path = self.folder / f"{name}.model"

@@ -33,7 +33,7 @@ from ..engines import EngineKind, as_engine
 from ..filters import as_filter
 from .correntropy import CorrentropyRegressor
 from .facts import ModelFacts, describe, if_fitted, of_target
-from .locals import Facts, LocalKind, prepare
+from .locals import LocalKind, SampleFacts, prepare
 from .span import OnEngine, ReadsRows, predict_in_precision
 from .spectral import SpectralRegressor
 from .stored import Expansion, ForEachTarget, Tables, is_table, positions, texts
@@ -45,8 +45,8 @@ BLOCKS = Tables(name=str, rows=int, unlabeled=int, weight=float)
 COUNTS = ("n_points", "n_points_before")
 
 
-class BlocksUsed:
-    """The blocks of an average, the path of their numbers where one was chosen, and what a compression changed."""
+class _BlocksPart:
+    """The blocks of an average, the path where their number was chosen, and the effect of a compression."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         header |= {"n_blocks": model.n_blocks_, "blocks": model.blocks_}
@@ -100,7 +100,7 @@ LIMIT = Real("a positive number or None", lambda value: value > 0, none=True)
 @declaration
 @dataclass(eq=False, repr=False)
 class AveragedRegressor(OnEngine, ReadsRows):
-    """A local learner on every block or site, and the average of what they learn.
+    """The average of regressions that were fitted to blocks or sites, each to its own rows.
 
         f̄ = Σ_j (|D_j|/|D|) f_j,    every f_j with the λ of the whole sample
 
@@ -109,14 +109,13 @@ class AveragedRegressor(OnEngine, ReadsRows):
 
     Parameters
     ----------
-    local : SpectralRegressor, CorrentropyRegressor or any regressor, default SpectralRegressor()
-        Other regressors than these two are fitted to the blocks as they are.
+    estimator : SpectralRegressor, CorrentropyRegressor or any regressor, default SpectralRegressor()
+        The regressor that is fitted to every block. Regressors other than these two are fitted as they are.
     n_blocks : "auto", int or list of int
-        Rows are split evenly at random into that many blocks. "auto" is rule (14): …, 4, 2, 1 blocks, as far as
-        memory and time allow, are tried on halves of the data and the best is taken. It starts with the many, which
-        are quick, and does not go on to slow ones where halving no longer pays (``tolerance``). A list is tried to
-        its end.
-        With ``sites`` the sites are the blocks.
+        Rows are split evenly at random into this number of blocks. "auto" is rule (14): …, 4, 2, 1 blocks, as far as
+        memory and time allow, are tried on halves of the data, and the best number is used. It starts with many blocks,
+        which are quick to fit, and stops before slow ones where halving no longer pays (``tolerance``). A list is tried
+        to its end. With ``sites`` the sites are the blocks.
     lam : "rule13", "local", float or array
         "rule13" chooses from ``grid`` by halving every block (an array is the same with that grid), unless there is no
         ``grid`` and the local learner is given a number as its own ``lam``. "local" leaves the choice to each block,
@@ -129,19 +128,19 @@ class AveragedRegressor(OnEngine, ReadsRows):
     refit : bool, default True
         Fit all the data once λ is chosen; False keeps the fit to the training halves, the paper's final estimator.
     max_validation : int, default 20,000
-        Score on at most so many validation rows, a random sample of all.
+        The most validation rows to score on; a random sample is drawn where there are more.
     memory_limit : float or None
-        Bytes that the blocks in work may take together; None is half of what is free.
+        Bytes that the blocks being fitted may use together; None is half of the free memory.
     time_limit : float or None, default 300
-        Seconds that rule (14) may plan for, a candidate that would go beyond is left out; None has no limit.
+        Seconds that rule (14) may plan for; a candidate that would take longer is left out. None sets no limit.
     tolerance : float, default 0.03
         With n_blocks="auto", the last halving must have lowered the score by this fraction for a candidate planned to
         take longer than a second to be tried: 3 % of a squared error is 1.5 % of its root, and less once the blocks
         are refitted with twice the rows. 0 is rule (14) to the letter, over all that is feasible.
     random_state : int or None, default 0
         Deals rows to blocks and halves them.
-    verbose : int, default 1
-        A progress bar on a terminal, once the work takes longer than a second; 0 for none.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
@@ -150,9 +149,9 @@ class AveragedRegressor(OnEngine, ReadsRows):
     blocks_ : list of dict
         Name, rows, unlabeled rows and weight of each block.
     path_ : BlockPath
-        The score of every number of blocks and every λ that was tried.
+        The score of every number of blocks and of every λ that was tried.
     plan_ : list of Candidate
-        What each number of blocks was expected to cost, and which were left out.
+        The expected memory and time of each number of blocks, and which were left out.
     predictor_ : KernelExpansion or Average
     intercept_ : float or array
         Σ_j w_j b_j.
@@ -174,7 +173,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
     (4, True)
     """
 
-    local: Any = parameter(LocalKind(), None)
+    estimator: Any = parameter(LocalKind(), None)
     n_blocks: Any = parameter(Blocks(), "auto")
     lam: Any = parameter(LAM, "rule13")
     engine: Any = parameter(EngineKind(), None)
@@ -187,11 +186,11 @@ class AveragedRegressor(OnEngine, ReadsRows):
     time_limit: float | None = parameter(LIMIT, 300.0)
     tolerance: float = parameter(Real("at least 0 and below 1", lambda value: 0 <= value < 1), 0.03)
     random_state: int | None = parameter(Seed(), 0)
-    verbose: int = parameter(VERBOSITY, 1)
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (
         Expansion(),
-        BlocksUsed(),
+        _BlocksPart(),
         ForEachTarget("lam_", "lam_", "one_lam_", optional=True),
         ForEachTarget("scale_", "scale_", "one_scale_", optional=True, infinite=True),
         ForEachTarget("n_iter_", "n_iter_", "one_n_iter_", optional=True, whole=True),
@@ -235,10 +234,9 @@ class AveragedRegressor(OnEngine, ReadsRows):
         return partial(predict_in_precision, self.predictor_)
 
     def compress(self, n_points: int, random_state: int | None = 0) -> AveragedRegressor:
-        """The same model on at most ``n_points`` points: faster to predict with, smaller to keep.
+        """Return a copy of the model on at most ``n_points`` points, which predicts faster and needs less memory.
 
-        f̄ is projected onto the span of that many kernel functions; ``compression_`` of the new model says what that
-        changed.
+        f̄ is projected onto the span of so many kernel functions; ``compression_`` of the new model reports the error.
 
         Parameters
         ----------
@@ -268,14 +266,14 @@ class AveragedRegressor(OnEngine, ReadsRows):
         partitions = deal.by_site() if source.site_labels is not None else deal.evenly(self._sizes(len(deal.alive)))
         finest, coarsest = partitions[max(partitions)], partitions[min(partitions)]
         sample = gather.sample(deal.alive)
-        facts = Facts(
+        facts = SampleFacts(
             sample,
             lambda kernel: gather.kappa(kernel, finest.blocks(source, opened.unlabeled)),
             opened.one_target,
             coarsest.largest,
             self.verbose,
         )
-        local = prepare(SpectralRegressor() if self.local is None else self.local, facts, self.lam, self.grid)
+        local = prepare(SpectralRegressor() if self.estimator is None else self.estimator, facts, self.lam, self.grid)
         if opened.unlabeled is not None and not local.semisupervised:
             raise ValueError(
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
@@ -314,7 +312,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
     def _job(
         self, partition: Partition, deal: Deal, local: Local, sample: Rows, choosing: bool, workers: int, limit: float
     ) -> Job:
-        """What the route is asked about: the average over these blocks."""
+        """The job of averaging over these blocks, for the route to estimate."""
         n = len(deal.alive)
         return Job(
             n,
@@ -384,7 +382,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         """The facts of the fitted model; ``target`` is the position of the label."""
         blocks: list[dict[str, Any]] = self.blocks_
         path: BlockPath | None = if_fitted(self, "path_")
-        own = isinstance(self.local, (SpectralRegressor, CorrentropyRegressor))
+        own = isinstance(self.estimator, (SpectralRegressor, CorrentropyRegressor))
         return describe(
             self,
             target,
@@ -395,8 +393,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
             n_iter=of_target(if_fitted(self, "n_iter_"), target),
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
-            center=own and bool(self.local.center),
-            filter=as_filter(self.local.filter) if isinstance(self.local, SpectralRegressor) else None,
+            fit_intercept=own and bool(self.estimator.fit_intercept),
+            filter=as_filter(self.estimator.filter) if isinstance(self.estimator, SpectralRegressor) else None,
             n_rows=sum(block["rows"] for block in blocks),
             n_blocks=self.n_blocks_,
             blocks=blocks,

@@ -15,7 +15,8 @@ from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, t
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
-from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, declaration, parameter
+from .._base.kinds import VERBOSITY, Folds, PerTarget, Real, Seed, Switch, declaration, parameter
+from .._base.progress import Progress
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
 from .._solvers.predictors import KernelExpansion
@@ -24,14 +25,14 @@ from ..kernels.base import kappa_squared
 from ..kernels.specs import KernelKind
 from ..losses import Loss, LossKind, as_loss
 from .facts import ModelFacts, describe, of_target
-from .length_scales import resolved
+from .length_scales import resolve_kernel
 from .paths import DescentPath
 from .span import ExpansionModel
 from .stored import Expansion, ForEachTarget, are_counts
 
 
-class Descent:
-    """The path of a descent, without its functions."""
+class _DescentPart:
+    """The path of a descent without its functions, as a file keeps it."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         path: DescentPath = model.path_
@@ -58,20 +59,20 @@ class Descent:
 @declaration
 @dataclass(eq=False, repr=False)
 class CorrentropyRegressor(ExpansionModel):
-    """Kernel regression for labels of which some are wrong: gradient descent on the correntropy loss, stopped early.
+    """Kernel regression for labels some of which are wrong: gradient descent on the correntropy loss, stopped early.
 
     With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,
 
         f ← f - η_t Σ w_i ψ(f(x_i) - y_i) K_{x_i},      η_t = (step/κ²)·t^{-decay},   t = 1 ... n_iter
 
-    (Xie, Hu, Wang and Wang 2022, (5); the step is divided by κ² so that any kernel will do). A label that is off by a
-    few σ has no pull. σ = ∞ is least squares, and then n_iter = t steps are ``SpectralRegressor(filter="landweber",
-    lam=κ²/t)``.
+    (Xie, Hu, Wang and Wang 2022, (5); the step is divided by κ² so that any kernel will do). A label that is wrong by
+    more than a few σ has almost no influence. σ = ∞ is least squares, and then n_iter = t steps are
+    ``SpectralRegressor(filter="landweber", lam=κ²/t)``.
 
     Parameters
     ----------
     kernel : Kernel, str, scikit-learn kernel, callable or None
-        None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
+        None is ``Gaussian()``. A name is one of :func:`unpooled.kernels.as_kernel`, "precomputed" among them.
     scale : float, array of one a target, or "auto"
         σ, in the unit of y; infinity is least squares. "auto" chooses it for each target, see Notes.
     n_iter : int, array of one a target, or "auto"
@@ -80,11 +81,11 @@ class CorrentropyRegressor(ExpansionModel):
     decay : float in [0, 1), default 0
         θ of η_t = η t^{-θ}.
     loss : {"correntropy", "huber", "squared"} or Loss
-        "huber" takes ``scale`` as the residual from which it is linear. "squared" has no scale. A Loss object has its
-        own, and ``scale`` is not looked at.
-    center : bool, default False
-        Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by it and changes
-        nothing else. Without it the descent starts at zero; labels far from zero need a large σ to be seen at all.
+        "huber" is linear from the residual ``scale`` on. "squared" has no scale. A Loss object has its own scale, and
+        ``scale`` is ignored.
+    fit_intercept : bool, default True
+        Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by this constant
+        and changes nothing else. Without an intercept the descent starts at zero, and labels far from zero look wrong.
     cv : int or splitter, default 5
         The folds of the choice; a number is that many shuffled folds (fewer where there are fewer rows).
     random_state : int, RandomState or None, default 0
@@ -92,14 +93,18 @@ class CorrentropyRegressor(ExpansionModel):
     jump : float in [0, 0.5], default 0.02
         After 500 single steps, this share of the steps done is taken at once, with an error of about its square:
         n_iter = 10⁵ costs as much as a few thousand steps. 0 takes every step.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
     scale_, n_iter_ : float and int, or arrays of one a target where they were chosen or given for each
     predictor_ : KernelExpansion
         The fitted function: kernel, points (unlabeled ones too), coefficients, intercept.
+    dual_coef_ : (n,) or (n, T)
+        c_i, the coefficients of the rows in ``predictor_.points``.
     intercept_ : float or array
-        The b of the centred regression; 0 without ``center``.
+        The b of the centred regression; 0 without ``fit_intercept``.
     path_ : DescentPath
         The iterations kept and their predictions, the scales and iterations tried and their scores.
     solver_ : str
@@ -108,14 +113,14 @@ class CorrentropyRegressor(ExpansionModel):
 
     Notes
     -----
-    "auto" judges rows left out, and never by plain squares: see ``unpooled/_solvers/descent/robust.py``. It holds up
-    to 40 % of gross outliers, all on one side if need be, and takes least squares where the labels give no reason not
-    to.
+    "auto" compares errors on held-out rows, and never their squares: see ``unpooled/_solvers/descent/robust.py``. It
+    works with up to 40 % of gross outliers, even if all are on one side, and uses least squares where the labels give
+    no reason not to.
 
-    ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, say where
-    x lies and nothing of y: see ``unpooled/_solvers/descent/descent.py``. They are there for averages over many
-    small blocks, where they lower the bias (Wang 2018); for one fit by itself inflated labels cost more variance than
-    they save.
+    ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, inform
+    about the distribution of x and not about y: see ``unpooled/_solvers/descent/descent.py``. They are there for
+    averages over many small blocks, where they lower the bias (Wang 2018); in a single fit inflated labels cost more
+    variance than they save.
 
     Examples
     --------
@@ -135,16 +140,17 @@ class CorrentropyRegressor(ExpansionModel):
     decay: float = parameter(Real("a number in [0, 1)", lambda v: 0 <= v < 1), 0.0)
     _: KW_ONLY
     loss: Any = parameter(LossKind(), "correntropy")
-    center: bool = parameter(Switch(), False)
+    fit_intercept: bool = parameter(Switch(), True)
     cv: Any = parameter(Folds(), 5)
     random_state: Any = parameter(Seed(), 0)
     jump: float = parameter(Real("a number in [0, 0.5]", lambda v: 0 <= v <= 0.5), JUMP)
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (
         Expansion("low-rank", "eigh", "products"),
         ForEachTarget("scale_", "scale", "one_scale", infinite=True),
         ForEachTarget("n_iter_", "n_iter", "one_n_iter", whole=True),
-        Descent(),
+        _DescentPart(),
     )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, unlabeled: Any = None) -> CorrentropyRegressor:
@@ -187,7 +193,7 @@ class CorrentropyRegressor(ExpansionModel):
             X,
             Y,
             None if weights is None else like(weights, X),
-            bool(self.center),
+            bool(self.fit_intercept),
             1.0,
             as_loss(self.loss),
             float(self.step),
@@ -196,25 +202,28 @@ class CorrentropyRegressor(ExpansionModel):
             1.0 / heaviest,
             float(self.jump),
         )
-        kernel = resolved(kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True)
+        kernel = resolve_kernel(
+            kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True, verbose=self.verbose
+        )
         task = replace(task, kernel=kernel, kappa_sq=kappa_squared(kernel, task.points()))
         with threads.suited_to(int(task.points().shape[0])):
-            found = self._search(task, weights, folds, scale, n_iter) if searching else None
-            if found is not None:
-                scale, n_iter = found[0], found[1]
+            search = self._search(task, weights, folds, scale, n_iter) if searching else None
+            if search is not None:
+                scale, n_iter = search[0], search[1]
             assert scale is not None
             assert n_iter is not None
-            self._descend(task, scale, n_iter, one_target, found)
+            self._descend(task, scale, n_iter, one_target, search)
         self.loss_ = task.loss.at(self.scale_)
 
     def _descend(
-        self, task: Task, scale: np.ndarray, n_iter: np.ndarray, one_target: bool, found: tuple[Any, ...] | None
+        self, task: Task, scale: np.ndarray, n_iter: np.ndarray, one_target: bool, search: tuple[Any, ...] | None
     ) -> None:
         """The descent at one scale and iteration a target, its stops kept."""
         xp = namespace(task.X)
         stops = sorted({*robust.stops_up_to(int(n_iter.max())), *n_iter.tolist()})
         operator = operator_of(task, stops[-1])
-        reached = list(run(task, operator, scale[None, :], stops))
+        with Progress(len(stops), "descent", self.verbose) as bar:
+            reached = list(bar.counting(run(task, operator, scale[None, :], stops)))
         last = [stops.index(int(n)) for n in n_iter]
         coef = xp.stack([reached[i].coef[:, 0, t] for t, i in enumerate(last)], axis=1)
         intercept = xp.stack([reached[i].intercept[0, t] for t, i in enumerate(last)])
@@ -222,11 +231,11 @@ class CorrentropyRegressor(ExpansionModel):
         kernel, points = task.kernel, task.kernel.anchors(task.points())
         self.solver_ = operator.name
         self._settle_expansion(KernelExpansion(kernel, points, coef, intercept), kernel, b, one_target)
-        each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.scaled
+        each_scale = not one_target and (isinstance(self.scale, str) or np.ndim(self.scale) > 0) and task.loss.has_scale
         each_n_iter = not one_target and (isinstance(self.n_iter, str) or np.ndim(self.n_iter) > 0)
         self.scale_ = scale.copy() if each_scale else float(scale[0])
         self.n_iter_ = n_iter.copy() if each_n_iter else int(n_iter[0])
-        scales, tried, score = (None, None, None) if found is None else found[2:]
+        scales, tried, score = (None, None, None) if search is None else search[2:]
         self.path_ = DescentPath(
             n_iter=np.asarray(stops),
             one_target=one_target,
@@ -256,7 +265,13 @@ class CorrentropyRegressor(ExpansionModel):
         if isinstance(task.kernel, Precomputed):
             task = replace(task, X=task.kernel(task.X), kernel=Precomputed())
         enough = robust.Risen(weights) if n_iter is None else lambda _: False
-        residuals, stops = out_of_fold(task, folds, scales, stops, enough)
+        with Progress(len(stops), "descents of the folds", self.verbose) as bar:
+
+            def after_stop(residuals: np.ndarray) -> bool:
+                bar.advance()
+                return bool(enough(residuals))
+
+            residuals, stops = out_of_fold(task, folds, scales, stops, after_stop)
         known = ~np.isnan(residuals[:, 0, 0, 0])
         candidates = robust.product(scales, stops)
         flat = residuals[known].reshape(int(known.sum()), len(candidates.n_iter), -1)
@@ -295,7 +310,7 @@ class CorrentropyRegressor(ExpansionModel):
         return namespace(X).asarray(like(checked, X), copy=True)
 
     def _folds(self, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Those of a number over the rows that weigh something, those of a splitter over all rows given."""
+        """Return the folds: of a number over the rows of positive weight, of a splitter over all rows."""
         if not isinstance(self.cv, (int, np.integer)) or isinstance(self.cv, bool):
             return check_folds(self.cv, n, kept)
         rows = n if kept is None else len(kept)
@@ -325,7 +340,7 @@ class CorrentropyRegressor(ExpansionModel):
             path=self.path_,
             tune=lambda: self.path_.tuning(target, scale, n_iter),
             solver=self.solver_,
-            center=bool(self.center),
+            fit_intercept=bool(self.fit_intercept),
             n_rows=int(self.predictor_.points.shape[0]),
         )
 
@@ -334,13 +349,13 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     """scale and n_iter as one number a target, None where they are to be chosen."""
     loss, n_targets = as_loss(model.loss), int(Y.shape[1])
     scale: np.ndarray | None = None
-    if not loss.scaled:
+    if not loss.has_scale:
         scale = np.full(n_targets, math.inf)
     elif isinstance(model.loss, Loss):
-        scale = _one_a_target("scale", loss.scale, n_targets)
+        scale = _for_each_target("scale", loss.scale, n_targets)
     elif not isinstance(model.scale, str):
-        scale = _one_a_target("scale", model.scale, n_targets)
-    n_iter = None if isinstance(model.n_iter, str) else _one_a_target("n_iter", model.n_iter, n_targets).astype(int)
+        scale = _for_each_target("scale", model.scale, n_targets)
+    n_iter = None if isinstance(model.n_iter, str) else _for_each_target("n_iter", model.n_iter, n_targets).astype(int)
     if (scale is None or n_iter is None) and Y.shape[0] < 2:
         raise ValueError(
             f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
@@ -348,7 +363,7 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     return scale, n_iter
 
 
-def _one_a_target(name: str, value: Any, n_targets: int) -> np.ndarray:
+def _for_each_target(name: str, value: Any, n_targets: int) -> np.ndarray:
     """One number for each target."""
     numbers = np.asarray(to_numpy(value) if is_foreign(value) else value)
     if numbers.ndim == 1 and numbers.shape != (n_targets,):

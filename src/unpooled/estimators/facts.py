@@ -15,7 +15,7 @@ import numpy as np
 
 from .._base import html
 from .._base.arrays import Array, to_numpy
-from .._base.checks import check_center
+from .._base.checks import check_fit_intercept
 from .._base.path import SearchPath, Tuning
 from .._base.text import number, with_noun
 from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
@@ -42,11 +42,12 @@ class ModelFacts:
     predictor : the fitted function
     kernel : with its length scale filled in
     lam : λ of the label
-    scale, n_iter : of a descent: the scale of its loss, and its steps
+    scale : of the loss of a descent
+    n_iter : the steps of a descent, or the passes over the rows
     path, tune : the path of what was tried, and a function that gives its scores for the label
-    rounds : how many exchanges, or rounds over the rows
+    rounds : how many exchanges with the holders of the rows
     solver : the route that the fit took
-    center : whether there is an intercept, or "public"
+    fit_intercept : whether there is an intercept, or "public"
     filter, loss : the filter, and the name of the loss
     n_rows : rows it was learned from
     blocks, sites : the blocks of an average, the sites with their rows; None where there is no such thing
@@ -55,7 +56,7 @@ class ModelFacts:
     basis, basis_digest, n_features : of a model in the span of a basis
     summary : the sums that the model holds
     solve_again : the functions of every λ from these sums and the basis
-    privacy, plan : what is promised to every record, and what was planned for it
+    privacy, schedule : what is promised to every record, and what was planned for it
     history : what each round has left
     floor : what the public sample costs
     """
@@ -76,7 +77,7 @@ class ModelFacts:
     tune: Callable[[], Tuning | None] | None = field(default=None, repr=False)
     rounds: int | None = None
     solver: str | None = None
-    center: bool | str = False
+    fit_intercept: bool | str = False
     filter: Filter | None = None
     loss: str = "squared"
     n_rows: int | None = None
@@ -91,7 +92,7 @@ class ModelFacts:
     summary: Summary | None = None
     solve_again: Callable[[Basis], Solutions] | None = field(default=None, repr=False)
     privacy: Guarantee | None = None
-    plan: object = None
+    schedule: object = None
     history: Sequence[dict[str, Any]] = ()
     floor: Mismatch | None = None
 
@@ -120,7 +121,7 @@ class ModelFacts:
 
     @property
     def scaling(self) -> Scaling | None:
-        """How inputs are brought to the scale that the kernel sees."""
+        """The scaling of inputs before the kernel sees them; None where there is none."""
         return self.predictor.scaling
 
     @property
@@ -144,7 +145,7 @@ class ModelFacts:
             parts += [f"ε = {self.privacy.epsilon:.3g}", f"δ = {number(self.privacy.delta)}"]
         if not parts:
             return "There was nothing to choose"
-        said = f"{_listed(parts)} {'were' if len(parts) > 1 else 'was'}"
+        said = f"{_join_words(parts)} {'were' if len(parts) > 1 else 'was'}"
         tuning = self.tuning
         if tuning is None:
             return f"{said} given"
@@ -152,7 +153,7 @@ class ModelFacts:
         return f"{said} chosen among {len(tuning.values)} by {tuning.order}{df}"
 
 
-def _listed(parts: list[str]) -> str:
+def _join_words(parts: list[str]) -> str:
     *rest, last = parts
     return f"{', '.join(rest)} and {last}" if rest else last
 
@@ -185,7 +186,7 @@ def describe(model: Any, target: int, kind: str, **facts: Any) -> ModelFacts:
 
 
 def if_fitted(model: Any, name: str, otherwise: Any = None) -> Any:
-    """An attribute that scikit-learn's manners leave away where there is nothing to keep in it."""
+    """Return a fitted attribute, or ``otherwise`` where the fit had nothing to keep in it."""
     return vars(model).get(name, otherwise)
 
 
@@ -206,26 +207,26 @@ def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts
     """Return the facts of a model that was learned from sums: those that are named, and those that all of them have."""
     path = if_fitted(model, "path_")
     filter: Filter = as_filter(model.filter)
-    found: ModelFacts = model._describe(
+    facts_of_model: ModelFacts = model._describe(
         target,
         f"{method_name(filter)} {how}",
         lam=model.lam_,
         path=path,
         tune=None if path is None else lambda: path.tuning(target, squared=model.loss_ == "squared"),
         rounds=model.n_rounds_,
-        center=check_center(model.center),
+        fit_intercept=check_fit_intercept(model.fit_intercept),
         filter=filter,
         loss=model.loss_,
         **facts,
     )
-    return found
+    return facts_of_model
 
 
 class ShowsChoices(html.InNotebooks):
     """Put before scikit-learn's classes: below the picture of a fitted estimator stands what was chosen."""
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """What the fitted model is, what was chosen and how, in a form that is alike for all models.
+        """Return the facts of the fitted model, in one form for all kinds of model.
 
         Parameters
         ----------

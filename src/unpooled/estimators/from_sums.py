@@ -20,7 +20,7 @@ from .._solvers.spectral import criteria
 from ..bases.base import Basis
 from ..filters import Filter
 from ..privacy.composition import Guarantee
-from ..privacy.noised import composed
+from ..privacy.noise_record import compose_guarantees
 from ..summaries.candidates import Candidates, Scores
 from ..summaries.summary import Summary
 from .paths import SummaryPath
@@ -30,8 +30,8 @@ STRONGER = 10.0 ** (np.arange(1, 13) / 3.0)  # λ beyond κ², for sums that are
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What a sum has taught: the function with the chosen λ, the path it was chosen from, and what it may be off by."""
+class SumsFit:
+    """The outcome of learning from a sum: the function with the chosen λ, its path, and the error it may have."""
 
     lam: float
     coef: Floats
@@ -45,11 +45,11 @@ class Learned:
 
 @dataclass(frozen=True)
 class FromSums:
-    """How to learn from sums; the parameters of SummaryRegressor, all checked."""
+    """The rules for learning from sums: the parameters of SummaryRegressor, all checked."""
 
     filter: Filter
     lam: Any
-    center: Any
+    fit_intercept: Any
     n_features: Any
     ridge: bool
     grid: Any
@@ -61,32 +61,32 @@ class FromSums:
 
     def solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
         """The equations, and their solution for every λ of the grid."""
-        equations = system(means_of(summary), basis, self.center, own)
+        equations = system(means_of(summary), basis, self.fit_intercept, own)
         if not isinstance(self.n_features, str):
             equations = limited(equations, int(self.n_features))
         by_rule = isinstance(self.n_features, str) and self.n_features == "rule" and summary.order == 1
         return equations, solve(equations, self.filter, self._grid(basis, summary), by_rule)
 
-    def candidates(self, summary: Summary, basis: Basis, equations: System, found: Solutions) -> Candidates:
+    def candidates(self, summary: Summary, basis: Basis, equations: System, solutions: Solutions) -> Candidates:
         """The models of every λ, for sites to score."""
         how = f"{self.filter!r}, n_features {self.n_features!r}"
-        return Candidates.of(basis.digest, equations, found, summary.targets, how)
+        return Candidates.of(basis.digest, equations, solutions, summary.targets, how)
 
-    def learn(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> Learned:
+    def learn(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> SumsFit:
         """Solve for every λ, choose one, and say what the public sample costs.
 
         ``scores`` are what sites answered to the candidates of this very summary; ``own`` says that the public sample
         is the rows themselves, so that there is no floor to warn of.
         """
-        equations, found = self.solutions(summary, basis, own)
+        equations, solutions = self.solutions(summary, basis, own)
         chosen, path = 0, None
         if self.is_choosing:
-            chosen, path = self._choose(summary, basis, equations, found, scores)
-        lam, coef, intercept = float(found.lam[chosen]), found.coef[chosen], found.intercept[chosen]
-        floor = mismatch(means_of(summary), basis, lam, self.filter, self.center, (coef, np.asarray(intercept)))
-        warning = "" if own or summary.order != 1 else _warning(floor, equations, found, chosen)
+            chosen, path = self._choose(summary, basis, equations, solutions, scores)
+        lam, coef, intercept = float(solutions.lam[chosen]), solutions.coef[chosen], solutions.intercept[chosen]
+        floor = mismatch(means_of(summary), basis, lam, self.filter, self.fit_intercept, (coef, np.asarray(intercept)))
+        warning = "" if own or summary.order != 1 else _warning(floor, equations, solutions, chosen)
         by_rule = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * lam))
-        return Learned(lam, coef, intercept, path, floor, by_rule, equations, warning)
+        return SumsFit(lam, coef, intercept, path, floor, by_rule, equations, warning)
 
     def _grid(self, basis: Basis, summary: Summary) -> Floats:
         if not isinstance(self.lam, str):
@@ -94,14 +94,14 @@ class FromSums:
         if self.grid is not None:
             return np.atleast_1d(positive_numbers("grid", self.grid))
         grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
-        return widened(grid, basis.kappa_sq_, self.filter, summary)
+        return _widen_grid(grid, basis.kappa_sq_, self.filter, summary)
 
     def _choose(
-        self, summary: Summary, basis: Basis, equations: System, found: Solutions, scores: Scores | None
+        self, summary: Summary, basis: Basis, equations: System, solutions: Solutions, scores: Scores | None
     ) -> tuple[int, SummaryPath]:
         if scores is not None:
             # By what they were made from: the models of another machine, or on more threads, differ in the last digit.
-            asked = self.candidates(summary, basis, equations, found)
+            asked = self.candidates(summary, basis, equations, solutions)
             if scores.question != asked.question:
                 raise ValueError(
                     f"the scores are of the candidates {scores.candidates[:12]}, which were not made from this summary "
@@ -109,15 +109,15 @@ class FromSums:
                 )
             name, criterion = "loo", scores.mean
         elif equations.own and equations.noise is not None:
-            name, criterion = "gcv", noisy_gcv(equations, found, self.filter.ridge_times == 1)
+            name, criterion = "gcv", noisy_gcv(equations, solutions, self.filter.ridge_times == 1)
         elif equations.own:
-            name, criterion = "gcv", gcv(equations, found)
+            name, criterion = "gcv", gcv(equations, solutions)
         else:
-            name, criterion = "risk", risk(equations, found, rounds_follow=self.ridge)
+            name, criterion = "risk", risk(equations, solutions, rounds_follow=self.ridge)
         # Beyond half as many degrees of freedom as rows the estimates from sums are small differences of large numbers.
-        trusted = (found.df <= 0.5 * equations.n) if scores is None else np.ones(len(found.lam), dtype=bool)
-        norms = np.linalg.norm(found.coef, axis=1)
-        path = path_in_span(basis, found, criterion, name, trusted, summary.one_target, norms)
+        trusted = (solutions.df <= 0.5 * equations.n) if scores is None else np.ones(len(solutions.lam), dtype=bool)
+        norms = np.linalg.norm(solutions.coef, axis=1)
+        path = make_path(basis, solutions, criterion, name, trusted, summary.one_target, norms)
         return int(path.index[0]), path
 
 
@@ -134,9 +134,9 @@ class Functions(Protocol):
     def df(self) -> Floats: ...  #: (L,)
 
 
-def path_in_span(
+def make_path(
     basis: Basis,
-    found: Functions,
+    functions: Functions,
     criterion: Floats,
     name: str,
     trusted: np.ndarray,
@@ -146,20 +146,20 @@ def path_in_span(
     """The path on which the λ with the best score is taken, of those with scores to be trusted if there are any."""
     judged = np.where(trusted[:, None] if np.any(trusted) else True, criterion, np.inf)
     return SummaryPath(
-        found.lam,
+        functions.lam,
         criterion[:, 0] if one_target else criterion,
-        found.df,
+        functions.df,
         name,
-        criteria.best_index(judged, found.lam, per_target=False),
+        criteria.best_index(judged, functions.lam, per_target=False),
         basis.map_,
-        np.stack([basis.coefficients_ @ coef for coef in found.coef]),
-        found.intercept,
+        np.stack([basis.coefficients_ @ coef for coef in functions.coef]),
+        functions.intercept,
         norms,
     )
 
 
-def take_from_sums(model: Any, learned: Learned, summary: Summary, basis: Basis) -> None:
-    """Give a model in the span of the basis what it has learned from a sum."""
+def become_fit(model: Any, learned: SumsFit, summary: Summary, basis: Basis) -> None:
+    """Make a model in the span of the basis the function that was learned from a sum."""
     model._settle(basis, learned.coef, learned.intercept, summary.one_target)
     model.lam_, model.summary_, model.floor_, model.n_rounds_ = learned.lam, summary, learned.floor, 1
     model.loss_, model.targets_ = summary.contents.loss, summary.targets
@@ -168,12 +168,12 @@ def take_from_sums(model: Any, learned: Learned, summary: Summary, basis: Basis)
         model.path_ = learned.path
 
 
-def _warning(floor: Mismatch, equations: System, found: Solutions, chosen: int) -> str:
+def _warning(floor: Mismatch, equations: System, solutions: Solutions, chosen: int) -> str:
     """A sentence where a small public sample costs more than what noise and rounding cost anyway."""
     spread = float(np.sqrt(np.max(equations.y_square)))
-    noise = float(np.max(np.sqrt(equations.y_square * found.df[chosen] / equations.n)))
+    noise = float(np.max(np.sqrt(equations.y_square * solutions.df[chosen] / equations.n)))
     rounding = 1e-8 * float(np.max(np.abs(equations.y_mean)))
-    added = np.sqrt(np.sum((equations.spread * found.g[chosen] ** 2)[:, None] * equations.d_variance))
+    added = np.sqrt(np.sum((equations.spread * solutions.g[chosen] ** 2)[:, None] * equations.d_variance))
     if floor.error <= max(FLOOR_WORTH_A_WARNING * spread, noise, rounding, float(added)):
         return ""
     return (
@@ -200,7 +200,7 @@ def means_of(summary: Summary) -> Means:
     if summary.privacy is not None:
         kappa, c = summary.privacy.kappa, summary.privacy.label_bound
         y, yy = np.clip(y, -c, c), np.minimum(yy, c * c)
-        phi, phi_y = _shrunk(phi, kappa), _shrunk(phi_y, c * kappa)
+        phi, phi_y = _shrink(phi, kappa), _shrink(phi_y, c * kappa)
     return Means(
         max(W, float(summary.n_rows)),
         W,
@@ -209,17 +209,17 @@ def means_of(summary: Summary) -> Means:
         phi,
         phi_y,
         None if gram is None else gram / W,
-        noise_of(summary),
+        _noise_of(summary),
         centred,
     )
 
 
-def _shrunk(vector: Floats, most: float) -> Floats:
+def _shrink(vector: Floats, most: float) -> Floats:
     norm = float(np.linalg.norm(vector))
     return vector * (most / norm) if norm > most else vector
 
 
-def noise_of(summary: Summary) -> Noise | None:
+def _noise_of(summary: Summary) -> Noise | None:
     """The noise of the means; None where there is none."""
     if summary.privacy is None:
         return None
@@ -228,34 +228,37 @@ def noise_of(summary: Summary) -> Noise | None:
 
 
 def check_usable(summary: Summary, scores: Any) -> None:
-    """That a model may be made of a summary, if it is private."""
+    """Raise a ValueError where a model of a private summary would break its promise."""
     if summary.privacy is None:
         return
     summary.privacy.check_complete()
     if scores is not None:
         raise ValueError(
-            "scores have no noise: to choose lam by them would undo the guarantee of a private summary, leave them out"
+            "scores carry no noise, so choosing lam by them would break the guarantee of a private summary: "
+            "leave scores out"
         )
 
 
 def guarantee_of(summary: Summary, before: Guarantee | None = None) -> Guarantee | None:
-    """What holds for every record of a model made of a summary, and of others before."""
+    """Return the promise to every record of a model of this summary and of those before; None without privacy."""
     if summary.privacy is None:
         return None
     new = summary.privacy.guarantee
-    return new if before is None else composed((before, new))
+    return new if before is None else compose_guarantees((before, new))
 
 
 def check_round(residuals: Summary, private: bool) -> None:
-    """Rounds are all private or none is."""
+    """Raise a ValueError unless the rounds are all private or all without noise."""
     if (residuals.privacy is not None) != private:
         which = "the model is private, and the residuals are" if private else "the residuals are private, the model is"
-        raise ValueError(f"{which} not: nothing could be promised of both together")
+        raise ValueError(
+            f"{which} not: no guarantee holds for both together, so make either all rounds private or none"
+        )
     check_usable(residuals, None)
 
 
-def widened(grid: Floats, kappa_sq: float, filter: Filter, summary: Summary) -> Floats:
-    """A grid of λ with larger ones, where noise may ask for them and the filter has them."""
+def _widen_grid(grid: Floats, kappa_sq: float, filter: Filter, summary: Summary) -> Floats:
+    """Return the grid with larger λ, where noise may require them and the filter has them."""
     if summary.privacy is None or filter.ridge_times == 0:
         return grid
     return np.concatenate([kappa_sq * STRONGER[::-1], grid])

@@ -13,19 +13,19 @@ from .._base.progress import Progress
 from .._solvers.descent import robust
 from .._solvers.length_scales.search import STAGES, search
 from ..kernels import Kernel, as_kernel
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 
 
 def choose_length_scales(
     kernel: Any, X: Any, y: Any, sample_weight: Any = None, *, random_state: int = 0, verbose: int = 0
 ) -> Kernel:
-    """The kernel with numbers in the place of every ``length_scale="auto"``, one a feature, and of every "median".
+    """Return the kernel with numbers for every ``length_scale="auto"``, one for each feature, and for every "median".
 
     The numbers, and a λ with them, minimise the exact leave-one-out error of kernel ridge regression with an intercept
-    on at most 1500 rows, shrunk towards one length scale for all features as far as other rows ask for it; of 5000 rows
-    and more, as many as 12,000 say whether all should be longer or shorter. Where the median distance does better on
-    rows held out even so, it is taken. Estimators do all this when they are given such a kernel; by itself it serves
-    kernels for a basis or a summary, which have no labels to look at.
+    on at most 1500 rows, shrunk towards one length scale for all features as far as other rows suggest; from 5000 rows
+    on, as many as 12,000 decide whether all should be longer or shorter. Where the median distance still does better on
+    held-out rows, it is used. Estimators do all this when they are given such a kernel; call this function yourself for
+    the kernel of a basis or of a summary, which see no labels.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def choose_length_scales(
     random_state : int, default 0
         Draws the rows, without looking at labels.
     verbose : int, default 0
-        A progress bar on a terminal, once the work takes longer than a second.
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Returns
     -------
     Kernel
-        Its ``search_`` says what was tried and taken.
+        Its ``search_`` reports the candidates and the choice.
 
     Examples
     --------
@@ -53,10 +53,10 @@ def choose_length_scales(
     checked = check_X(BaseEstimator(), X, reset=True)
     Y, _ = check_Y(y, checked)
     weights = check_weights(sample_weight, checked)
-    return resolved(as_kernel(kernel), checked, Y, weights, random_state=random_state, verbose=verbose)
+    return resolve_kernel(as_kernel(kernel), checked, Y, weights, random_state=random_state, verbose=verbose)
 
 
-def resolved(
+def resolve_kernel(
     kernel: Kernel,
     X: Array,
     Y: Array,
@@ -68,13 +68,13 @@ def resolved(
     random_state: int = 0,
     verbose: int = 0,
 ) -> Kernel:
-    """``kernel.resolve`` with labels at hand, for rows that were checked.
+    """Resolve a kernel with the labels at hand, for rows that were checked.
 
     "median" looks at ``points`` where those are not the labeled rows. Where labels may be wrong, they are moved to
     within three robust standard deviations of their median before their squares choose anything.
     """
     points, points_weights = (X, weights) if points is None else (points, points_weights)
-    if not free_parts(kernel):
+    if not find_free_parts(kernel):
         return kernel.resolve(points, points_weights)
     rows, labels = to_numpy(X).astype(float), to_numpy(Y).astype(float)
     if weights is not None and not np.all(weights > 0):
@@ -83,6 +83,6 @@ def resolved(
     labels = robust.within_reach(labels, weights) if wrong_labels else labels
     with Progress(STAGES, "length scales", verbose) as bar:
         chosen, report = search(kernel, rows, labels, weights, random_state, bar.advance)
-    found = chosen.resolve(points, points_weights)
-    found.search_ = report
-    return found
+    resolved_kernel = chosen.resolve(points, points_weights)
+    resolved_kernel.search_ = report
+    return resolved_kernel

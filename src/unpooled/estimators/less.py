@@ -8,29 +8,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, positive_numbers
+from .._base.checks import check_fit_intercept, positive_numbers
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
 from ..bases import Basis, EmpiricalFeatures
-from ..bases.base import KernelOrBasis
+from ..bases.base import FittedBasis, KernelWithoutBasis, check_kernel_or_basis
 from ..data.sources import is_stream, open_labeled
 from ..engines import EngineKind, as_engine
 from ..filters import FilterKind, as_filter
 from ..losses import LossKind, as_loss
-from ..summaries.candidates import scores_of_source
+from ..summaries.candidates import score_source
 from ..summaries.contents import spec_of
-from ..summaries.passes import mapped_once
-from ..summaries.summary import Summary, of_source
+from ..summaries.passes import map_once
+from ..summaries.summary import Summary, summarize_source
 from . import less_rounds
 from .facts import ModelFacts, describe_sums, if_fitted
-from .from_sums import FromSums, Learned, path_in_span, take_from_sums
-from .public_rows import MOST, public_rows, site_counts
+from .from_sums import FromSums, SumsFit, become_fit, make_path
+from .public_rows import MOST, check_no_public, public_rows, site_counts
 from .span import OnEngine, SpanModel
 from .stored import LEARNED_FROM_SUMS, SITES, Entries, Floor, Tables
 
@@ -42,7 +41,7 @@ def _keeps_no_rows(model: Any) -> bool:
         squares = True
     if model.rounds == 1 and squares:
         return True
-    raise AttributeError("partial_fit keeps no rows, and rounds of residuals need them again: use rounds=1")
+    raise AttributeError("partial_fit keeps no rows, and rounds of residuals need the rows again: use rounds=1")
 
 
 HISTORY = Tables(round=int, loss=float, left=float)
@@ -51,7 +50,7 @@ HISTORY = Tables(round=int, loss=float, left=float)
 @declaration
 @dataclass(eq=False, repr=False)
 class LESSRegressor(OnEngine, SpanModel):
-    """Learning from summary statistics with a public unlabeled sample (Qin and Guo 2019), and beyond its floor.
+    """Learning from summary statistics with a public unlabeled sample (Qin and Guo 2019), and by further rounds.
 
     The public sample gives features φ; the sites' rows enter only through sums over them. ``rounds=1`` with the
     squared loss is the paper's LESS, a_i = d_i/(λ_i^u + λ); how rows are split over sites has no effect on it. With
@@ -61,42 +60,46 @@ class LESSRegressor(OnEngine, SpanModel):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``, from the public sample. Also a fitted basis of ``up.bases``, used as it is.
+        None is ``Gaussian()``, from the public sample.
     n_features : int or "auto"
-        Features of the basis; "auto" keeps all that are more than rounding (of at most 2000 points).
+        The number of features; "auto" keeps all that stand out from rounding (of at most 2000 points).
     lam : float, array or "auto"
-        "auto" and an array choose: one round by its exact leave-one-out error, of which sites only need to send sums,
-        several rounds by GCV.
+        "auto" and an array choose: one round by its exact leave-one-out error, for which sites send sums only, several
+        rounds by GCV.
     rounds : int, default 1
-        The most rounds; fewer where they have converged to ``tol``.
+        The most rounds; they end earlier where they have converged to ``tol``.
     loss : "squared", "huber", "correntropy" or a Loss
-        A robust loss by its name finds its scale itself, from counts of residuals.
+        A robust loss given by its name finds its scale from counts of residuals.
+    basis : a fitted basis of ``up.bases``, or None
+        Used as it is, in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     order : 1 or 2
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
-    center : False, True or "public"
+    fit_intercept : True, False or "public", default True
         Fit an intercept; see :class:`SummaryRegressor`.
     ridge : bool, default False
         Keep a term -λa in every round, so that rounds converge to ridge regression and not to least squares.
     steps : {"plain", "conjugate"}
         How rounds step.
     tol : float, default 1e-8
-        Rounds end when √(rᵀ(C^u+λ)⁻¹r) has fallen to this share of what it was at first.
+        Rounds end when √(rᵀ(C^u+λ)⁻¹r) has fallen to this share of its first value.
     grid : array or None
         The λ that ``lam="auto"`` chooses from.
     standardize : bool, default False
-        Bring every input to the mean and standard deviation it has on the public sample.
+        Bring every input to mean 0 and standard deviation 1 on the public sample.
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
         Where blocks of rows are worked on.
     random_state : int, default 0
         Draws the points of the basis where the public sample has too many.
     verbose : int, default 0
-        1 shows progress.
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
-    lam_, coef_, intercept_, path_, floor_, predictor_ : see :class:`SummaryRegressor`
+    lam_, coef_, intercept_, path_, floor_, n_features_rule_, predictor_, kernel_ : see :class:`SummaryRegressor`
+    summary_ : Summary, the sum that one round learned from
+    targets_ : names of the labels, where they have names
     basis_ : the basis
-    n_rounds_ : int, the rounds it took
+    n_rounds_ : int, the number of rounds
     history_ : list of dict, loss and progress of every round
     loss_ : str, the loss with its scale
     sites_ : list of dict, the rows of every site
@@ -112,15 +115,16 @@ class LESSRegressor(OnEngine, SpanModel):
     True
     """
 
-    kernel: Any = parameter(KernelOrBasis(), None)
+    kernel: Any = parameter(KernelWithoutBasis(), None)
     n_features: Any = parameter(Whole(1, "auto"), "auto")
     lam: Any = parameter(Numbers("auto"), "auto")
     rounds: int = parameter(Whole(), 1)
     loss: Any = parameter(LossKind(), "squared")
     _: KW_ONLY
+    basis: Any = parameter(FittedBasis(), None)
     order: int = parameter(Whole(1, words="1 or 2", most=2), 1)
     filter: Any = parameter(FilterKind(), "tikhonov")
-    center: Any = parameter(Switch("public"), False)
+    fit_intercept: Any = parameter(Switch("public"), True)
     ridge: bool = parameter(Switch(), False)
     steps: str = parameter(Word(STEPS), "plain")
     tol: float = parameter(Real("a number from 0 to 1", lambda value: 0 <= value < 1), 1e-8)
@@ -155,7 +159,7 @@ class LESSRegressor(OnEngine, SpanModel):
         own = own and not (is_stream(X) and source.n_rows > MOST)
         counts, engine = site_counts(sites, source.n_rows), as_engine(self.engine)
         with engine.session():
-            seen, mapped = mapped_once(source, basis)
+            seen, mapped = map_once(source, basis)
             if self.rounds == 1 and spec_of(self.loss) == "squared":
                 self._one_round(seen, mapped, basis, own, engine)
             else:
@@ -164,9 +168,9 @@ class LESSRegressor(OnEngine, SpanModel):
 
     @available_if(_keeps_no_rows)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, public: Any = None, sample_weight: Any = None) -> LESSRegressor:
-        """Add rows to those seen so far, and learn from them all; the basis is that of the first call.
+        """Add rows to those seen so far and learn from all of them; the basis is that of the first call.
 
-        Only sums are kept of the rows, so λ is chosen from those, and only one round is possible.
+        Only sums over the rows are kept, so λ is chosen from these sums, and only one round is possible.
 
         Parameters
         ----------
@@ -185,7 +189,7 @@ class LESSRegressor(OnEngine, SpanModel):
                 self.__dict__.pop("summary_", None)
             basis = self.basis_
             source = open_labeled(basis, X, y, sample_weight)
-            summary = of_source(basis, source, self.order, None, "squared", self.engine)
+            summary = summarize_source(basis, source, self.order, None, "squared", self.engine)
             if (so_far := vars(self).get("summary_")) is not None:
                 summary = so_far + summary
             learned = self._rules().learn(summary, basis, None, own=False)
@@ -197,28 +201,26 @@ class LESSRegressor(OnEngine, SpanModel):
         return self
 
     def _learn_basis(self, X: Any, y: Any, public: Any, sample_weight: Any) -> tuple[Basis, bool]:
-        """The basis, and whether it is of the very rows."""
-        if isinstance(self.kernel, Basis):
-            check_is_fitted(self.kernel, "map_")
-            if public is not None:
-                raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
-            return self.kernel, False
+        """Return the basis, and whether it was made from the rows themselves."""
+        if self.basis is not None:
+            check_no_public(public)
+            return self.basis, False
         basis = EmpiricalFeatures(self.kernel, self.n_features, self.standardize, random_state=self.random_state)
         U, weights = public_rows(basis, X, y, public, sample_weight, self.random_state)
         return basis.fit(U, sample_weight=weights), public is None
 
     def _rules(self) -> FromSums:
-        center = check_center(self.center)
-        return FromSums(as_filter(self.filter), self.lam, center, "all", bool(self.ridge), self.grid)
+        fit_intercept = check_fit_intercept(self.fit_intercept)
+        return FromSums(as_filter(self.filter), self.lam, fit_intercept, "all", bool(self.ridge), self.grid)
 
     def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:
-        summary = of_source(mapped, source, self.order, None, "squared", engine, self.verbose)
+        summary = summarize_source(mapped, source, self.order, None, "squared", engine, self.verbose)
         rules, scores = self._rules(), None
         own = own and summary.order == 1
         if rules.is_choosing:
             self._check_rows(summary.n_rows)
             candidates = rules.candidates(summary, basis, *rules.solutions(summary, basis, own))
-            scores = scores_of_source(candidates, mapped, source, engine, self.verbose)
+            scores = score_source(candidates, mapped, source, engine, self.verbose)
         learned = rules.learn(summary, basis, scores, own)
         self._take(learned, summary, basis)
         if own:
@@ -226,15 +228,15 @@ class LESSRegressor(OnEngine, SpanModel):
         if learned.warning:
             warnings.warn(learned.warning, UserWarning, stacklevel=4)
 
-    def _take(self, learned: Learned, summary: Summary, basis: Basis) -> None:
-        take_from_sums(self, learned, summary, basis)
+    def _take(self, learned: SumsFit, summary: Summary, basis: Basis) -> None:
+        become_fit(self, learned, summary, basis)
         self.history_: list[dict[str, float]] = []
 
     def _many_rounds(self, source: Any, mapped: Any, basis: Basis, engine: Any) -> None:
-        plan = less_rounds.Plan(
+        plan = less_rounds.RoundRules(
             as_filter(self.filter),
             self.loss,
-            self._rules().center,
+            self._rules().fit_intercept,
             int(self.rounds),
             bool(self.ridge),
             self.steps,
@@ -243,17 +245,17 @@ class LESSRegressor(OnEngine, SpanModel):
         lams = self._grid(basis)
         if self._rules().is_choosing:
             self._check_rows(source.n_rows)
-        found = less_rounds.run(source, basis, mapped, lams, plan, engine)
+        outcome = less_rounds.run(source, basis, mapped, lams, plan, engine, self.verbose)
         chosen = 0
         if len(lams) > 1 or isinstance(self.lam, str):
-            losses, n = less_rounds.mean_losses(source, mapped, found, engine)
-            criterion = criteria.gcv(2.0 * losses, found.df, n)  # ρ(u) is u²/2 near zero
-            self.path_ = path_in_span(basis, found, criterion, "gcv", found.df <= 0.5 * n, source.one_target)
+            losses, n = less_rounds.mean_losses(source, mapped, outcome, engine)
+            criterion = criteria.gcv(2.0 * losses, outcome.df, n)  # ρ(u) is u²/2 near zero
+            self.path_ = make_path(basis, outcome, criterion, "gcv", outcome.df <= 0.5 * n, source.one_target)
             chosen = int(self.path_.index[0])
-        self._settle(basis, found.coef[chosen].copy(), found.intercept[chosen].copy(), source.one_target)
+        self._settle(basis, outcome.coef[chosen].copy(), outcome.intercept[chosen].copy(), source.one_target)
         self.lam_ = float(lams[chosen])
-        self.n_rounds_, self.history_, self.floor_ = found.n_rounds, found.history, None
-        self.loss_ = spec_of(found.loss)
+        self.n_rounds_, self.history_, self.floor_ = outcome.n_rounds, outcome.history, None
+        self.loss_ = spec_of(outcome.loss)
         self.n_features_rule_ = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * self.lam_))
 
     def _check_rows(self, n_rows: int) -> None:
@@ -270,8 +272,11 @@ class LESSRegressor(OnEngine, SpanModel):
         return criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
 
     def _check_together(self) -> None:
+        check_kernel_or_basis(self.kernel, self.basis)
         if self.order != 1 and not (self.rounds == 1 and spec_of(self.loss) == "squared"):
-            raise ValueError("order=2 is exact with the squared loss and rounds=1; rounds of residuals are of order 1")
+            raise ValueError(
+                "order=2 is exact with the squared loss and rounds=1: use order=1 with a robust loss or more rounds"
+            )
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import Floats
+from .._base.progress import Progress
 from .._base.rows import Source
 from .._solvers.span.residual_rounds import (
     Rounds,
@@ -23,7 +24,7 @@ from ..bases.base import Basis
 from ..filters import Filter
 from ..losses import Loss, as_loss
 from ..summaries.passes import Functions, median
-from ..summaries.summary import of_source
+from ..summaries.summary import summarize_source
 from .from_sums import means_of
 
 # |u| at which a residual counts as large, in robust standard deviations: 95 % efficient on Gaussian noise (Huber), and
@@ -34,12 +35,12 @@ SETTLED = 0.05  # the scale is kept once it moves by less
 
 
 @dataclass
-class Plan:
-    """How the rounds are to go."""
+class RoundRules:
+    """The rules of the rounds, as the estimator was told."""
 
     filter: Filter
     loss: Any  #: a Loss, or the name of one whose scale is to be found
-    center: bool | str
+    fit_intercept: bool | str
     rounds: int
     ridge: bool
     steps: str
@@ -48,7 +49,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """Functions for every λ, and how they were found."""
+    """The functions of every λ after the last round, and the history of the rounds."""
 
     lam: Floats
     coef: Floats  #: (L, M, T)
@@ -59,14 +60,16 @@ class Outcome:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, engine: Any) -> Outcome:
+def run(
+    source: Source, basis: Basis, mapped: Any, lams: Floats, plan: RoundRules, engine: Any, verbose: int = 0
+) -> Outcome:
     """The rounds; ``mapped`` is the basis or one that knows its features already."""
     M, L = basis.n_features_, len(lams)
-    with_intercept = plan.center is not False
+    with_intercept = plan.fit_intercept is not False
     loss, scaled_by = _loss(plan.loss)
     probes = PROBES if loss.bound == np.inf and L > 1 else 0
     T = source.n_outputs + probes
-    public = public_system(basis, plan.center)
+    public = public_system(basis, plan.fit_intercept)
     column_lams = np.repeat(lams, T)
     plain, careful = preconditioners(public, plan.filter, column_lams, "all", with_intercept)
     rounds = Rounds(
@@ -79,40 +82,41 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         kappa=float(np.sqrt(basis.kappa_sq_)),
         n_rows=float(max(source.n_rows, 1)),
     )
-    shift = basis.mean_ if plan.center == "public" else np.zeros(M)
+    shift = basis.mean_ if plan.fit_intercept == "public" else np.zeros(M)
     if loss.bound < np.inf and with_intercept:
         # A robust fit must not start from zero where the labels are far from it.
         start = median(source, mapped, Functions(np.zeros((M, T)), np.zeros(T)), False, engine)
         rounds.point[-1] = np.tile(start, L)
     history: list[dict[str, float]] = []
     scale, n, d = np.inf, np.inf, np.zeros(0)
-    for number in range(1, plan.rounds + 1):
-        functions = Functions(*from_point(rounds.point, shift, with_intercept))
-        if scaled_by and number <= plan.rounds // 2 + 1:
-            done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
-            found = scaled_by * _deviation(source, mapped, functions, done / n, engine)
-            if scale == np.inf or abs(found - scale) > SETTLED * scale:
-                scale, loss = found, as_loss(str(plan.loss), found)
-                if number > 1:
-                    rounds.restart()
-        first = number == 1 and loss.bound == np.inf
-        summary = of_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
-        means = means_of(summary)
-        n = means.n
-        if first:  # the labels themselves, the same for every λ
-            means = _tiled(means, L)
-        if number == 1 and plan.center is True:
-            shift = means.phi
-        message = centred_message(means, shift, with_intercept)
-        if first and plan.center is True:
-            message = from_mean(rounds, message)
-        d = message if number == 1 else d
-        value = None if summary.loss_sum is None else summary.loss_sum / summary.weight
-        rounds.receive(message, means.yy, value)
-        mean_loss = 0.5 * means.yy if value is None else value
-        history.append({"round": number, "loss": float(np.mean(mean_loss)), "left": rounds.progress})
-        if rounds.progress <= plan.tol and number > 1:
-            break
+    with Progress(plan.rounds, "rounds", verbose) as bar:
+        for number in bar.counting(range(1, plan.rounds + 1)):
+            functions = Functions(*from_point(rounds.point, shift, with_intercept))
+            if scaled_by and number <= plan.rounds // 2 + 1:
+                done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
+                new_scale = scaled_by * _deviation(source, mapped, functions, done / n, engine)
+                if scale == np.inf or abs(new_scale - scale) > SETTLED * scale:
+                    scale, loss = new_scale, as_loss(str(plan.loss), new_scale)
+                    if number > 1:
+                        rounds.restart()
+            first = number == 1 and loss.bound == np.inf
+            summary = summarize_source(mapped, source, 1, None if first else functions, loss, engine, probes=probes)
+            means = means_of(summary)
+            n = means.n
+            if first:  # the labels themselves, the same for every λ
+                means = _repeat_for_each(means, L)
+            if number == 1 and plan.fit_intercept is True:
+                shift = means.phi
+            message = centred_message(means, shift, with_intercept)
+            if first and plan.fit_intercept is True:
+                message = from_mean(rounds, message)
+            d = message if number == 1 else d
+            value = None if summary.loss_sum is None else summary.loss_sum / summary.weight
+            rounds.receive(message, means.yy, value)
+            mean_loss = 0.5 * means.yy if value is None else value
+            history.append({"round": number, "loss": float(np.mean(mean_loss)), "left": rounds.progress})
+            if rounds.progress <= plan.tol and number > 1:
+                break
     result = rounds.result
     coef, intercept = from_point(result, shift, with_intercept)
     coef, intercept = coef.T.reshape(L, T, M).transpose(0, 2, 1), intercept.reshape(L, T)
@@ -125,16 +129,16 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
     return Outcome(lams, coef, intercept, df, loss, len(history), history)
 
 
-def mean_losses(source: Source, mapped: Any, found: Outcome, engine: Any) -> tuple[Floats, float]:
+def mean_losses(source: Source, mapped: Any, outcome: Outcome, engine: Any) -> tuple[Floats, float]:
     """(1/n) Σ ρ(y - f(x)) for every λ and label, and the rows that count."""
-    L, M, T = found.coef.shape
-    functions = Functions(found.coef.transpose(1, 0, 2).reshape(M, L * T), found.intercept.reshape(-1))
-    summary = of_source(mapped, source, 1, functions, found.loss, engine)
+    L, M, T = outcome.coef.shape
+    functions = Functions(outcome.coef.transpose(1, 0, 2).reshape(M, L * T), outcome.intercept.reshape(-1))
+    summary = summarize_source(mapped, source, 1, functions, outcome.loss, engine)
     assert summary.loss_sum is not None
     return (summary.loss_sum / summary.weight).reshape(L, T), max(summary.weight, float(summary.n_rows))
 
 
-def degrees_of_freedom(spread: Floats, plan: Plan, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
+def degrees_of_freedom(spread: Floats, plan: RoundRules, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
     """The trace of labels to fits, as the features' spread has it: Σ 1 - r^t after t rounds of a filter 1 - r = σg."""
     _, left = plan.filter.path(np.minimum(spread, kappa_sq), lams, kappa_sq)
     return np.asarray(np.sum(1.0 - (left if plan.ridge else left**n_rounds), axis=1))
@@ -143,7 +147,7 @@ def degrees_of_freedom(spread: Floats, plan: Plan, lams: Floats, kappa_sq: float
 def _loss(given: Any) -> tuple[Loss, float]:
     """The loss, and the constant that its scale is to be, in robust standard deviations; 0 where it is known."""
     loss = as_loss(given)
-    return loss, CONSTANTS[given] if isinstance(given, str) and loss.scaled else 0.0
+    return loss, CONSTANTS[given] if isinstance(given, str) and loss.has_scale else 0.0
 
 
 def _deviation(source: Source, mapped: Any, functions: Functions, fitted: Floats, engine: Any) -> float:
@@ -158,5 +162,5 @@ def _deviation(source: Source, mapped: Any, functions: Functions, fitted: Floats
     return float(max(1.4826 * np.max(best), np.finfo(float).tiny))
 
 
-def _tiled(means: Any, L: int) -> Any:
+def _repeat_for_each(means: Any, L: int) -> Any:
     return replace(means, y=np.tile(means.y, L), yy=np.tile(means.yy, L), phi_y=np.tile(means.phi_y, (1, L)))

@@ -23,10 +23,10 @@ from .._solvers.spectral.problem import Problem
 from .._solvers.spectral.routes import serves
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
-from ..kernels.base import sample_frequencies, squared
+from ..kernels.base import sample_frequencies, square_kappa
 from ..losses import as_loss
 from .correntropy import CorrentropyRegressor, choices_for
-from .length_scales import resolved
+from .length_scales import resolve_kernel
 from .spectral import SpectralRegressor
 
 NORM_ROWS = 500  # rows from which the size of the kernel matrix is estimated
@@ -50,7 +50,7 @@ class LocalKind(Kind):
             return None
         if type(value) not in KEPT.values():
             raise ValueError(
-                f"local is a {type(value).__name__}, and unpooled saves its own models only: "
+                f"estimator is a {type(value).__name__}, and unpooled saves its own models only: "
                 "use a SpectralRegressor or a CorrentropyRegressor, or that library's own way of saving"
             )
         return {"class": type(value).__name__, "params": to_plain(value)}
@@ -67,8 +67,8 @@ KEPT: dict[Any, type[Declared]] = {cls.__name__: cls for cls in (SpectralRegress
 
 
 @dataclass
-class Facts:
-    """What the whole sample knows: a sample of rows, and κ of a kernel over all blocks where it must be looked for."""
+class SampleFacts:
+    """Facts about the whole sample: some of its rows, and κ of a kernel over all blocks where it must be computed."""
 
     sample: Rows
     kappa: Callable[[Kernel], float]
@@ -77,8 +77,8 @@ class Facts:
     verbose: int = 0
 
 
-def prepare(estimator: Any, facts: Facts, lam: Any, grid: Any) -> Local:
-    """A learner with its candidates, or with one candidate where nothing is left to choose."""
+def prepare(estimator: Any, facts: SampleFacts, lam: Any, grid: Any) -> Local:
+    """Return a learner with its candidates, or with one candidate where nothing is left to choose."""
     if type(estimator) is SpectralRegressor:
         return _spectral(estimator, facts, lam, grid)
     if type(estimator) is CorrentropyRegressor:
@@ -90,30 +90,30 @@ def prepare(estimator: Any, facts: Facts, lam: Any, grid: Any) -> Local:
 def _refuse_lam(estimator: Any, lam: Any, grid: Any) -> None:
     if not (isinstance(lam, str) and lam in ("rule13", "local")) or grid is not None:
         raise ValueError(
-            f"lam and grid belong to SpectralRegressor, and local is a {type(estimator).__name__}: "
+            f"lam and grid belong to SpectralRegressor, and estimator is a {type(estimator).__name__}: "
             "set its own parameters and leave lam='rule13'"
         )
 
 
-def shared_kernel(kernel: Any, facts: Facts, wrong_labels: bool = False) -> tuple[Kernel, float]:
-    """The kernel that all blocks use, and its κ²; ``wrong_labels`` says that some may be."""
+def _share_kernel(kernel: Any, facts: SampleFacts, wrong_labels: bool = False) -> tuple[Kernel, float]:
+    """Return the kernel that all blocks use, and its κ²; ``wrong_labels`` says that labels may be wrong."""
     kernel = as_kernel(kernel)
     if isinstance(kernel, Precomputed):
         raise ValueError("a precomputed kernel cannot be cut into blocks: give the kernel as a function of two rows")
     rows, weights = facts.sample, facts.sample.weights
     points_weights = None if weights is None else like(weights / weights.max(), rows.X)
-    kernel = resolved(
+    kernel = resolve_kernel(
         kernel, rows.X, rows.Y, weights, rows.X, points_weights, wrong_labels=wrong_labels, verbose=facts.verbose
     )
     kappa = kernel.kappa()
-    return kernel, squared(kappa if np.isfinite(kappa) else facts.kappa(kernel))
+    return kernel, square_kappa(kappa if np.isfinite(kappa) else facts.kappa(kernel))
 
 
-def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -> Local:
-    kernel, kappa_sq = shared_kernel(estimator.kernel, facts)
+def _spectral(estimator: SpectralRegressor, facts: SampleFacts, lam: Any, grid: Any) -> Local:
+    kernel, kappa_sq = _share_kernel(estimator.kernel, facts)
     if isinstance(lam, str) and lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
-    filter_, center = as_filter(estimator.filter), bool(estimator.center)
+    filter_, center = as_filter(estimator.filter), bool(estimator.fit_intercept)
     solver = "auto" if estimator.solver in ("mixed", "banded") else estimator.solver  # those are for paths
     few = Problem(kernel, facts.sample.X, facts.sample.Y, None, center, filter_, kappa_sq)
     if not serves(solver, few, None):
@@ -132,12 +132,12 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
     )
 
 
-def _descent(estimator: CorrentropyRegressor, facts: Facts, lam: Any, grid: Any) -> Local:
+def _descent(estimator: CorrentropyRegressor, facts: SampleFacts, lam: Any, grid: Any) -> Local:
     _refuse_lam(estimator, lam, grid)
-    kernel, kappa_sq = shared_kernel(estimator.kernel, facts, wrong_labels=True)
+    kernel, kappa_sq = _share_kernel(estimator.kernel, facts, wrong_labels=True)
     if lam == "local":
         return OpaqueLocal(clone(estimator).set_params(kernel=kernel), facts.one_target, kernel)
-    Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.center)
+    Y, loss, center = to_numpy(facts.sample.Y).astype(float), as_loss(estimator.loss), bool(estimator.fit_intercept)
     scale, n_iter = choices_for(estimator, Y)
     scales = robust.scale_grid(Y, facts.sample.weights, center, loss) if scale is None else scale[None, :]
     if n_iter is None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import positive_numbers
+from .._base.declared import Arrays, Header
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
@@ -40,10 +41,10 @@ from ..bases.maps import KernelMap, Scaling
 from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted
-from .length_scales import resolved
+from .length_scales import resolve_kernel
 from .paths import SummaryPath
 from .span import ReadsRows
 from .stored import LAM_FOUND, Entries, SpanFunction, SpanPath
@@ -55,10 +56,21 @@ MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 DEVICE = Checked(lambda _, value: device_of(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
 
 
+class _IterationsPart:
+    """The passes over the rows after the first: none with the Gram matrix."""
+
+    def write(self, model: Any, header: Header, arrays: Arrays) -> None:
+        header["n_iter"] = int(model._n_rounds)
+
+    def read(self, model: Any, header: Header, arrays: Arrays) -> None:
+        Whole(0).check("its n_iter", header["n_iter"])
+        model._n_rounds = header["n_iter"]
+
+
 @declaration
 @dataclass(eq=False, repr=False)
 class NystromRegressor(ReadsRows):
-    """Kernel ridge regression in the span of M kernel functions, for as many rows as there are.
+    """Kernel ridge regression in the span of M kernel functions, for any number of rows.
 
     f = Σ_j c_j K(·, z_j) + b, with points z_j drawn from the rows, minimises (1/n) Σ (y_i - f(x_i))² + λ cᵀ𝕂_zz c.
     Memory does not grow with the rows: they are read a block at a time, from arrays, frames, Parquet, CSV or Dask.
@@ -69,31 +81,35 @@ class NystromRegressor(ReadsRows):
     Parameters
     ----------
     kernel : Kernel, str or None
-        None is ``Gaussian("median")``. A length scale "auto" is chosen by at most 12,000 rows and their labels.
+        None is ``Gaussian()``. A length scale "auto" is chosen by at most 12,000 rows and their labels.
     n_features : int or "auto"
         M. "auto" is √n·log n, at least 500 and at most 2000 on a CPU, 20,000 on a GPU.
     lam : "gcv", float or array
         "gcv" and an array choose by generalised cross-validation.
-    center : bool, default False
-        Fit an intercept.
+    fit_intercept : bool, default True
+        Fit an intercept, which is not penalised: adding a constant to y moves it by this constant and changes nothing
+        else.
     solver : {"auto", "gram", "rounds"}
     device : None, "cuda", "cpu" or a torch device
         Where torch works on the rows; None is NumPy on all cores, or where the rows are if they are tensors.
     precision : {"auto", "fixed", "single", "double"}
-        Of kernel values; sums of them are double, or exact. "auto" is single for rows of single precision and on a GPU,
-        unless λ is too small for it. "fixed" rounds values to 16 bits, whose products torch sums on a CPU without
-        error: twice as fast where the processor multiplies bytes (VNNI, AMX), for kernels of the distance and rows
-        without weights; there is a warning if rounding has moved the function by a tenth of its error or more.
+        The precision of kernel values; sums of them are in double precision, or exact. "auto" is single for rows of
+        single precision and on a GPU, unless λ is too small for it. "fixed" rounds values to 16 bits, whose products
+        torch sums on a CPU without error. It is twice as fast where the processor multiplies bytes (VNNI, AMX), for
+        kernels of the distance and rows without weights, and warns if rounding has moved the function by a tenth of its
+        error or more.
     standardize : bool, default False
         Bring every input to the mean and standard deviation it has over the points.
     tol : float, default 3e-3
-        Rounds of a λ end when what is left of its equations has fallen to this share.
-    max_rounds : int, default 100
+        The iterations of a λ end when the remaining error of its equations has fallen to this share.
+    max_iter : int, default 100
+        The most passes over the rows after the first.
     grid : array or None
         The λ that lam="gcv" chooses from.
     random_state : int, default 0
         Draws the points.
     verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
@@ -103,10 +119,11 @@ class NystromRegressor(ReadsRows):
     path_ : SummaryPath, every λ with its score, where λ was chosen
     predictor_ : BasisPredictor
     kernel_ : the kernel with its length scale filled in
+    targets_ : names of the labels, where they have names
     solver_ : "gram" or "rounds"
     precision_ : "fixed", "single" or "double"
-    n_rounds_ : int, passes over the rows after the first
-    jitter_ : float, the ε of the penalty λ cᵀ(𝕂_zz + εI)c, which rounding asks for
+    n_iter_ : int, passes over the rows after the first; 1 with the Gram matrix, which needs none
+    jitter_ : float, the ε of the penalty λ cᵀ(𝕂_zz + εI)c, which keeps rounding errors harmless
 
     Examples
     --------
@@ -123,13 +140,13 @@ class NystromRegressor(ReadsRows):
     n_features: Any = parameter(Whole(1, "auto"), "auto")
     lam: Any = parameter(Numbers("gcv"), "gcv")
     _: KW_ONLY
-    center: bool = parameter(Switch(), False)
+    fit_intercept: bool = parameter(Switch(), True)
     solver: str = parameter(Word(SOLVERS), "auto")
     device: Any = parameter(DEVICE, None)
     precision: str = parameter(Word(PRECISIONS), "auto")
     standardize: bool = parameter(Switch(), False)
     tol: float = parameter(Real("a number between 0 and 1", lambda value: 0 < value < 1), 3e-3)
-    max_rounds: int = parameter(Whole(), 100)
+    max_iter: int = parameter(Whole(), 100)
     grid: Any = parameter(Numbers(none=True), None)
     random_state: Any = parameter(Seed(), 0)
     verbose: int = parameter(VERBOSITY, 0)
@@ -140,11 +157,16 @@ class NystromRegressor(ReadsRows):
             lam_=LAM_FOUND,
             solver_=Word(SOLVERS[1:]),
             precision_=Word(PRECISIONS[1:]),
-            n_rounds_=Whole(0),
             jitter_=Real("a number that is not negative", lambda value: 0 <= value < math.inf, double=True),
         ),
+        _IterationsPart(),
         SpanPath("gcv"),
     )
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes over the rows after the first; at least 1, as scikit-learn counts iterations."""
+        return max(self._n_rounds, 1)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
         """Fit to rows and labels.
@@ -163,30 +185,30 @@ class NystromRegressor(ReadsRows):
 
     def _fit(self, source: Source, one_target: bool, device: Any) -> None:
         source = self._start(source, device, one_target)
-        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._asked)
-        probes = 0 if self._given else PROBES
+        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._named_lams)
+        probes = 0 if self._has_one_lam else PROBES
         job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
         wanted = "gram" if self.precision == "fixed" else self.solver
         route = take_route(wanted, job, self._machine)
-        with Progress(int(self.max_rounds), "rounds over the rows", self.verbose) as bar:
+        with Progress(int(self.max_iter), "passes over the rows", self.verbose) as bar:
             work = self._work(source, lams, probes, lambda _: bar.advance())
-            found = route.solve(work)
-            if found is None:  # rows turn out to round a Gram matrix more than points let expect
+            solved = route.solve(work)
+            if solved is None:  # rows turn out to round a Gram matrix more than points let expect
                 if wanted == "gram":
                     instead = "precision='single'" if self.precision == "fixed" else "solver='rounds'"
                     raise ValueError(f"{self._too_small(lams)}, or {instead}")
                 route = take_route("rounds", job, self._machine)
-                found = route.solve(work)
-        assert found is not None
+                solved = route.solve(work)
+        assert solved is not None
         assert work.sums is not None
         self.solver_, self.targets_ = route.name, tuple(source.target_names)
-        self._choose(found, work.sums)
+        self._choose(solved, work.sums)
         del self._machine
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NystromRegressor:
-        """Add rows to those seen so far, and learn from them all; the points are drawn from the first rows.
+        """Add rows to those seen so far and learn from all of them; the points are drawn from the first rows.
 
-        Of the rows only sums are kept, so this is the route of the Gram matrix whatever ``solver`` says.
+        Only sums over the rows are kept, so the Gram matrix is summed whatever ``solver`` says.
 
         Parameters
         ----------
@@ -210,21 +232,23 @@ class NystromRegressor(ReadsRows):
         else:
             source = open_labeled(self, X, y, sample_weight)
             if source.n_outputs != self._n_labels:
-                raise ValueError(f"y has {source.n_outputs} label(s), and the rows so far have {self._n_labels}")
-        if self._sums is not None and not self.center:
+                raise ValueError(
+                    f"y must have {self._n_labels} label(s), as the rows so far, and it has {source.n_outputs}"
+                )
+        if self._sums is not None and not self.fit_intercept:
             self._give_guess_back(self._sums)
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
-        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._asked)
+        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._named_lams)
         take_route("gram", Job.on(self._machine, n, self._n_labels, lams, len(lams), least), self._machine)
         work = self._work(source, lams, 0)
         new = summed(self._machine, work.chunks, 0, True, self._guess)
         sums = new if self._sums is None else self._sums + new
         work.sums = sums
-        found = GRAM.solve(work)
-        if found is None:
+        solved = GRAM.solve(work)
+        if solved is None:
             raise ValueError(f"{self._too_small(lams)}, or fit all rows at once with solver='rounds'")
         self.__dict__.pop("path_", None)  # of fewer rows
-        self._choose(found, sums)
+        self._choose(solved, sums)
         self._sums, self.solver_, self.targets_ = sums, "gram", tuple(source.target_names)
 
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
@@ -236,8 +260,8 @@ class NystromRegressor(ReadsRows):
         def values(rows: Array) -> Array:
             step = rows.shape[0] if is_stream(X) else machine.rows_at_once
             places = [machine.place(Rows(rows[i : i + step, :])) for i in range(0, rows.shape[0], max(step, 1))]
-            found = [machine.values(place, coef) for place in places]
-            together = namespace(coef).concat(found) + intercept if found else coef[:0, :]
+            parts = [machine.values(place, coef) for place in places]
+            together = namespace(coef).concat(parts) + intercept if parts else coef[:0, :]
             return together if is_foreign(rows) else to_numpy(together)
 
         return values
@@ -251,7 +275,7 @@ class NystromRegressor(ReadsRows):
         return opened.labeled, opened.one_target, device
 
     def _forget(self) -> None:
-        """Begin with no rows seen, and no names of their columns."""
+        """Forget all rows that were seen, and the names of their columns."""
         for name in ("path_", "_sums", "feature_names_in_"):
             self.__dict__.pop(name, None)
 
@@ -260,21 +284,24 @@ class NystromRegressor(ReadsRows):
         place = "cpu" if device is None or device.type == "cpu" else "cuda"
         wanted = None if isinstance(self.n_features, str) else int(self.n_features)
         n = source.n_rows
-        if n < 2 and not self._given:
+        if n < 2 and not self._has_one_lam:
             raise ValueError(
                 f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         M = wanted or min(max(math.ceil(math.sqrt(n) * math.log(n)), FEWEST_POINTS), MOST_POINTS[place])
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, Precomputed):
-            raise ValueError("the span needs a kernel that can be computed at new points, and kernel is precomputed")
-        wanted_rows = [self._drawn(n, M)] + ([self._drawn(n, MANY)] if free_parts(kernel) else [])
+            raise ValueError(
+                "kernel must be computable at new points, and it is precomputed: "
+                "give the kernel as a function of two rows"
+            )
+        wanted_rows = [self._draw_rows(n, M)] + ([self._draw_rows(n, MANY)] if find_free_parts(kernel) else [])
         (few, *many), source = read_some(source, wanted_rows, KEPT)
         assert few.Y is not None
         rows_single = few.X.dtype == namespace(few.X).float32
-        # Labels less one in their middle: squares of a large offset would take the digits of what varies.
+        # Labels minus one in their middle: squaring a large offset would lose the digits that carry the variation.
         labels = np.sort(to_numpy(few.Y).astype(np.float64), axis=0)
-        self._guess: np.ndarray = float(self.center) * labels[len(labels) // 2]
+        self._guess: np.ndarray = float(self.fit_intercept) * labels[len(labels) // 2]
         self.one_target_, self._n_labels = one_target, int(few.Y.shape[1])
         U = np.unique(to_numpy(few.X).astype(np.float64), axis=0)  # copies of a row add nothing to the span
         scaling = Scaling.of(U, None) if self.standardize else None
@@ -282,13 +309,15 @@ class NystromRegressor(ReadsRows):
         self.kernel_ = self._with_labels(kernel, many[0], Z, scaling) if many else kernel.resolve(Z)
         self._kappa_sq = kappa_squared(self.kernel_, Z)
         map_ = KernelMap(self.kernel_, Z, scaling)
-        found = chosen_machine(map_, device, self.precision, rows_single, self._asked, self._kappa_sq)
-        self._machine: Machine = found[0]
-        self.precision_: str = found[1]
+        machine_and_precision = chosen_machine(
+            map_, device, self.precision, rows_single, self._named_lams, self._kappa_sq
+        )
+        self._machine: Machine = machine_and_precision[0]
+        self.precision_: str = machine_and_precision[1]
         return source
 
     def _give_guess_back(self, sums: Sums) -> None:
-        """Sums so far become those of the labels as they are, where ``center`` was True until now."""
+        """Turn the sums so far into sums of the labels themselves, where ``fit_intercept`` was True until now."""
         self._sums, self._guess = sums.moved(self._guess), np.zeros(self._n_labels)
 
     def _with_labels(self, kernel: Kernel, some: Rows, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
@@ -296,22 +325,22 @@ class NystromRegressor(ReadsRows):
         X, weights = to_numpy(some.X).astype(np.float64), some.weights
         X = X if scaling is None else scaling.apply(X)
         weights = None if weights is None else to_numpy(weights)
-        return resolved(kernel, X, some.Y, weights, Z, verbose=self.verbose)
+        return resolve_kernel(kernel, X, some.Y, weights, Z, verbose=self.verbose)
 
-    def _drawn(self, n: int, count: int) -> np.ndarray:
-        """The numbers of so many of n rows at random, or of all."""
+    def _draw_rows(self, n: int, count: int) -> np.ndarray:
+        """Draw the numbers of so many of n rows at random, or return all of them."""
         if count >= n:
             return np.arange(n)
         return np.sort(np.random.default_rng(self.random_state).choice(n, count, replace=False))
 
     @property
-    def _given(self) -> bool:
-        """Whether λ is one number, and nothing is to be chosen."""
+    def _has_one_lam(self) -> bool:
+        """Whether λ is given as one number, so that nothing has to be chosen."""
         return not isinstance(self.lam, str) and np.ndim(self.lam) == 0
 
     @property
-    def _asked(self) -> Floats | None:
-        """The λ that the user has named; None leaves them to the rows."""
+    def _named_lams(self) -> Floats | None:
+        """The λ that the user gave; None where they follow from the rows."""
         if not isinstance(self.lam, str):
             return np.atleast_1d(positive_numbers("lam", self.lam))
         return None if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
@@ -325,41 +354,46 @@ class NystromRegressor(ReadsRows):
             lams,
             self._kappa_sq,
             self._n_labels,
-            bool(self.center),
+            bool(self.fit_intercept),
             self._guess,
-            self._asked is not None,
+            self._named_lams is not None,
             probes,
-            lambda count: read_some(source, [self._drawn(source.n_rows, count)], 0)[0][0],
+            lambda count: read_some(source, [self._draw_rows(source.n_rows, count)], 0)[0][0],
             float(self.tol),
-            int(self.max_rounds),
+            int(self.max_iter),
             after_round,
         )
 
     def _too_small(self, lams: Floats) -> str:
-        named = "λ of the grid" if self._asked is None else f"lam={np.min(lams):.1e}"
-        return f"{named} is too small for a Gram matrix of these rows, which rounds more than usual: take a larger lam"
+        named = "λ of the grid" if self._named_lams is None else f"lam={np.min(lams):.1e}"
+        return (
+            f"{named} is too small for the Gram matrix of these rows, whose rounding errors are larger than usual: "
+            "use a larger lam"
+        )
 
-    def _choose(self, found: Solved, sums: Sums) -> None:
-        lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)
-        intercepts = found.intercept + self._guess
+    def _choose(self, solved: Solved, sums: Sums) -> None:
+        lams, map_, index = solved.lam, self._machine.map, np.zeros(1, dtype=int)
+        intercepts = solved.intercept + self._guess
         criterion = criteria.gcv(
-            found.error, found.df, max(sums.weight, float(sums.n_rows))
+            solved.error, solved.df, max(sums.weight, float(sums.n_rows))
         )  # weights count as repeated rows
-        if not self._given:
+        if not self._has_one_lam:
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
         if isinstance(self._machine, fixed.InFixedPoint):  # before anything is changed: a warning may be an error
-            fixed.warn_if_harmed(self._machine.off(found.coef[chosen]), found.error[chosen])
-        if not self._given:
+            fixed.warn_if_harmed(self._machine.off(solved.coef[chosen]), solved.error[chosen])
+        if not self._has_one_lam:
             scores = criterion[:, 0] if self.one_target_ else criterion
-            self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)
-        self.lam_, self.n_rounds_, self.jitter_ = float(lams[chosen]), found.rounds, found.jitter
-        coef, intercept = found.coef[chosen].copy(), intercepts[chosen].copy()
+            self.path_ = SummaryPath(lams, scores, solved.df, "gcv", index, map_, solved.coef, intercepts)
+        self.lam_, self._n_rounds, self.jitter_ = float(lams[chosen]), solved.rounds, solved.jitter
+        coef, intercept = solved.coef[chosen].copy(), intercepts[chosen].copy()
         self._settle_span(BasisPredictor(map_, coef, intercept), coef, self.one_target_)
 
     def _check_together(self) -> None:
         if self.precision == "fixed" and self.solver == "rounds":
-            raise ValueError("precision='fixed' is for the Gram matrix: take solver='gram', or precision='single'")
+            raise ValueError(
+                "precision='fixed' works only with the Gram matrix: use solver='gram', or precision='single'"
+            )
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
@@ -372,7 +406,7 @@ class NystromRegressor(ReadsRows):
             lam=self.lam_,
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
-            rounds=self.n_rounds_,
+            n_iter=self.n_iter_,
             solver=self.solver_,
-            center=bool(self.center),
+            fit_intercept=bool(self.fit_intercept),
         )

@@ -37,7 +37,7 @@ class Family:
 
 
 @dataclass(repr=False)
-class Path(LamPath):
+class RegularizationPath(LamPath):
     """The regularisation path. Arrays run along λ in the order of the grid.
 
     Attributes
@@ -230,9 +230,9 @@ class DescentPath(SearchPath):
 
     def _summary(self) -> dict[str, np.ndarray]:
         """The best iteration of every scale."""
-        if (found := self._tried()) is None:
+        if (trials := self._tried()) is None:
             return {"iterations": self.n_iter}
-        scales, tried, scores = found
+        scales, tried, scores = trials
         best = {"scale": scales, "best iteration": tried[scores.argmin(1)], "score": scores.min(1)}
         return by_target(best, self.one_target, " ")
 
@@ -246,9 +246,9 @@ class DescentPath(SearchPath):
         -------
         dict of arrays
         """
-        if (found := self._tried()) is None:
+        if (trials := self._tried()) is None:
             return {"n_iter": self.n_iter}
-        scales, tried, scores = found
+        scales, tried, scores = trials
         every = {"scale": np.repeat(scales, len(tried), axis=0), "score": scores.reshape(-1, scales.shape[1])}
         return {"n_iter": np.tile(tried, len(scales))} | by_target(every, self.one_target)
 
@@ -276,9 +276,9 @@ class DescentPath(SearchPath):
 
     def tuning(self, target: int, scale: float, n_iter: int) -> Tuning | None:
         """The scores along the steps at the chosen scale, for one target; None where less than two were tried."""
-        if (found := self._tried()) is None or len(found[1]) < 2:
+        if (trials := self._tried()) is None or len(trials[1]) < 2:
             return None
-        scales, tried, scores = found[0][:, target], found[1], np.asarray(found[2], dtype=float)[:, :, target]
+        scales, tried, scores = trials[0][:, target], trials[1], np.asarray(trials[2], dtype=float)[:, :, target]
         here = int(np.flatnonzero(scales == scale)[0])
         return Tuning(
             "steps",
@@ -292,9 +292,9 @@ class DescentPath(SearchPath):
 
     def _picture(self) -> Picture:
         """The loss of rows left out against the number of steps, a curve for each scale."""
-        if (found := self._tried()) is None:
+        if (trials := self._tried()) is None:
             raise ValueError("there is nothing to draw: scale and n_iter were given, and nothing was tried")
-        scales, tried, scores = found
+        scales, tried, scores = trials
         curves = [
             Curve(tried, row, "least squares" if np.isinf(scale) else f"scale {scale:.3g}")
             for target in range(scores.shape[2])

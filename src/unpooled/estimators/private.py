@@ -10,24 +10,26 @@ import numpy as np
 
 from .._base.checks import budget, positive
 from .._base.fits import fitting
-from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Checked, Switch, Whole, Word, declaration, parameter
+from .._base.progress import Progress
 from .._base.rows import ArraySource
 from .._base.text import shown
 from .._base.threads import quietly
 from ..bases import Basis, EmpiricalFeatures
+from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import EngineKind, as_engine
-from ..kernels import Gaussian, Kernel, as_kernel
-from ..privacy import Guarantee, Spent, gaussian, mu_for
+from ..kernels import Kernel, as_kernel
+from ..privacy import Expense, Guarantee, gaussian, mu_for
 from ..privacy.ledger import Spending
-from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
-from ..privacy.rounds.labels import MADE_UP, inputs_asked
+from ..privacy.rounds.frame import Frame, build_made_up_frame, build_public_frame
+from ..privacy.rounds.labels import N_MADE_UP_ROWS, ask_about_inputs
 from ..privacy.rounds.learner import learn
-from ..privacy.rounds.questions import Custodian, check_can_be_drawn, held
-from ..summaries.passes import mapped_once
+from ..privacy.rounds.questions import Question, RowHolder, check_noise_can_be_drawn, run_learner
+from ..summaries.passes import map_once
 from .facts import ModelFacts, if_fitted
 from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise
-from .private_plan import PrivatePlan, decided, is_rich, usual_features
+from .private_plan import RoundSchedule, decided, is_rich, usual_features
 from .public_rows import (
     BoundedKernel,
     basis_and_rows,
@@ -50,7 +52,7 @@ MECHANISM = "discrete Gaussian noise on rounds of residual sums"
 SECURE = "nothing but sums over all sites is seen, and each site adds its share of the noise"
 
 
-def check_label_bound(name: str, value: Any) -> None:
+def _check_label_bound(name: str, value: Any) -> None:
     """A bound whose square is a number still."""
     if not SMALLEST <= positive(name, value) <= LARGEST:
         raise ValueError(
@@ -59,53 +61,58 @@ def check_label_bound(name: str, value: Any) -> None:
         )
 
 
-BOUND = Checked(check_label_bound, "a positive number or None", none=True)
+BOUND = Checked(_check_label_bound, "a positive number or None", none=True)
 
 
 @declaration
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(OnEngine, PrivateModel):
-    """Differentially private kernel regression: rounds of residual statistics with noise (docs/privacy/rounds.md).
+    """Differentially private kernel regression by rounds of noisy residual sums (docs/privacy/rounds.md).
 
-    The records are only ever asked for sums: counts of labels at first, then in each round Σ ψ(r(y - f(x))) Wz/r over
-    all records, ψ bounded and r = |Wz|/B, with noise for 2B·sup|ψ|; at the end how high the function lies and how far
-    it reaches. What is asked (W, B, the scale of ψ) follows from the public sample and from what earlier rounds
-    released. There is nothing to tune.
+    The records are used through sums only: counts of labels at first, then in each round Σ ψ(r(y - f(x))) Wz/r over
+    all records, ψ bounded and r = |Wz|/B, with noise for 2B·sup|ψ|; at the end the level and the spread of the
+    function. The questions (W, B, the scale of ψ) follow from the public sample and from what earlier rounds released.
+    There is nothing to tune, and there is always an intercept.
 
     The guarantee holds for replacing one record. Public are the number of records, everything given to the
     constructor, and ``public``, which the length scale, the scaling of inputs and the features come from.
 
     Parameters
     ----------
-    epsilon, delta : what one fit may spend. A δ above 1/n is warned of
+    epsilon, delta : the budget of one fit. A δ above 1/n leads to a warning
     label_bound : c > 0 or None
-        From knowledge that does not come from the labels; labels are moved into [-c, c] without a word, and so are
-        predictions. It may be generous: the noise follows the residuals. Without it labels may be anything, and the
-        correntropy loss, whose scale is found privately, takes gross outliers for what they are.
+        From knowledge that does not come from the labels. Labels outside [−c, c] are clipped silently, and so are
+        predictions. The bound may be generous: the noise follows the residuals. Without a bound labels may have any
+        size, and the correntropy loss, whose scale is found privately, gives gross outliers almost no influence.
     kernel : Kernel, str or None
-        A bounded kernel. None is ``Gaussian("median")`` from the public sample, or from rows made up from noised
-        counts of each input without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
+        A bounded kernel. None is ``Gaussian()`` from the public sample or, without one, from rows that are
+        generated from noisy counts of each input.
+    basis : a fitted basis of ``up.bases``, or None
+        Made from public rows alone; in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     n_features : int or "auto"
-        "auto" is half as many as there are public rows and at most 500; with a large budget also those, up to 1000,
-        of which the public rows tell something about other rows.
+        "auto" is half the number of public rows and at most 500; with a large budget at most 1000, as long as the
+        public rows inform about other rows.
     rounds : int or "auto"
     loss : {"auto", "huber", "correntropy"}
     noise : {"total", "site"}
-        With ``sites``: "total" is noise for the sum, which holds if nothing but the sum is seen (each site adds its
-        share, under secure aggregation); with "site" every site adds all the noise its own sums need.
+        With ``sites``: "total" is noise for the sum, and protects if nothing but the sum is seen (each site adds its
+        share, under secure aggregation); with "site" every site adds all the noise that its own sums need.
     standardize : bool, default True
-        Bring every input to the mean and standard deviation it has on the public sample, or on the rows made up.
+        Bring every input to mean 0 and standard deviation 1 on the public sample, or on the generated rows.
     ledger : None, a ``privacy.Ledger`` or the path of one
-        Charged before the records are looked at; without budget left nothing is looked at.
+        Charged before the records are read; where its budget does not suffice, nothing is read.
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
     random_state : int, default 0
-        Draws features; never the noise.
+        Draws features, never the noise.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second. It counts questions, whose
+        number is planned without looking at a record.
 
     Attributes
     ----------
     privacy_ : Guarantee, which prints as a sentence
-    plan_ : PrivatePlan, what was decided beforehand and why
-    history_ : list of dict, what each round asked and what was believed after it; rounds taken back are left out
+    schedule_ : RoundSchedule, all decisions made before the fit, with their reasons
+    history_ : list of dict, the question of each round and the estimates after it; rounds taken back are left out
     coef_, intercept_, predictor_, basis_, kernel_ : the function and its features
     sites_ : list of dict, the rows of every site
 
@@ -125,6 +132,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     label_bound: float | None = parameter(BOUND, None)
     kernel: Any = parameter(BoundedKernel(), None)
     _: KW_ONLY
+    basis: Any = parameter(FittedBasis(), None)
     n_features: Any = parameter(Whole(1, "auto"), "auto")
     rounds: Any = parameter(Whole(1, "auto", words="a whole number, at least 1, or 'auto'"), "auto")
     loss: str = parameter(Word(LOSSES), "auto")
@@ -133,23 +141,24 @@ class PrivateRegressor(OnEngine, PrivateModel):
     ledger: Any = parameter(LEDGER, None)
     engine: Any = parameter(EngineKind(in_files=False), None)
     random_state: Any = parameter(SEED, 0)
+    verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (
         SpanFunction(targets=False),
-        Promise(PrivatePlan.from_dict, history_=HISTORY, sites_=SITES),
+        Promise(RoundSchedule.from_dict, history_=HISTORY, sites_=SITES),
     )
 
     def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None) -> PrivateRegressor:
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
 
-        All arguments are checked and everything is planned before budget is charged, and budget is charged before a
-        value of X or y is looked at; lists and CSV, of which nothing can be told unread, are paid for at once. Rows
-        that turn out not to be finite numbers have cost it all the same.
+        All arguments are checked and everything is planned before the ledger is charged, and the ledger is charged
+        before a value of X or y is read; lists and CSV must be read to learn their size, so the ledger is charged
+        first. The charge stands even if rows turn out not to be finite numbers.
 
         Parameters
         ----------
         X, y : as :meth:`Summary.of` takes them
-        public : array or frame; without it rows are made up from noised counts of each input, which costs budget
+        public : array or frame; without it rows are generated from noisy counts of each input, which costs budget
         sites : a label a row
         """
         with fitting(self):
@@ -161,7 +170,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, mu: float, spending: Spending) -> PrivateRegressor:
         if must_be_read(X):
             spending.charge()
-        known = public is not None or isinstance(self.kernel, Basis)
+        known = public is not None or self.basis is not None
         basis: Basis | None = None
         if known:
             basis, rows = basis_and_rows(
@@ -170,14 +179,14 @@ class PrivateRegressor(OnEngine, PrivateModel):
         else:
             rows = private_rows(self, X, y, learn=True)
         budget(self.epsilon, self.delta, rows.count())
-        found = site_counts(sites, rows.count())
-        adding = len(found) if found and self.noise == "site" else 1
+        site_rows = site_counts(sites, rows.count())
+        adding = len(site_rows) if site_rows and self.noise == "site" else 1
         if basis is not None and public is not None and isinstance(self.n_features, str):
             rich = is_rich(rows.count(), mu / math.sqrt(adding))
             basis = widened(basis, public) if rich else basis
         plan = decided(
             rows.count(), float(self.epsilon), float(self.delta), self.label_bound,
-            n_features=self._wanted(MADE_UP) if basis is None else basis.n_features_,
+            n_features=self._size_of_basis(N_MADE_UP_ROWS) if basis is None else basis.n_features_,
             n_public=None if basis is None else basis.n_public_,
             n_inputs=self.n_features_in_ if basis is None else basis.n_features_in_,
             rounds=self.rounds, loss=self.loss, sites=adding,
@@ -186,68 +195,77 @@ class PrivateRegressor(OnEngine, PrivateModel):
         if basis is None:  # a kernel that does not go with the columns is refused here, before it is paid for
             self._frame_of(standard_normal(self.n_features_in_)[:8])
         else:
-            frame = public_frame(basis, None if public is None else public_features(basis, public, 500))
+            frame = build_public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
-        check_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
+        check_noise_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
         with quietly():
             learned, frame, spent = spending.read(lambda: self._rounds(rows, frame, plan, adding, engine))
         coef, b = frame.coefficients(learned.coef)
         basis = frame.basis
         self._settle(basis, coef[:, None], np.asarray([b]), True)
-        self.basis_, self.plan_, self.history_, self.sites_ = basis, plan, learned.history, found
-        facts = ["the number of records" + (" of every site" if found else "")]
+        self.basis_, self.schedule_, self.history_, self.sites_ = basis, plan, learned.history, site_rows
+        facts = ["the number of records" + (" of every site" if site_rows else "")]
         facts += ["the basis and how it was made"] if known else []
         facts += [f"the label bound {self.label_bound:g}"] if self.label_bound is not None else []
         self.privacy_ = Guarantee(
             float(self.epsilon), float(self.delta), MECHANISM, tuple(spent),
             public=(*facts, "all arguments and the plan"),
-            conditions=(SECURE,) if found and self.noise == "total" else (),
+            conditions=(SECURE,) if site_rows and self.noise == "total" else (),
         )  # fmt: skip
         return self
 
     def _rounds(
-        self, rows: UnreadRows, frame: Frame | None, plan: PrivatePlan, adding: int, engine: Any
-    ) -> tuple[Any, Frame, list[Spent]]:
-        """Everything that touches the records. What it returns was made from answers with noise."""
+        self, rows: UnreadRows, frame: Frame | None, plan: RoundSchedule, adding: int, engine: Any
+    ) -> tuple[Any, Frame, list[Expense]]:
+        """Do everything that touches the records; the result is made from noisy answers only."""
         source = rows.read()
         source = ArraySource(read_all(source)) if isinstance(source, ArraySource) else source
-        spent: list[Spent] = []
-        custodian = Custodian(source, rows.count(), plan.label_bound, engine, adding)
+        spent: list[Expense] = []
+        custodian = RowHolder(source, rows.count(), plan.label_bound, engine, adding)
         counting = rows.count() / math.sqrt(adding)  # so many records would have as much to say through one noise
         with engine.session():
             if frame is None:
-                looking = inputs_asked(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
-                made_up, spent = held(looking, custodian.ask)
+                looking = ask_about_inputs(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
+                made_up, spent = run_learner(looking, custodian.ask)
                 frame = self._frame_of(made_up)
-            custodian.source, mapped = mapped_once(source, frame)
+            custodian.source, mapped = map_once(source, frame)
             learner = learn(frame, counting, plan.budget(), plan.label_bound, plan.loss)
-            learned, more = held(learner, lambda question, mu: custodian.ask(question, mu, frame, mapped))
+            with Progress(len(plan.events()), "questions", self.verbose) as bar:
+
+                def ask(question: Question, mu: float) -> tuple[np.ndarray, float]:
+                    bar.advance()
+                    return custodian.ask(question, mu, frame, mapped)
+
+                learned, more = run_learner(learner, ask)
         return learned, frame, spent + more
 
     def _frame_of(self, made_up: np.ndarray) -> Frame:
-        """A basis and its frame from rows that noised counts were made into."""
-        kernel = Gaussian("median") if self.kernel is None else as_kernel(self.kernel)
+        """Make a basis and its frame from rows that were generated from noisy counts."""
+        kernel = as_kernel(self.kernel)
         basis = self._new_basis(kernel, len(made_up)).fit(made_up)
         if hasattr(self, "feature_names_in_"):
             basis.name_columns(self.feature_names_in_)
-        return made_up_frame(basis, np.asarray(basis.features(made_up[:500])))
+        return build_made_up_frame(basis, np.asarray(basis.features(made_up[:500])))
 
-    def _wanted(self, n_public: int) -> int:
+    def _size_of_basis(self, n_public: int) -> int:
         return usual_features(n_public) if isinstance(self.n_features, str) else int(self.n_features)
 
     def _new_basis(self, kernel: Kernel, n_public: int) -> Basis:
         seed = int(self.random_state)
-        return EmpiricalFeatures(kernel, self._wanted(n_public), bool(self.standardize), random_state=seed)
+        return EmpiricalFeatures(kernel, self._size_of_basis(n_public), bool(self.standardize), random_state=seed)
+
+    def _check_together(self) -> None:
+        check_kernel_or_basis(self.kernel, self.basis)
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
-            "Differentially private kernel regression by rounds of noised residual sums",
-            n_rows=self.plan_.n_rows,
+            "Differentially private kernel regression by rounds of noisy residual sums",
+            n_rows=self.schedule_.n_rows,
             sites=self.sites_,
             basis=if_fitted(self, "basis_"),
             privacy=self.privacy_,
-            plan=self.plan_,
+            schedule=self.schedule_,
             history=self.history_,
         )

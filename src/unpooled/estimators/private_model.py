@@ -39,7 +39,7 @@ class Promise:
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         header |= {
             "privacy": model.privacy_.to_dict(),
-            "plan": model.plan_.to_dict(),
+            "plan": model.schedule_.to_dict(),
             "numbers": {name: float(getattr(model, name)) for name in self.numbers},
             "lists": {name: getattr(model, name) for name in self.lists},
         }
@@ -47,8 +47,8 @@ class Promise:
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         promise = Guarantee.from_dict(header["privacy"])
         if not (math.isclose(promise.epsilon, model.epsilon) and math.isclose(promise.delta, model.delta)):
-            raise ValueError("its guarantee is not that of its epsilon and delta")
-        model.privacy_, model.plan_ = promise, self.plan(header["plan"])
+            raise ValueError("its guarantee does not match its epsilon and delta")
+        model.privacy_, model.schedule_ = promise, self.plan(header["plan"])
         if not is_table(header["numbers"], **dict.fromkeys(self.numbers, float)):
             raise ValueError(f"its numbers are not {' and '.join(self.numbers) or 'none'}")
         if not is_table(header["lists"], **dict.fromkeys(self.lists, list)):
@@ -74,7 +74,7 @@ class PrivateModel(SpanModel):
         return tags
 
     def predict(self, X: Any) -> Array:
-        """f(X), in the order of the rows, moved into [-c, c] where there is a label bound c.
+        """f(X), in the order of the rows, clipped to [−c, c] where there is a label bound c.
 
         Parameters
         ----------

@@ -12,8 +12,16 @@ from .._base.kinds import POSITIVE, Bound, Real, Sentences, Whole, Word, from_pl
 from ..privacy import mu_for
 from ..privacy.gaussian import Gaussian
 from ..privacy.rounds import learner
-from ..privacy.rounds.labels import LOOKS, PURPOSE, PURPOSES, inputs_share, labels_share
-from ..privacy.rounds.learner import CHECK, CHECK_FROM, CHECKING, TAILS, TAILS_ASKED, TAILS_FROM, Budget
+from ..privacy.rounds.labels import INPUT_PURPOSE, LABEL_PURPOSES, LOOKS, inputs_share, labels_share
+from ..privacy.rounds.learner import (
+    CHECK_FROM,
+    CHECK_PURPOSE,
+    CHECK_SHARE,
+    TAILS_FROM,
+    TAILS_PURPOSE,
+    TAILS_SHARE,
+    Budget,
+)
 
 RICH = 5_000  # n·μ from which more still teaches: what is left is how the public sample differs from the rows
 ROUNDS = {0: 10, 1_000: 16, 15_000: 24}  # from so large an n·μ: none is lost, and each needs a pass over the rows
@@ -44,8 +52,8 @@ SHARE = Real("a share below 1", lambda value: 0 <= value < 1)
 
 
 @dataclass(frozen=True)
-class PrivatePlan:
-    """What was decided beforehand, all of it public, and why.
+class RoundSchedule:
+    """The schedule of private rounds: all decisions made before a record is read, all public, with their reasons.
 
     Attributes
     ----------
@@ -80,27 +88,27 @@ class PrivatePlan:
             mu,
             self.rounds,
             self.labels,
-            check=CHECK if known >= CHECK_FROM else 0.0,
-            tails=TAILS if bounded and known >= TAILS_FROM else 0.0,
-            calibration=learner.share(known),
+            check=CHECK_SHARE if known >= CHECK_FROM else 0.0,
+            tails=TAILS_SHARE if bounded and known >= TAILS_FROM else 0.0,
+            calibration=learner.calibration_share(known),
         )
 
     def events(self) -> list[tuple[str, Gaussian]]:
         """Everything that may be asked, with its price; not all looks at the labels need be taken."""
-        found, budget = [], self.budget()
+        events, budget = [], self.budget()
         if self.inputs:
-            found += [(PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
+            events += [(INPUT_PURPOSE, Gaussian(self.mu * math.sqrt(self.inputs / LOOKS)))] * LOOKS
         if self.labels:
             each = Gaussian(budget.mu * math.sqrt(self.labels / LOOKS))
-            found += [(PURPOSES[look > 0], each) for look in range(LOOKS)]
+            events += [(LABEL_PURPOSES[look > 0], each) for look in range(LOOKS)]
         if budget.tails:
-            found.append((TAILS_ASKED, Gaussian(budget.mu * math.sqrt(budget.tails))))
-        found += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
+            events.append((TAILS_PURPOSE, Gaussian(budget.mu * math.sqrt(budget.tails))))
+        events += [(f"round {t + 1} of residuals", Gaussian(budget.round(t))) for t in range(self.rounds)]
         if budget.check:
-            found.append((CHECKING, Gaussian(budget.mu * math.sqrt(budget.check))))
+            events.append((CHECK_PURPOSE, Gaussian(budget.mu * math.sqrt(budget.check))))
         if budget.calibration:
-            found.append((learner.CALIBRATING, Gaussian(budget.mu * math.sqrt(budget.calibration))))
-        return found
+            events.append((learner.CALIBRATION_PURPOSE, Gaussian(budget.mu * math.sqrt(budget.calibration))))
+        return events
 
     def __str__(self) -> str:
         return "\n".join(self.why)
@@ -115,7 +123,7 @@ class PrivatePlan:
         return to_plain(self)
 
     @classmethod
-    def from_dict(cls, content: Any) -> PrivatePlan:
+    def from_dict(cls, content: Any) -> RoundSchedule:
         """The inverse; a ValueError where it is no plan."""
         return from_plain(cls, content, "the plan of private rounds")
 
@@ -132,7 +140,7 @@ def decided(
     rounds: Any = "auto",
     loss: str = "auto",
     sites: int = 1,
-) -> PrivatePlan:
+) -> RoundSchedule:
     """The plan for n records; ``n_public`` is None where there are no public rows, ``sites`` add noise each."""
     mu = mu_for(epsilon, delta)
     loss = ("correntropy" if label_bound is None else "huber") if loss == "auto" else loss
@@ -160,7 +168,7 @@ def decided(
         else "where the labels lie is not asked: at this budget the answer would be noise",
         "weights, scale of the loss and shrinkage of each round are made from what earlier rounds released",
     ]
-    plan = PrivatePlan(n, n_features, T, loss, mu, share, inputs, bound, sites)
+    plan = RoundSchedule(n, n_features, T, loss, mu, share, inputs, bound, sites)
     if calibration := plan.budget().calibration:
         why.append(f"{calibration:.0%} of μ² tells at the end how high the function lies and how far it reaches")
     return replace(plan, why=tuple(why))

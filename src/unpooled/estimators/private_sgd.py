@@ -11,18 +11,20 @@ import numpy as np
 from .._base.arrays import to_numpy
 from .._base.checks import budget, check_choice, positive
 from .._base.fits import fitting
-from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Checked, Real, Switch, Whole, Word, declaration, parameter
+from .._base.progress import Progress
 from .._base.threads import quietly
 from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
+from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
-from ..privacy import Approximate, Event, Gaussian, Guarantee, Spent, mu_for
+from ..privacy import Approximate, Event, Expense, Gaussian, Guarantee, mu_for
 from ..privacy.ledger import Spending
-from ..privacy.noise import opendp
+from ..privacy.noise import load_opendp
 from .facts import ModelFacts, if_fitted
 from .private_model import COUNT, DELTA, EPSILON, LEDGER, SEED, SIZE, PrivateModel, Promise
-from .private_sgd_plan import SGDPlan, coordinate_scale, paper_plan, tight_plan
+from .private_sgd_plan import DescentSchedule, coordinate_scale, paper_plan, tight_plan
 from .public_rows import BoundedKernel, basis_and_rows, public_features, standard_normal
 from .stored import SpanFunction
 
@@ -35,7 +37,7 @@ PURPOSE = {
 }
 
 
-def check_precondition(name: str, value: Any) -> None:
+def _check_precondition(name: str, value: Any) -> None:
     """ "auto" or a positive number."""
     if isinstance(value, str):
         check_choice(name, value, ("auto",))
@@ -46,52 +48,56 @@ def check_precondition(name: str, value: Any) -> None:
 @declaration
 @dataclass(eq=False, repr=False)
 class PrivateSGDRegressor(PrivateModel):
-    """Differentially private regression: descent from zero, and noise on where it ends (Wang and Guo 2024, mended).
+    """Differentially private regression by gradient descent with noise on its outcome (Wang and Guo 2024, corrected).
 
     ``method="tight"`` visits every record once in each of several shuffled passes, in batches, with residuals clipped
     (Huber's loss), and adds the noise that this needs; ``method="paper"`` is Algorithm 1 of the paper with its errata
-    mended, for comparison: private, and far too noisy to be of use. Proofs are in docs/privacy/sgd.md.
+    corrected, for comparison: it is private, and far too noisy to be useful. Proofs are in docs/privacy/sgd.md.
 
     The guarantee holds for replacing one record. Public are the number of records, everything given to the
     constructor, and ``public``, from which length scale, scaling of the inputs, features, step, clip and passes are
-    chosen. Labels are moved into [-c, c] without a word, and so are predictions.
+    chosen. Labels outside [−c, c] are clipped silently, and so are predictions.
 
     Parameters
     ----------
-    epsilon, delta : what one fit may spend. A δ above 1/n is warned of
+    epsilon, delta : the budget of one fit. A δ above 1/n leads to a warning
     label_bound : c > 0, from knowledge that does not come from the labels
     kernel : Kernel, str or None
-        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian("median")`` from the public sample,
-        or ``Gaussian(1.0)`` without one. Also a fitted basis of ``up.bases`` that was made from public rows alone.
+        A bounded kernel; without ``public`` a stationary one. None is ``Gaussian()`` from the public sample,
+        or ``Gaussian(1.0)`` without one.
     n_features : int, default 500
         The most features. Noise does not grow with their number.
     method : {"tight", "paper"}
+    basis : a fitted basis of ``up.bases``, or None
+        Made from public rows alone; in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     step : η; None chooses
     n_steps : T of "paper"; None is the schedule of the paper's Theorem 1 for η = 1/n, r = 0.75 and α = 0.8
     passes, batch_size : of "tight"; None chooses
     clip : C of "tight", None chooses
-    lam, averaged : weight decay, and whether the mean of all iterates is released; of "tight"
+    weight_decay, averaged : weight decay, and whether the mean of all iterates is released; of "tight"
     precondition : "auto", a positive number λ₀ or None
         Descend in the coordinates φ_i/√(λ_i + λ₀), λ_i the public eigenvalues, or in φ itself; of "tight".
-    intercept : bool or None
-        A constant feature. None is yes for "tight" and no for "paper", which has none.
+    fit_intercept : bool, default True
+        Whether there is a constant feature. Algorithm 1 has none: pass ``fit_intercept=False`` with "paper".
     shrink : bool, default True
-        Take out of the noisy weights what noise alone would make of them, by blocks; of "tight".
+        Shrink blocks of the noisy weights by the share that noise alone explains; of "tight".
     standardize : bool, default False
-        Bring every input to the mean and standard deviation it has on the public sample.
+        Bring every input to mean 0 and standard deviation 1 on the public sample.
     ledger : None, a ``privacy.Ledger`` or the path of one
-        Charged before the records are looked at; without budget left nothing is looked at.
+        Charged before the records are read; where its budget does not suffice, nothing is read.
     random_state : int, default 0
         Draws features and, in "tight", the order of visits, which may both be known to anyone. Never the noise, nor the
         order of "paper", whose proof needs it to be random.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the batches of "tight" take longer than a second.
 
     Attributes
     ----------
     privacy_ : Guarantee, which prints as a sentence
-    plan_ : SGDPlan, what was chosen and why
+    schedule_ : DescentSchedule, all choices made before the fit, with their reasons
     sensitivity_, sigma_ : how far one record moves the weights, and the standard deviation of the noise on each
     coef_, intercept_ : of the features of ``basis_``, with noise
-    basis_, predictor_, kernel_ : the features, the fitted function (not moved into [-c, c]), the kernel
+    basis_, predictor_, kernel_ : the features, the fitted function (not clipped to [−c, c]), the kernel
 
     Examples
     --------
@@ -111,27 +117,31 @@ class PrivateSGDRegressor(PrivateModel):
     n_features: int = parameter(Whole(), 500)
     method: str = parameter(Word(METHODS), "tight")
     _: KW_ONLY
+    basis: Any = parameter(FittedBasis(), None)
     step: float | None = parameter(SIZE, None)
     n_steps: int | None = parameter(COUNT, None)
     passes: int | None = parameter(COUNT, None)
     batch_size: int | None = parameter(COUNT, None)
     clip: float | None = parameter(SIZE, None)
-    lam: float = parameter(Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0)
+    weight_decay: float = parameter(
+        Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0
+    )
     averaged: bool = parameter(Switch(), False)
-    precondition: Any = parameter(Checked(check_precondition, "'auto', a positive number or None", none=True), "auto")
-    intercept: bool | None = parameter(Switch(none=True), None)
+    precondition: Any = parameter(Checked(_check_precondition, "'auto', a positive number or None", none=True), "auto")
+    fit_intercept: bool = parameter(Switch(), True)
     shrink: bool = parameter(Switch(), True)
     standardize: bool = parameter(Switch(), False)
     ledger: Any = parameter(LEDGER, None)
     random_state: Any = parameter(SEED, 0)
+    verbose: int = parameter(VERBOSITY, 0)
 
-    _saved: ClassVar = (SpanFunction(targets=False), Promise(SGDPlan.from_dict, ("sensitivity_", "sigma_")))
+    _saved: ClassVar = (SpanFunction(targets=False), Promise(DescentSchedule.from_dict, ("sensitivity_", "sigma_")))
 
     def fit(self, X: Any, y: Any, public: Any = None) -> PrivateSGDRegressor:
         """Fit to private rows ``X`` and labels ``y``; ``public`` holds rows without labels that are no secret.
 
-        All arguments are checked and everything is planned before budget is charged, and budget is charged before a
-        value of X or y is looked at. Rows that turn out not to be finite numbers then have cost it all the same.
+        All arguments are checked and everything is planned before the ledger is charged, and the ledger is charged
+        before a value of X or y is read. The charge stands even if rows turn out not to be finite numbers.
 
         Parameters
         ----------
@@ -154,20 +164,20 @@ class PrivateSGDRegressor(PrivateModel):
             plan, noise = paper_plan(self, basis, rows.count())
         else:
             plan, noise = tight_plan(self, basis, rows.count(), *features_to_plan_with(self, basis, public))
-        opendp()  # without which no noise can be drawn: better said before it is paid for
+        load_opendp()  # without which no noise can be drawn: better said before it is paid for
         with quietly():
             before = spending.read(lambda: weights_before_noise(self, rows, basis, plan))
         weights = noise.add(before)
         self._become(basis, plan, weights)
         facts = ("the number of records", "the basis and how it was made", f"the label bound {self.label_bound:g}")
         self.privacy_ = Guarantee(
-            float(self.epsilon), float(self.delta), MECHANISM, (Spent(PURPOSE[self.method], price),),
+            float(self.epsilon), float(self.delta), MECHANISM, (Expense(PURPOSE[self.method], price),),
             public=(*facts, "all arguments and the plan"),
         )  # fmt: skip
         return self
 
-    def _become(self, basis: Basis, plan: SGDPlan, weights: np.ndarray) -> None:
-        """What follows from the noisy weights alone."""
+    def _become(self, basis: Basis, plan: DescentSchedule, weights: np.ndarray) -> None:
+        """Become the function of the noisy weights, from these weights alone."""
         coef, b = np.zeros(basis.n_features_), 0.0
         if self.method == "paper":
             coef[:] = weights
@@ -177,12 +187,14 @@ class PrivateSGDRegressor(PrivateModel):
                 b, weights = float(weights[0]) * plan.constant, weights[1:]
             coef[: len(weights)] = weights * coordinate_scale(basis, plan.ridge)
         self._settle(basis, coef[:, None], np.asarray([b]), True)
-        self.basis_, self.plan_ = basis, plan
+        self.basis_, self.schedule_ = basis, plan
         self.sensitivity_, self.sigma_ = plan.sensitivity, plan.sigma
 
     def _basis_and_rows(self, X: Any, y: Any, public: Any) -> tuple[Basis, UnreadRows]:
-        if public is None and self.standardize and not isinstance(self.kernel, Basis):
-            raise ValueError("standardize=True needs to know the inputs: give public rows without labels as public")
+        if public is None and self.standardize and self.basis is None:
+            raise ValueError(
+                "standardize=True needs public rows without labels: pass them as public, or use standardize=False"
+            )
         return basis_and_rows(
             self, X, y, public, lambda kernel, known: self._new_basis(kernel, known and self.method == "tight")
         )
@@ -195,31 +207,40 @@ class PrivateSGDRegressor(PrivateModel):
         return cls(kernel, M, seed, bool(self.standardize))
 
     def _check_together(self) -> None:
+        check_kernel_or_basis(self.kernel, self.basis)
         if self.method == "tight":
             if self.n_steps is not None:
-                raise ValueError("n_steps is of method='paper': give passes to method='tight'")
+                raise ValueError("n_steps belongs to method='paper': use passes with method='tight'")
             return
         given = [name for name in ("passes", "batch_size", "clip") if getattr(self, name) is not None]
-        given += [name for name in ("lam", "averaged", "intercept") if getattr(self, name)]
+        given += [name for name in ("weight_decay", "averaged") if getattr(self, name)]
         if given:
-            raise ValueError(f"Algorithm 1 has no {', '.join(given)}: leave that out, or use method='tight'")
+            raise ValueError(
+                f"Algorithm 1 of Wang and Guo (2024) has no {', '.join(given)}: leave that out, or use method='tight'"
+            )
+        if self.fit_intercept:
+            raise ValueError(
+                "Algorithm 1 of Wang and Guo (2024) has no intercept: pass fit_intercept=False with method='paper'"
+            )
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
-            "Differentially private kernel regression by gradient descent with noise on where it ends",
-            n_rows=self.plan_.n_rows,
+            "Differentially private kernel regression by gradient descent with noise on its outcome",
+            n_rows=self.schedule_.n_rows,
             basis=if_fitted(self, "basis_"),
             privacy=self.privacy_,
-            plan=self.plan_,
+            schedule=self.schedule_,
         )
 
 
-def weights_before_noise(model: PrivateSGDRegressor, rows: UnreadRows, basis: Basis, plan: SGDPlan) -> np.ndarray:
-    """The weights before there is noise on them: never kept, never shown."""
-    found, c = read_all(rows.read()), float(model.label_bound)
-    X, y = found.X, np.clip(to_numpy(found.Y)[:, 0], -c, c)
+def weights_before_noise(
+    model: PrivateSGDRegressor, rows: UnreadRows, basis: Basis, plan: DescentSchedule
+) -> np.ndarray:
+    """Compute the weights before noise is added, which are never kept and never shown."""
+    data, c = read_all(rows.read()), float(model.label_bound)
+    X, y = data.X, np.clip(to_numpy(data.Y)[:, 0], -c, c)
     if model.method == "paper":
         phi = within(basis.features(X), plan.kappa)
         return one_by_one(phi, y, drawn(len(X), plan.steps), plan.step)
@@ -232,16 +253,18 @@ def weights_before_noise(model: PrivateSGDRegressor, rows: UnreadRows, basis: Ba
     order = np.random.default_rng([int(model.random_state), 1])
     assert plan.passes is not None
     assert plan.clip is not None
-    return descend(
-        lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
-        shuffled(len(X), plan.passes, plan.batch_size, order),
-        plan.size,
-        step=plan.step,
-        batch_size=plan.batch_size,
-        clip=plan.clip,
-        lam=plan.lam,
-        averaged=plan.averaged,
-    )
+    batches = shuffled(len(X), plan.passes, plan.batch_size, order)
+    with Progress(plan.steps, "batches", model.verbose) as bar:
+        return descend(
+            lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
+            bar.counting(batches),
+            plan.size,
+            step=plan.step,
+            batch_size=plan.batch_size,
+            clip=plan.clip,
+            lam=plan.weight_decay,
+            averaged=plan.averaged,
+        )
 
 
 def features_to_plan_with(model: PrivateSGDRegressor, basis: Basis, public: Any) -> tuple[np.ndarray, str]:
@@ -249,7 +272,7 @@ def features_to_plan_with(model: PrivateSGDRegressor, basis: Basis, public: Any)
     if public is not None:
         phi = public_features(basis, public, MOST_ROWS)
         return phi, f"{len(phi)} public rows"
-    if isinstance(model.kernel, Basis):  # its rows are gone, the spectrum that they had is known
+    if model.basis is not None:  # its rows are gone, the spectrum that they had is known
         phi = np.random.default_rng(0).standard_normal((MOST_ROWS, basis.n_features_)) * np.sqrt(basis.spread_)
         return phi, "made-up rows with the spectrum of the basis"
     return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"

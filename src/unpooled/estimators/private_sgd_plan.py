@@ -26,8 +26,8 @@ POSITIVE_OR_NONE = Real("a positive, finite number or None", lambda value: 0 < v
 
 
 @dataclass(frozen=True)
-class SGDPlan:
-    """What was chosen, all of it public, and why.
+class DescentSchedule:
+    """The schedule of private descent: all choices made before a record is read, all public, with their reasons.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class SGDPlan:
     kappa : rows of features are shrunk to this length, the intercept's feature included
     step, steps, passes, batch_size : η, T, k and b; "paper" has no passes
     clip : C, where residuals are clipped
-    lam, averaged : weight decay, and whether the mean of all w is released
+    weight_decay, averaged : weight decay, and whether the mean of all w is released
     ridge : λ₀; descent is in the coordinates φ_i/√(λ_i + λ₀), those of the basis themselves where it is None
     constant : the intercept's feature; 0 for none
     sensitivity, sigma : Δ, how far one record moves w, and the standard deviation of the noise on each number
@@ -53,7 +53,7 @@ class SGDPlan:
     passes: int | None = parameter(Whole(none=True))
     batch_size: int = parameter(Whole())
     clip: float | None = parameter(POSITIVE_OR_NONE)
-    lam: float = parameter(NOT_NEGATIVE)
+    weight_decay: float = parameter(NOT_NEGATIVE)
     averaged: bool = parameter(Switch())
     ridge: float | None = parameter(POSITIVE_OR_NONE)
     constant: float = parameter(NOT_NEGATIVE)
@@ -75,12 +75,12 @@ class SGDPlan:
         return to_plain(self)
 
     @classmethod
-    def from_dict(cls, content: Any) -> SGDPlan:
+    def from_dict(cls, content: Any) -> DescentSchedule:
         """The inverse; a ValueError where it is no plan."""
         return from_plain(cls, content, "the plan of a private descent")
 
 
-def paper_plan(model: Any, basis: Basis, n: int) -> tuple[SGDPlan, noise.GridGaussian]:
+def paper_plan(model: Any, basis: Basis, n: int) -> tuple[DescentSchedule, noise.GridGaussian]:
     """Algorithm 1 of Wang and Guo (2024), mended (docs/privacy/sgd.md, theorem 1).
 
     Their Theorem 1 has two schedules: η = 1/n, T = n^{(2r+α+1)/(2r+α)}, which is taken because it needs less noise, and
@@ -90,22 +90,26 @@ def paper_plan(model: Any, basis: Basis, n: int) -> tuple[SGDPlan, noise.GridGau
     exponent = 2 * REGULARITY + CAPACITY
     T = model.n_steps or max(1, round(n ** ((exponent + 1) / exponent)))
     step = model.step or min(1.0 / n, 0.5 / (kappa**2 * (math.log(T) + 1)))
-    delta = sgd.paper(n, T, step, c, kappa * (1 + ROOM), gamma=model.delta / 2)
+    delta = sgd.wang_guo(n, T, step, c, kappa * (1 + ROOM), gamma=model.delta / 2)
     W = math.sqrt(step * T) * c  # lemma 3
     gradient = c * kappa + kappa**2 * W
     a = rounding(T, M, 1, step=step, kappa=kappa, gradient=gradient, largest=W, label=c)
-    added = noise.plan(M, delta, mu_for(model.epsilon, model.delta / 2), 2 * W, inexact=a)
+    added = noise.calibrate_noise(M, delta, mu_for(model.epsilon, model.delta / 2), 2 * W, inexact=a)
     why = (
         f"Algorithm 1 of Wang and Guo (2024) with its errata mended: T = {T} steps of η = {step:.3g}, each on one "
         f"record, drawn from {n} with replacement",
-        f"no record is drawn more than {sgd.visits(n, T, model.delta / 2):.4g} times but with probability δ/2, and the "
-        "noise is private with the other δ/2",
+        f"no record is drawn more than {sgd.most_visits(n, T, model.delta / 2):.4g} times but with probability δ/2, "
+        "and the noise is private with the other δ/2",
     )
-    found = SGDPlan("paper", n, M, kappa, step, T, None, 1, None, 0.0, False, None, 0.0, delta, added.sigma, None, why)
-    return found, added
+    schedule = DescentSchedule(
+        "paper", n, M, kappa, step, T, None, 1, None, 0.0, False, None, 0.0, delta, added.sigma, None, why
+    )
+    return schedule, added
 
 
-def tight_plan(model: Any, basis: Basis, n: int, phi: np.ndarray, sample: str) -> tuple[SGDPlan, noise.GridGaussian]:
+def tight_plan(
+    model: Any, basis: Basis, n: int, phi: np.ndarray, sample: str
+) -> tuple[DescentSchedule, noise.GridGaussian]:
     """Ridge, clip and time by simulation on public rows; then passes, batches and step that give that time.
 
     ``phi`` holds features of rows that are public, or made up, and ``sample`` says what they are.
@@ -113,14 +117,13 @@ def tight_plan(model: Any, basis: Basis, n: int, phi: np.ndarray, sample: str) -
     c, mu = float(model.label_bound), mu_for(model.epsilon, model.delta)
     problem = Problem(phi, basis.spread_, n, mu, c)
     targets = problem.targets(np.random.default_rng(0))
-    intercept = model.intercept is None or bool(model.intercept)
     ways = [
-        (ridge, _way(basis, ridge, clip, intercept, model))
+        (ridge, _way(basis, ridge, clip, model))
         for ridge in _ridges(model.precondition, basis)
         for clip in ([float(model.clip)] if model.clip is not None else [share * c for share in CLIPS])
     ]
     ridge, way, outcome = min(
-        ((ridge, way, tried(problem, way, targets)) for ridge, way in ways), key=lambda found: found[2].score
+        ((ridge, way, tried(problem, way, targets)) for ridge, way in ways), key=lambda schedule: schedule[2].score
     )
     kappa = way.kappa * (1 + ROOM)
     passes, b, step = _schedule(model, n, outcome.time, sgd.largest_step(kappa, way.lam) / 2)
@@ -130,7 +133,7 @@ def tight_plan(model: Any, basis: Basis, n: int, phi: np.ndarray, sample: str) -
     T, size = passes * -(-n // b), len(way.scale) + bool(way.constant)
     W = step * T * way.clip * kappa
     a = rounding(T, size, b, step=step, kappa=kappa, gradient=way.clip * kappa, largest=W, label=c)
-    added = noise.plan(size, delta, mu, 2 * W, inexact=a)
+    added = noise.calibrate_noise(size, delta, mu, 2 * W, inexact=a)
     scaled = "the features as they are" if ridge is None else f"features divided by √(λ_i + {ridge:.2g})"
     why = (
         f"{size} coordinates: {scaled}" + (", and a constant" if way.constant else ""),
@@ -138,11 +141,11 @@ def tight_plan(model: Any, basis: Basis, n: int, phi: np.ndarray, sample: str) -
         f"a time ηT of {step * T:.3g}",
         f"chosen by simulating made-up targets on {sample}: R² of {outcome.r2:.2f} on average with this n, ε and δ",
     )
-    found = SGDPlan(
+    schedule = DescentSchedule(
         "tight", n, size, way.kappa, step, T, passes, b, way.clip, way.lam, way.averaged, ridge, way.constant,
         delta, added.sigma, outcome.r2, why,
     )  # fmt: skip
-    return found, added
+    return schedule, added
 
 
 def coordinate_scale(basis: Basis, ridge: float | None) -> np.ndarray:
@@ -157,16 +160,16 @@ def coordinate_scale(basis: Basis, ridge: float | None) -> np.ndarray:
     return 1.0 / np.sqrt(basis.spread_[:kept] + ridge)
 
 
-def _way(basis: Basis, ridge: float | None, clip: float, intercept: bool, model: Any) -> Way:
+def _way(basis: Basis, ridge: float | None, clip: float, model: Any) -> Way:
     scale = coordinate_scale(basis, ridge)
     if ridge is None:
         length_sq = basis.kappa_sq_
     else:  # what a fresh row's length is on average, with some room; but no longer than any row can be
         length_sq = LONGEST * float(np.sum(basis.spread_[: len(scale)] * scale**2))
         length_sq = min(length_sq, basis.kappa_sq_ / ridge)
-    constant = (1.0 if ridge is not None else math.sqrt(basis.kappa_sq_)) if intercept else 0.0
+    constant = (1.0 if ridge is not None else math.sqrt(basis.kappa_sq_)) if model.fit_intercept else 0.0
     kappa = math.sqrt(length_sq + constant**2)
-    return Way(scale, constant, kappa, clip, float(model.lam), bool(model.averaged), bool(model.shrink))
+    return Way(scale, constant, kappa, clip, float(model.weight_decay), bool(model.averaged), bool(model.shrink))
 
 
 def _ridges(precondition: Any, basis: Basis) -> list[float | None]:

@@ -6,7 +6,6 @@ themselves without being read (:class:`~unpooled.data.sources.UnreadRows`).
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,17 +13,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import to_numpy
 from .._base.checks import check_weights, check_X, naming
 from .._base.rows import Source, concatenate, site_labels
 from ..bases import Basis
-from ..bases.base import KernelOrBasis
+from ..bases.base import KernelWithoutBasis
 from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
-from ..kernels.parts import free_parts
-from ..privacy.sensitivity import bound_of
+from ..kernels.parts import find_free_parts
+from ..kernels.stationary import is_median
+from ..privacy.sensitivity import require_kernel_bound
 from .private_plan import MOST_IF_RICH, telling_features
 
 MOST = 20_000  # rows of a stream that are taken as the public sample
@@ -38,33 +37,33 @@ def public_rows(
         X, _, weights = named_columns(basis, X, y, sample_weight)
         return X, None if weights is None else check_weights(weights, check_X(basis, X, reset=True))
     if public is None:
-        return _drawn(open_stream(X, y, sample_weight), random_state)
+        return _draw_rows(open_stream(X, y, sample_weight), random_state)
     # The public sample may have been cut from the same table: labels and weights are no inputs there either.
     named = [y, sample_weight] if not isinstance(y, (list, tuple)) else [*y, sample_weight]
     named = [name for name in named if isinstance(name, str)]
     if is_stream(public):
-        return _drawn(open_stream(public), random_state, named)
+        return _draw_rows(open_stream(public), random_state, named)
     if named and any(name in named for name in getattr(public, "columns", [])):
         public = public[[name for name in public.columns if name not in named]]
     return public, None
 
 
-def _drawn(source: Source, random_state: Any, dropped: list[str] | None = None) -> tuple[Any, np.ndarray | None]:
-    """At most MOST rows of a stream, drawn at random; data frames keep the names of the columns."""
+def _draw_rows(source: Source, random_state: Any, dropped: list[str] | None = None) -> tuple[Any, np.ndarray | None]:
+    """Draw at most MOST rows of a stream at random; data frames keep the names of their columns."""
     rows = np.arange(source.n_rows)
     if len(rows) > MOST:
         rows = np.sort(np.random.default_rng(random_state).choice(rows, MOST, replace=False))
-    found = concatenate([part.read() for part in source.slices(rows)])
+    sample = concatenate([part.read() for part in source.slices(rows)])
     if source.names is None:
-        return found.X, found.weights
+        return sample.X, sample.weights
     import pyarrow as pa
 
-    columns = {name: found.X[:, j] for j, name in enumerate(source.names) if name not in (dropped or [])}
-    return pa.table(columns), found.weights
+    columns = {name: sample.X[:, j] for j, name in enumerate(source.names) if name not in (dropped or [])}
+    return pa.table(columns), sample.weights
 
 
 def site_counts(sites: Any, n: int) -> list[dict[str, Any]]:
-    """The name and the number of rows of every site."""
+    """Return the name and the number of rows of every site."""
     if sites is None:
         return []
     labels = site_labels("sites", sites, n)
@@ -79,18 +78,16 @@ STAND_IN = 1000  # rows of the standard normal law in the place of a public samp
 def basis_and_rows(
     model: Any, X: Any, y: Any, public: Any, make: Callable[[Kernel, bool], Basis]
 ) -> tuple[Basis, UnreadRows]:
-    """The fitted basis and the rows; ``make`` gives a basis for a kernel, with or without public rows.
+    """Return the fitted basis and the rows; ``make`` makes a basis for a kernel, with or without public rows.
 
-    Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a length of its
-    own, and features are made for rows of the standard normal law.
+    Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a number for its
+    length scale, and features are made for rows of the standard normal law.
     """
-    if isinstance(model.kernel, Basis):
-        check_is_fitted(model.kernel, "map_")
-        if public is not None:
-            raise ValueError("kernel is a fitted basis, which has its public sample already: leave public out")
-        return model.kernel, private_rows(model.kernel, X, y)
+    if model.basis is not None:
+        check_no_public(public)
+        return model.basis, private_rows(model.basis, X, y)
     if public is not None:
-        basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
+        basis = make(as_kernel(model.kernel), True)
         with naming("public"):
             basis.fit(public)
         return basis, private_rows(basis, X, y)
@@ -102,13 +99,19 @@ def basis_and_rows(
     return basis, rows
 
 
+def check_no_public(public: Any) -> None:
+    """Raise a ValueError where there are public rows beside a fitted basis."""
+    if public is not None:
+        raise ValueError("basis was fitted to its own public sample already: leave public out")
+
+
 def private_rows(owner: Any, X: Any, y: Any, *, learn: bool = False) -> UnreadRows:
     """The rows of a private fit. Those that must be read for that are read here: they were paid for before."""
     rows = UnreadRows.of(owner, X, y, learn=learn)
     if rows.must_be_read:
         rows.read()
     if rows.n_labels not in (None, 1):
-        raise ValueError(f"y must be one label a row, and it has {rows.n_labels}")
+        raise ValueError(f"y must have one label for each row, and it has {rows.n_labels}")
     if len(label_shape(rows.y) or ()) == 2:
         warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
     return rows
@@ -147,36 +150,35 @@ def check_bounded(kernel: Any) -> None:
     if isinstance(kernel, Basis) or kernel is None:
         return
     kernel = as_kernel(kernel)
-    if free_parts(kernel):
+    if find_free_parts(kernel):
         raise ValueError(
             "length_scale='auto' would look at private labels: give numbers or 'median', or take the kernel from "
             "unpooled.choose_length_scales(kernel, X, y) on public rows"
         )
     advice = (
-        "use Gaussian, Laplacian or Matern, or give as kernel a basis that was fitted to public rows, for which no "
+        "use Gaussian, Laplacian or Matern, or give as basis one that was fitted to public rows, for which no "
         "more than a bounded part of a record counts"
     )
-    bound_of(kernel, "the weights", advice)
+    require_kernel_bound(kernel, "the weights", advice)
 
 
-class BoundedKernel(KernelOrBasis):
-    """A kernel through which one record reaches no further than a bound, or a fitted basis, or None."""
+class BoundedKernel(KernelWithoutBasis):
+    """A kernel through which one record reaches no further than a bound, or None."""
 
-    words = f"bounded: {KernelOrBasis.words}"
+    words = f"bounded: {KernelWithoutBasis.words}"
 
     def check(self, name: str, value: Any) -> None:
         super().check(name, value)
         check_bounded(value)
 
-    def to_plain(self, value: Any) -> Any:
-        """Of the kernel of a basis only what may be asked for without the basis."""
-        return super().to_plain(
-            None if isinstance(value, Basis) and not math.isfinite(value.kernel_.kappa()) else value
-        )
-
 
 def _kernel_without_public(model: Any) -> Kernel:
     kernel = Gaussian(1.0) if model.kernel is None else as_kernel(model.kernel)
+    if any(is_median(value) for value in kernel.get_params().values()):
+        raise ValueError(
+            "without a public sample the kernel cannot be used: there are no rows to take length_scale='median' from, "
+            "so give a number (kernel=None is Gaussian(1.0) here), or give public rows to fit"
+        )
     try:
         sample_frequencies(kernel, 1, model.n_features_in_, np.random.default_rng(0))
     except ValueError as error:

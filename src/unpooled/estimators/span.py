@@ -7,6 +7,7 @@ coefficients.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
 from ..engines import Engine
 from ..kernels import Precomputed
@@ -35,14 +36,8 @@ from .stored import LAM_FOUND, Entries, SpanFunction
 class OnEngine(BaseEstimator):
     """An estimator with the parameter ``engine``."""
 
-    def __sklearn_clone__(self) -> Any:
-        """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
-        kept = {k: v for k, v in self.get_params(deep=False).items() if k == "engine" or isinstance(v, Basis)}
-        others = {k: clone(v, safe=False) for k, v in self.get_params(deep=False).items() if k not in kept}
-        return type(self)(**others, **kept)
-
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: a connection to a cluster stays behind."""
+        """Return the state to pickle, without a connection to a cluster."""
         state: dict[str, Any] = dict(super().__getstate__())
         engine = state["engine"]
         if not (engine is None or isinstance(engine, str) or (isinstance(engine, Engine) and engine.is_picklable)):
@@ -61,8 +56,19 @@ def predict_in_precision(f: Any, X: Array) -> Array:
     return values
 
 
-class FittedFunction(ShowsChoices, RegressorMixin, Declared):
+class _FittedFunction(ShowsChoices, RegressorMixin, Declared):
     """A regressor that becomes a function, by a fit or from a file."""
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone works on the same engine, since a client of a cluster cannot be copied, and on the same basis."""
+        parameters = self.get_params(deep=False)
+        kept = {name: value for name, value in parameters.items() if name in ("engine", "basis")}
+        again = type(self)(**kept | {k: clone(v, safe=False) for k, v in parameters.items() if k not in kept})
+        requests = ("_metadata_request", "_sklearn_output_config")  # what scikit-learn's own clones take along
+        for name in requests:
+            if name in vars(self):
+                setattr(again, name, copy.deepcopy(vars(self)[name]))
+        return again
 
     def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
         """Become f = Σ c_i K(·, x_i) + b, with the attributes that follow from it."""
@@ -77,7 +83,7 @@ class FittedFunction(ShowsChoices, RegressorMixin, Declared):
         self.intercept_ = float(predictor.intercept[0]) if one_target else predictor.intercept
 
 
-class ExpansionModel(FittedFunction):
+class ExpansionModel(_FittedFunction):
     """f = Σ c_i K(·, x_i) + b, learned from rows in memory; ``kernel`` is among the parameters."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -86,6 +92,12 @@ class ExpansionModel(FittedFunction):
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
         return tags
+
+    @property
+    def dual_coef_(self) -> Array:
+        """c_i, the coefficients of the rows in ``predictor_.points``: of shape (n,), or (n, T) for several targets."""
+        coef = self.predictor_.coef
+        return coef[:, 0] if self.one_target_ else coef
 
     def predict(self, X: Any) -> Array:
         """f(X), in the array library and on the device of X.
@@ -103,7 +115,7 @@ class ExpansionModel(FittedFunction):
         return values[:, 0] if self.one_target_ else values
 
 
-class ReadsRows(FittedFunction):
+class ReadsRows(_FittedFunction):
     """A regressor that learns from files and Dask collections as well, and predicts for them."""
 
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
@@ -158,7 +170,7 @@ class ReadsRows(FittedFunction):
 
 
 def values_by_name(model: Any, X: np.ndarray) -> np.ndarray:
-    """What ``predict`` says, of shape (n, T), of columns that were taken by name and have none here."""
+    """Predict for columns that were selected by name and are without names here; shape (n, T)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         return np.asarray(to_numpy(model.predict(X)), dtype=np.float64).reshape(len(X), -1)
@@ -201,8 +213,8 @@ class SpanModel(ReadsRows):
         return describe(self, target, kind, **own, **facts)
 
 
-class Validation:
-    """The λ that were tried on validation rows and their errors, or nothing."""
+class _ValidationPart:
+    """The λ that were tried on validation rows, and their errors."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         arrays |= {f"validation.{name}": values for name, values in model.validation_.items()}
@@ -210,7 +222,7 @@ class Validation:
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         model.validation_ = {}
         if "validation.lam" in arrays:
-            tried, errors = finite("validation.lam", arrays, ndim=1), finite("validation.error", arrays, ndim=2)
+            tried, errors = read_array("validation.lam", arrays, ndim=1), read_array("validation.error", arrays, ndim=2)
             if (
                 errors.shape != (len(tried), len(model.predictor_.intercept))
                 or np.any(tried <= 0)
@@ -234,7 +246,7 @@ class BasisAverage(SpanModel):
     validation_ : dict, the λ that were tried and their validation errors, where λ was chosen
     """
 
-    _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), Validation())
+    _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), _ValidationPart())
 
     def settle(
         self,

@@ -13,7 +13,8 @@ from .._base.arrays import Floats, eps, like, namespace, take_rows
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
-from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Folds, Numbers, Seed, Switch, Word, declaration, parameter
+from .._base.progress import Progress
 from .._base.text import shown
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
@@ -22,22 +23,22 @@ from .._solvers.spectral.routes import SOLVERS, fit_one, fit_path, serves
 from ..filters import FilterKind, as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
-from ..kernels.parts import free_parts
+from ..kernels.parts import find_free_parts
 from ..kernels.specs import KernelKind
 from .facts import ModelFacts, describe, if_fitted, method_name, of_target
-from .length_scales import resolved
-from .paths import Path
+from .length_scales import resolve_kernel
+from .paths import RegularizationPath
 from .span import ExpansionModel
 from .stored import Expansion, ForEachTarget, are_counts, is_table, path_arrays
 
 
-class SpectralPath:
-    """The path of a spectral regression, where λ was chosen, without what its predictions need."""
+class _SpectralPathPart:
+    """The path of a spectral regression, as a file keeps it: without the functions of other λ."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         if "path_" not in vars(model):
             return
-        path: Path = model.path_
+        path: RegularizationPath = model.path_
         header["path"] = {"criterion": path.criterion_name, "exact": path.exact}
         arrays["path.lam"], arrays["path.criterion"] = path.lam, path.scored
         arrays["path.df"], arrays["path.index"] = path.freedom, path.index
@@ -55,7 +56,7 @@ class SpectralPath:
         iterates = as_filter(model.filter).iterations(1.0) is not None
         if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
             raise ValueError("its path of λ does not fit together")
-        model.path_ = Path(
+        model.path_ = RegularizationPath(
             lam=lam,
             scored=scored,
             freedom=df,
@@ -81,16 +82,16 @@ class SpectralRegressor(ExpansionModel):
     Parameters
     ----------
     kernel : Kernel, str, scikit-learn kernel, callable or None
-        None is ``Gaussian("median")``. Strings are scikit-learn's pairwise kernels, or "precomputed".
+        None is ``Gaussian()``. A name is one of :func:`unpooled.kernels.as_kernel`, "precomputed" among them.
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
     lam : float, array, "loo", "gcv" or "cv"
-        A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array is the
-        same as "loo" with that array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
+        A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array
+        means "loo" with this array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
         filters it is a shortcut: within a few per cent near its minimum, and badly off where λ is far too small or, for
         cut-off, next to an eigenvalue; "cv" is the plain alternative.
-    center : bool, default False
+    fit_intercept : bool, default True
         Fit an intercept with the centred kernel of Wang (2018): adding a constant to y then moves the intercept by
-        it and changes nothing else.
+        this constant and changes nothing else. False gives the formulas of the papers.
     grid : array or None
         The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade (to 10⁻⁵ in single precision).
     per_target : bool, default False
@@ -100,17 +101,21 @@ class SpectralRegressor(ExpansionModel):
     random_state : int, RandomState or None, default 0
         Shuffles the folds; nothing else is random.
     solver : {"auto", "low-rank", "cholesky", "products", "mixed", "banded", "eigh"}
-        "auto" takes the cheapest route that is right; ``solver_`` says which it was.
+        "auto" takes the cheapest route that gives the right function; ``solver_`` names it.
+    verbose : int, default 0
+        1 shows a progress bar on standard error, once the work takes longer than a second.
 
     Attributes
     ----------
     lam_ : float, or array of one a target
-    path_ : Path
+    path_ : RegularizationPath
         Score, degrees of freedom and predictions of every λ; where λ was chosen from a grid.
     predictor_ : KernelExpansion
         The fitted function: kernel, points, coefficients, intercept.
+    dual_coef_ : (n,) or (n, T)
+        c_i, the coefficients of the rows in ``predictor_.points``.
     intercept_ : float or array
-        The b of the centred regression, the (weighted) mean of y; 0 without ``center``.
+        The b of the centred regression, the (weighted) mean of y; 0 without ``fit_intercept``.
     solver_ : str
     kernel_, filter_ : the kernel with its length scale filled in, and the filter
 
@@ -124,7 +129,7 @@ class SpectralRegressor(ExpansionModel):
     >>> import numpy as np, unpooled as up
     >>> X = np.linspace(0, 1, 60)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 100
-    >>> model = up.SpectralRegressor(up.kernels.Gaussian(0.2), center=True).fit(X, y)
+    >>> model = up.SpectralRegressor(up.kernels.Gaussian(0.2)).fit(X, y)
     >>> bool(abs(model.predict(X) - y).max() < 0.01)
     True
     """
@@ -132,15 +137,16 @@ class SpectralRegressor(ExpansionModel):
     kernel: Any = parameter(KernelKind(), None)
     filter: Any = parameter(FilterKind(), "tikhonov")
     lam: Any = parameter(Numbers(*criteria.CRITERIA), "loo")
-    center: bool = parameter(Switch(), False)
+    fit_intercept: bool = parameter(Switch(), True)
     _: KW_ONLY
     grid: Any = parameter(Numbers(none=True), None)
     per_target: bool = parameter(Switch(), False)
     cv: Any = parameter(Folds(), 5)
     random_state: Any = parameter(Seed(), 0)
     solver: str = parameter(Word(SOLVERS, f"one of {', '.join(SOLVERS)}", ";"), "auto")
+    verbose: int = parameter(VERBOSITY, 0)
 
-    _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), SpectralPath())
+    _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), _SpectralPathPart())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SpectralRegressor:
         """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T).
@@ -170,7 +176,11 @@ class SpectralRegressor(ExpansionModel):
         if weights is not None and kept is not None:
             X, Y, weights = take_rows(X, kept), take_rows(Y, kept), check_weights(weights[kept], kept)
             kernel = Precomputed(columns=kept.tolist()) if isinstance(kernel, Precomputed) else kernel
-        kernel = resolved(kernel, X, Y, weights) if free_parts(kernel) else kernel.resolve(X, weights)
+        kernel = (
+            resolve_kernel(kernel, X, Y, weights, verbose=self.verbose)
+            if find_free_parts(kernel)
+            else kernel.resolve(X, weights)
+        )
         if not isinstance(kernel, Precomputed):
             X = namespace(X).asarray(X, copy=True)  # the model keeps its rows, whatever becomes of the caller's
         filter_ = as_filter(self.filter)
@@ -179,7 +189,7 @@ class SpectralRegressor(ExpansionModel):
             X,
             Y,
             None if weights is None else like(weights, X),
-            bool(self.center),
+            bool(self.fit_intercept),
             filter_,
             kappa_squared(kernel, X),
         )
@@ -229,23 +239,26 @@ class SpectralRegressor(ExpansionModel):
         if criterion == "cv" and folds is None:
             shuffled = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
             folds = list(shuffled.split(np.empty((problem.n, 0))))
-        found = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, folds or ())
-        chosen = lams[found.index]
+        splits = list(folds or ())
+        with Progress(len(splits), "folds", self.verbose) as bar:
+            counted = bar.counting(splits)
+            solution = fit_path(problem, lams, criterion, bool(self.per_target), self.solver, counted)
+        chosen = lams[solution.index]
         self.lam_ = chosen.copy() if self.per_target and not one_target else float(chosen[0])
         steps = [problem.filter.iterations(lam, problem.kappa_sq) for lam in lams]
-        self.path_ = Path(
+        self.path_ = RegularizationPath(
             lam=lams,
-            scored=found.criterion[:, 0] if one_target else found.criterion,
-            freedom=found.df,
+            scored=solution.criterion[:, 0] if one_target else solution.criterion,
+            freedom=solution.df,
             criterion_name=criterion,
             exact=criterion != "loo" or problem.ridge_times == 1,
             iterations=None if steps[0] is None else np.asarray(steps),
-            index=found.index,
+            index=solution.index,
             problem=problem,
-            coefs=found.coefs,
-            intercepts=found.intercepts,
+            coefs=solution.coefs,
+            intercepts=solution.intercepts,
         )
-        return found
+        return solution
 
     def _user_folds(self, n: int, kept: np.ndarray | None) -> routes.Folds | None:
         """The folds of a splitter or a list of splits, over all rows given, then without those of weight zero."""
@@ -267,7 +280,7 @@ class SpectralRegressor(ExpansionModel):
 
     def facts(self, target: int = 0) -> ModelFacts:
         """The facts of the fitted model; ``target`` is the position of the label."""
-        path: Path | None = if_fitted(self, "path_")
+        path: RegularizationPath | None = if_fitted(self, "path_")
         return describe(
             self,
             target,
@@ -277,7 +290,7 @@ class SpectralRegressor(ExpansionModel):
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
             solver=self.solver_,
-            center=bool(self.center),
+            fit_intercept=bool(self.fit_intercept),
             filter=as_filter(self.filter_),
             n_rows=int(self.predictor_.points.shape[0]),
         )

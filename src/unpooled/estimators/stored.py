@@ -21,7 +21,7 @@ from .._base.kinds import Kind, Real, Whole
 from .._base.text import shown
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..kernels.specs import check_described
 from ..summaries.contents import is_digest, loss_of, spec_of
 from .paths import SummaryPath
@@ -60,7 +60,7 @@ class Expansion:
             raise ValueError("it does not say how it was found")
         model._settle_expansion(predictor, predictor.kernel, b, one_target(header["one_target"], T))
         model.n_features_in_ = n_features
-        read_feature_names(model, header, n_features)
+        _read_feature_names(model, header, n_features)
         if self.solvers:
             model.solver_ = header["solver"]
 
@@ -91,7 +91,7 @@ class SpanFunction:
         predictor = BasisPredictor.from_parts(header, arrays)
         T, coef = len(predictor.intercept), predictor.coef
         if self.basis:
-            coef = finite("coef", arrays, ndim=2)
+            coef = read_array("coef", arrays, ndim=2)
             fitting = coef.shape[1] == T and 0 < coef.shape[0] <= predictor.map.size
             if not fitting or not is_digest(header["basis"]):
                 raise ValueError("its coefficients do not go with its basis")
@@ -101,7 +101,7 @@ class SpanFunction:
             model.targets_ = tuple(texts("labels", header["targets"], (0, T) if self.flag else (T,)))
         model._settle_span(predictor, coef, one)
         model.n_features_in_ = predictor.map.n_features_in
-        read_feature_names(model, header, model.n_features_in_)
+        _read_feature_names(model, header, model.n_features_in_)
 
 
 # --- Numbers and words -----------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def is_table(entry: Any, **columns: type) -> bool:
     return same and all(math.isfinite(entry[name]) for name, column in columns.items() if column in (int, float))
 
 
-class LossSpec(Kind):
+class _LossSpec(Kind):
     """A loss with its scale, in a few characters."""
 
     words = "the name of a loss, with its scale"
@@ -200,7 +200,7 @@ class LossSpec(Kind):
 
 
 class Floor:
-    """How much the public sample costs; None where ``optional`` says that there may be no floor."""
+    """The floor, the cost of the public sample; None where ``optional`` says that there may be no floor."""
 
     def __init__(self, *, optional: bool = False) -> None:
         self.optional = optional
@@ -270,7 +270,7 @@ def positions(index: np.ndarray, T: int, count: int) -> bool:
 #: the function of a model that was learned from sums of labels and features, its λ and the path to it
 LEARNED_FROM_SUMS: tuple[Part, ...] = (
     SpanFunction(),
-    Entries(lam_=LAM_FOUND, loss_=LossSpec(), n_rounds_=Whole(1), n_features_rule_=Whole(0)),
+    Entries(lam_=LAM_FOUND, loss_=_LossSpec(), n_rounds_=Whole(1), n_features_rule_=Whole(0)),
     SpanPath(),
 )
 
@@ -302,7 +302,7 @@ def feature_names(model: Any) -> list[str]:
     return [str(name) for name in vars(model).get("feature_names_in_", ())]
 
 
-def read_feature_names(model: Any, header: Header, n_features: int) -> None:
+def _read_feature_names(model: Any, header: Header, n_features: int) -> None:
     """Give a new model the names of its inputs, if the file has any."""
     if names := texts("columns", header["feature_names"], (0, n_features)):
         model.feature_names_in_ = np.asarray(names, dtype=object)

@@ -1,7 +1,7 @@
 """SummaryRegressor: a model from sums. LESS at first order, ridge regression on the pooled rows at second.
 
-LESS cannot be better than the likeness of its public sample to the rows allows. This floor is reported and not hidden:
-``floor_`` says in the units of y how much the public sample costs, and ``fit_summary`` warns where that matters.
+The error of LESS has a floor, because its public sample differs from the rows. ``floor_`` reports this floor in the
+units of y, and ``fit_summary`` warns where it matters.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, check_fitted
+from .._base.checks import check_fit_intercept, check_fitted
 from .._base.declared import Arrays, Header, digest_of
 from .._base.fits import fitting
-from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.text import shown
 from .._solvers.span.residual_rounds import (
     NUMBERS,
@@ -31,20 +31,20 @@ from .._solvers.span.residual_rounds import (
     ridge_term,
 )
 from ..bases.base import Basis
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..filters import FilterKind, as_filter
 from ..privacy.composition import Guarantee
 from ..summaries.candidates import CENTERINGS, Candidates, Scores
-from ..summaries.contents import Contents, check_sums, from_arrays, noised_of, shapes, to_arrays
+from ..summaries.contents import Contents, check_sums, field_shapes, from_arrays, read_noise_record, to_arrays
 from ..summaries.summary import Summary
 from .facts import ModelFacts, describe_sums, if_fitted
-from .from_sums import FromSums, check_round, check_usable, guarantee_of, means_of, take_from_sums
+from .from_sums import FromSums, become_fit, check_round, check_usable, guarantee_of, means_of
 from .span import SpanModel
 from .stored import LEARNED_FROM_SUMS, Floor, is_table
 
 
-class SumOfSites:
-    """The sum that a model has learned from, and the rounds since: what another round, or another summary, needs."""
+class _SumsPart:
+    """The sum that a model was learned from, and its rounds since, which another round or summary needs."""
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         summary: Summary = model.summary_
@@ -57,7 +57,7 @@ class SumOfSites:
 
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         M, T = model.coef_matrix_.shape
-        model.shift_, model.centering_ = finite("feature_mean", arrays, ndim=1), header["centering"]
+        model.shift_, model.centering_ = read_array("feature_mean", arrays, ndim=1), header["centering"]
         if model.centering_ not in CENTERINGS or model.shift_.shape != (M,):
             raise ValueError("it does not say where its features are centred")
         about = header["summary"]
@@ -67,8 +67,8 @@ class SumOfSites:
         if about["n_rows"] < 1 or about["order"] not in (1, 2):
             raise ValueError("its summary does not say how many rows it is of")
         contents = Contents(model.basis_digest_, M, about["order"], T, model.loss_)
-        privacy = noised_of(noised, contents)
-        sums = from_arrays(arrays, shapes(contents, privacy), "summary.")
+        privacy = read_noise_record(noised, contents)
+        sums = from_arrays(arrays, field_shapes(contents, privacy), "summary.")
         check_sums(sums, about["n_rows"], privacy)
         model.summary_ = Summary(contents, about["n_rows"], sums, model.targets_, model.one_target_, privacy=privacy)
         promised = header.get("privacy")
@@ -77,31 +77,37 @@ class SumOfSites:
         model.privacy_ = None if privacy is None else _guarantee(promised, privacy)
         if about["order"] == 1:
             with_intercept = model.centering_ != "none"
-            model.rounds_ = rounds_of(arrays, (M + with_intercept, T), privacy is not None or model.loss_ == "squared")
+            model.rounds_ = _read_rounds(
+                arrays, (M + with_intercept, T), privacy is not None or model.loss_ == "squared"
+            )
             model._asked = from_point(model.rounds_["rounds.point"], model.shift_, with_intercept)
 
 
 def _guarantee(content: Any, privacy: Any) -> Guarantee:
-    """The promise of the model: all that its sum has cost, and the rounds since."""
-    found, own = Guarantee.from_dict(content), privacy.guarantee
-    if found.spent_on[: len(own.spent_on)] != own.spent_on or found.delta < own.delta or found.epsilon < own.epsilon:
+    """Return the guarantee of the model: the cost of its sum and of the rounds since."""
+    promise, own = Guarantee.from_dict(content), privacy.guarantee
+    if (
+        promise.spent_on[: len(own.spent_on)] != own.spent_on
+        or promise.delta < own.delta
+        or promise.epsilon < own.epsilon
+    ):
         raise ValueError("it promises more privacy than the sums that it was learned from")
-    return found
+    return promise
 
 
-def rounds_of(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict[str, np.ndarray]:
-    """The state of rounds: every part there is, of the shape it has; J other than for squares."""
+def _read_rounds(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict[str, np.ndarray]:
+    """Read the state of rounds, and check the shape of every part; J is absent for squares."""
     shapes = {f"rounds.{name}": (size[1],) if name in NUMBERS else size for name in STATE if name != "J"}
     shapes |= {} if quadratic else {"rounds.J": (size[1],)}
-    found = {name: finite(name, arrays, len(shape)) for name, shape in shapes.items()}
+    state = {name: read_array(name, arrays, len(shape)) for name, shape in shapes.items()}
     known = [name for name in ("rounds.S", "rounds.CS", "rounds.E") if name in arrays]
-    found |= {name: finite(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
-    spans = {(size[0], found[name].shape[-1]) if name == "rounds.E" else found[name].shape for name in known}
+    state |= {name: read_array(name, arrays, 1 if name == "rounds.E" else 2) for name in known}
+    spans = {(size[0], state[name].shape[-1]) if name == "rounds.E" else state[name].shape for name in known}
     together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
-    surplus = [name for name in arrays if name.startswith("rounds.") and name not in found]
-    if surplus or not together or any(found[name].shape != shape for name, shape in shapes.items()):
+    surplus = [name for name in arrays if name.startswith("rounds.") and name not in state]
+    if surplus or not together or any(state[name].shape != shape for name, shape in shapes.items()):
         raise ValueError("the state of its rounds does not fit together")
-    return found
+    return state
 
 
 @declaration
@@ -111,8 +117,8 @@ class SummaryRegressor(SpanModel):
 
     With d = (1/n) Σ y_j φ(x_j) the model is f = Σ_i a_i φ_i + b, a = g_λ(C) d, where C is
 
-    - at order 1 diag(λ^u) of the public sample: LESS (Qin and Guo 2019), a_i = d_i/(λ_i^u + λ) with Tikhonov. It cannot
-      be better than the public sample's likeness to the rows allows; ``floor_`` says what that costs.
+    - at order 1 diag(λ^u) of the public sample: LESS (Qin and Guo 2019), a_i = d_i/(λ_i^u + λ) with Tikhonov. Its error
+      has a floor, because the public sample differs from the rows; ``floor_`` reports it.
     - at order 2 the covariance of the rows: regression on the pooled rows in the span of the basis, exactly.
 
     Parameters
@@ -121,8 +127,8 @@ class SummaryRegressor(SpanModel):
     lam : float, array or "auto"
         "auto", and an array, choose by GCV at order 2 and by an estimate of the risk at order 1, both from the summary
         alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange. From private summaries
-        both take the noise into account, whose size is public: more noise, more regularisation.
-    center : False, True or "public"
+        both account for the noise, whose size is public: more noise leads to more regularisation.
+    fit_intercept : True, False or "public", default True
         True fits an intercept, with features and labels centred at their means over the rows: adding a constant to y
         then moves the intercept by it and changes nothing else. "public" centres the features at their mean over the
         public sample, which at order 1 needs no Σφ(x).
@@ -135,21 +141,27 @@ class SummaryRegressor(SpanModel):
         need far fewer rounds.
     grid : array or None
         The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade.
+    verbose : int, default 0
+        As in the other estimators; learning from sums is one step, of which there is no progress to show.
 
     Attributes
     ----------
     lam_ : float
     coef_ : (M,) or (M, T), of the features of the basis
     intercept_ : float or (T,)
+    predictor_ : BasisPredictor
+    kernel_ : the kernel of the basis
+    loss_ : str, the loss with its scale
+    targets_ : names of the labels, where they have names
     path_ : SummaryPath
         Score and degrees of freedom of every λ, where λ was chosen.
     floor_ : Mismatch
-        What the public sample costs LESS: exact at order 2, expected at order 1.
+        The cost of the public sample for LESS: exact at order 2, expected at order 1.
     n_features_rule_ : int, the N of the paper's rule at the chosen λ
     summary_ : Summary, the sum that was learned from
-    n_rounds_ : int, how many exchanges the model has seen
+    n_rounds_ : int, the exchanges that the model was learned from
     privacy_ : Guarantee
-        What holds for every record, where the summaries are private; else None.
+        The promise to every record where the summaries are private; None otherwise.
 
     Examples
     --------
@@ -166,14 +178,15 @@ class SummaryRegressor(SpanModel):
 
     filter: Any = parameter(FilterKind(), "tikhonov")
     lam: Any = parameter(Numbers("auto"), "auto")
-    center: Any = parameter(Switch("public"), False)
+    fit_intercept: Any = parameter(Switch("public"), True)
     _: KW_ONLY
     n_features: Any = parameter(Whole(1, "all", "rule", words="'all', 'rule' or a positive whole number"), "all")
     ridge: bool = parameter(Switch(), False)
     steps: str = parameter(Word(STEPS), "plain")
     grid: Any = parameter(Numbers(none=True), None)
+    verbose: int = parameter(VERBOSITY, 0)
 
-    _saved: ClassVar = (*LEARNED_FROM_SUMS, Floor(), SumOfSites())
+    _saved: ClassVar = (*LEARNED_FROM_SUMS, Floor(), _SumsPart())
 
     def fit_summary(
         self, summary: Summary, *, scores: Scores | None = None, basis: Basis | None = None
@@ -198,14 +211,17 @@ class SummaryRegressor(SpanModel):
             if not isinstance(summary, Summary):
                 raise ValueError(f"summary must be a Summary, got {shown(summary)}")
             if summary.contents.model is not None:
-                raise ValueError("this is a summary of residuals: give it to update() of the model they are of")
+                raise ValueError(
+                    "summary must be a summary of labels, and this is one of residuals: "
+                    "pass it to update() of the model it belongs to"
+                )
             check_usable(summary, scores)
             self._fit(summary, summary.basis(basis), scores)
         return self
 
     def _fit(self, summary: Summary, basis: Basis, scores: Scores | None) -> None:
         learned = self._rules().learn(summary, basis, scores, own=False)
-        take_from_sums(self, learned, summary, basis)
+        become_fit(self, learned, summary, basis)
         self.privacy_: Guarantee | None = guarantee_of(summary)
         self.shift_: Floats = learned.equations.shift
         self.centering_: str = learned.equations.centering
@@ -215,11 +231,11 @@ class SummaryRegressor(SpanModel):
             warnings.warn(learned.warning, UserWarning, stacklevel=3)
 
     def partial_fit(self, summary: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
-        """Add a summary to those seen so far, and learn from them all.
+        """Add a summary to those seen so far and learn from all of them.
 
         Parameters
         ----------
-        summary : of rows that no summary before it has
+        summary : of rows that no earlier summary contains
         basis : where it is not found by itself
 
         Returns
@@ -243,11 +259,11 @@ class SummaryRegressor(SpanModel):
         Candidates
         """
         check_fitted(self)
-        rules, found = self._rules(), self.summary_.basis(basis)
-        return rules.candidates(self.summary_, found, *rules.solutions(self.summary_, found, own=False))
+        rules, fitted_basis = self._rules(), self.summary_.basis(basis)
+        return rules.candidates(self.summary_, fitted_basis, *rules.solutions(self.summary_, fitted_basis, own=False))
 
     def update(self, residuals: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
-        """One more round: learn from the summary of this model's residuals.
+        """Learn one more round, from the summary of this model's residuals.
 
         Sites make it with ``Summary.of(basis, X, y, residuals_of=model)``, and with the loss of the first summary.
 
@@ -266,7 +282,7 @@ class SummaryRegressor(SpanModel):
         of, mine = residuals.contents.model, digest_of(self)
         if of != mine:
             what = "labels" if of is None else f"the residuals of model {of[:12]}"
-            raise ValueError(f"this is a summary of {what}, and this model is {mine[:12]}")
+            raise ValueError(f"residuals must be of this model, {mine[:12]}, and this is a summary of {what}")
         if residuals.contents.loss != self.loss_:
             raise ValueError(f"the residuals are of the loss {residuals.contents.loss}, the model's is {self.loss_}")
         if residuals.digest != self.basis_digest_:
@@ -278,18 +294,18 @@ class SummaryRegressor(SpanModel):
         check_round(residuals, self.privacy_ is not None)
         with fitting(self, anew=False):
             self._check_parameters()
-            found = residuals.basis(basis)
-            rounds = self._rounds(found)
+            fitted_basis = residuals.basis(basis)
+            rounds = self._rounds(fitted_basis)
             rounds.receive(*self._message(residuals))
             coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
-            self._settle(found, coef, intercept, self.one_target_)
+            self._settle(fitted_basis, coef, intercept, self.one_target_)
             self.privacy_ = guarantee_of(residuals, self.privacy_)
             self._keep_rounds(rounds)
         return self
 
     def _rules(self) -> FromSums:
-        center = check_center(self.center)
-        return FromSums(as_filter(self.filter), self.lam, center, self.n_features, bool(self.ridge), self.grid)
+        fit_intercept = check_fit_intercept(self.fit_intercept)
+        return FromSums(as_filter(self.filter), self.lam, fit_intercept, self.n_features, bool(self.ridge), self.grid)
 
     def _begin_rounds(self, summary: Summary, basis: Basis) -> None:
         rounds = self._rounds(basis, begun=False)
@@ -302,11 +318,11 @@ class SummaryRegressor(SpanModel):
     def _rounds(self, basis: Basis, begun: bool = True) -> Rounds:
         """The rounds so far, ready for the next message."""
         if self.summary_order_ != 1:
-            raise ValueError("a model of second order is exact already: rounds of residuals are for order 1")
+            raise ValueError("a model of second order is exact already, so rounds of residuals are for order 1 only")
         with_intercept = self.centering_ != "none"
         M, T = basis.n_features_, self.summary_.contents.n_outputs
         lams = np.full(T, self.lam_)
-        public = public_system(basis, self._rules().center, self.n_features)
+        public = public_system(basis, self._rules().fit_intercept, self.n_features)
         plain, careful = preconditioners(public, as_filter(self.filter), lams, self.n_features, with_intercept)
         rounds = Rounds(
             plain,

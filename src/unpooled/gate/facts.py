@@ -18,8 +18,8 @@ from ..data.parquet import RowGroup
 from ..engines import as_engine
 from ..privacy.composition import Guarantee
 from ..summaries import Candidates, Scores, Summary
-from ..summaries.contents import numbers
-from ..summaries.passes import LabelShare, mapped, stretches
+from ..summaries.contents import count_numbers
+from ..summaries.passes import LabelShare, map_block, split_source
 
 KINDS = ("summary", "scores", "functions")  # functions are fitted to the rows of the site alone
 
@@ -156,7 +156,7 @@ def of_summary(summary: Summary, share: float) -> Release:
         largest_label_share=share if noised is None else 0.0,
         is_residual=c.model is not None,
         private=None if noised is None else of_guarantee(noised.guarantee),
-        numbers=numbers(summary),
+        numbers=count_numbers(summary),
         bytes=0,
     )
 
@@ -198,14 +198,14 @@ def of_scores(scores: Scores, candidates: Candidates, targets: tuple[str, ...], 
 def error_share_of(candidates: Candidates, basis: Any, source: Source) -> float:
     """One record's largest share in the leave-one-out errors of the candidates."""
     found: LabelShare = as_engine(None).map_reduce(
-        _of_errors, stretches(source, basis), _plus, args=(basis, candidates), label="looking for large errors"
+        _of_errors, split_source(source, basis), _plus, args=(basis, candidates), label="looking for large errors"
     )
     return found.value
 
 
 def _of_errors(block: Block, basis: Any, candidates: Candidates) -> LabelShare:
     share = LabelShare()
-    for rows, phi in mapped(block, basis):
+    for rows, phi in map_block(block, basis):
         errors = candidates.errors(phi, np.asarray(rows.Y, dtype=np.float64), rows.weights)
         flat = np.moveaxis(np.abs(errors), 1, 0).reshape(len(phi), -1)
         share.add(np.minimum(flat, LARGEST), rows.weights)

@@ -18,7 +18,7 @@ from typing import Any
 from .._base import files
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
 from .._base.text import shown
-from ..privacy.release import Asked
+from ..privacy.release import CheckedRequest
 from ..summaries import Summary
 from .facts import Release, of_guarantee, of_summary
 from .policy import POLICY_NAME, Policy
@@ -236,7 +236,7 @@ def _stricter(own: float, given: Any) -> Any:
     return max(own, given) if isinstance(given, (int, float)) and 0 <= given <= 1 else given
 
 
-def check_policy(policy: Policy, question: Asked) -> None:
+def check_policy(policy: Policy, question: CheckedRequest) -> None:
     """Refuse what the policy would refuse of the noise in any case, before anything is spent."""
     if policy.approve == "never":
         raise NothingSpent('this may not leave: the policy says approve = "never", so nothing was spent')

@@ -1,4 +1,4 @@
-"""Kernels: each gives blocks of values, its diagonal, κ and, where it is stationary, random frequencies."""
+"""Kernels. Each computes blocks of values, its diagonal, κ and, if it is stationary, random frequencies."""
 
 from .adapters import FromFunction, GaussianProcessKernel, Pairwise, Precomputed, as_kernel
 from .base import Kernel, Product, Scaled, Sum, sample_frequencies

@@ -1,8 +1,8 @@
-"""Adapters for kernels that users have: scikit-learn's metrics and Gaussian-process kernels, functions, matrices.
+"""Adapters for kernels that users have: names, functions, matrices, and kernels of scikit-learn.
 
-A name means here what it means in scikit-learn, although one of the names is used otherwise in this library: the string
-"laplacian" is scikit-learn's kernel of the Manhattan distance, and our kernel of the Euclidean distance is the class
-:class:`~unpooled.kernels.Laplacian`.
+A name that is a kernel of this library means that kernel with its defaults, in Python and at the command line alike.
+Every other name is scikit-learn's. One name means something else there: scikit-learn's "laplacian" takes the Manhattan
+distance, and is ``Pairwise("laplacian")`` here. "linear" and "polynomial" are the same functions in both libraries.
 """
 
 from __future__ import annotations
@@ -18,25 +18,42 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from .._base.arrays import Array, is_numpy, like, namespace
 from .._base.text import shown
 from .base import Kernel, Product, Scaled, Sum
-from .pointwise import Linear, Polynomial
-from .stationary import Gaussian, Matern
+from .pointwise import Brownian, Linear, Polynomial
+from .stationary import Gaussian, Laplacian, Matern
+
+#: the names of our own kernels; "poly" is scikit-learn's word for the same function
+_OURS: dict[str, type[Kernel]] = {
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "matern": Matern,
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "poly": Polynomial,
+    "brownian": Brownian,
+}
+#: all names of kernels that have values at new points: ours first, then scikit-learn's
+NAMES = (*_OURS, *sorted(PAIRWISE_KERNEL_FUNCTIONS.keys() - _OURS.keys()))
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """A :class:`Kernel` from whatever a user calls one.
+    """Return the :class:`Kernel` for whatever a user calls a kernel.
 
-    - a Kernel: itself; None: ``Gaussian("median")``;
-    - the name of a scikit-learn pairwise kernel ("rbf", "poly", "laplacian", ...) with scikit-learn's
-      meaning and defaults, or "precomputed";
-    - a kernel of ``sklearn.gaussian_process.kernels``;
-    - a function of two matrices that returns a matrix, or of two rows that returns a number.
+    - A Kernel is returned itself. None is ``Gaussian()``, with the median distance as its length scale.
+    - "gaussian", "laplacian", "matern", "linear", "polynomial" and "brownian" are the kernels of this library with
+      their defaults.
+    - "precomputed" is the kernel matrix in place of the rows.
+    - Other names are scikit-learn's pairwise kernels with its defaults: "rbf", "chi2", "additive_chi2", "sigmoid",
+      "cosine", "poly" (which is our "polynomial"). scikit-learn's "laplacian", of the Manhattan distance, is
+      ``Pairwise("laplacian")``.
+    - A kernel of ``sklearn.gaussian_process.kernels``.
+    - A function of two matrices that returns a matrix, or of two rows that returns a number.
 
     Parameters
     ----------
     kernel : any of these
     """
     if kernel is None:
-        return Gaussian("median")
+        return Gaussian()
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
@@ -48,25 +65,23 @@ def as_kernel(kernel: Any) -> Kernel:
     if callable(kernel):
         return FromFunction(kernel)
     raise ValueError(
-        f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {shown(kernel)}"
+        f"kernel must be a Kernel, the name of one, a scikit-learn kernel, a function, or None; got {shown(kernel)}"
     )
 
 
 def _from_name(name: str) -> Kernel:
     if name == "precomputed":
         return Precomputed()
-    if name in ("polynomial", "poly"):
-        return Polynomial()
-    if name == "linear":
-        return Linear()
-    if name in PAIRWISE_KERNEL_FUNCTIONS:
+    if name in _OURS:
+        return _OURS[name]()
+    if name in NAMES:
         return Pairwise(name)
-    known = ", ".join(sorted({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
+    known = ", ".join((*NAMES, "precomputed"))
     raise ValueError(f"kernel {shown(name)} is not known: use one of {known}, or an object of unpooled.kernels")
 
 
 def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
-    """Our own kernel where there is an equal one (faster, saves to a file), else a thin wrapper."""
+    """Return our own kernel where there is an equal one, which is faster and can be saved, or a thin wrapper."""
     if isinstance(kernel, gp.Sum):
         return Sum(_from_gaussian_process(kernel.k1), _from_gaussian_process(kernel.k2))
     if isinstance(kernel, gp.Product):
@@ -75,36 +90,36 @@ def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
                 return Scaled(float(constant.constant_value), _from_gaussian_process(other))
         return Product(_from_gaussian_process(kernel.k1), _from_gaussian_process(kernel.k2))
     if type(kernel) is gp.RBF or (type(kernel) is gp.Matern and kernel.nu == math.inf):
-        return Gaussian(_one_number(kernel.length_scale))
+        return Gaussian(_unwrap_number(kernel.length_scale))
     if type(kernel) is gp.Matern and kernel.nu in (0.5, 1.5, 2.5):
-        return Matern(_one_number(kernel.length_scale), kernel.nu)
+        return Matern(_unwrap_number(kernel.length_scale), kernel.nu)
     return GaussianProcessKernel(kernel)
 
 
-def _one_number(length_scale: Any) -> Any:
-    """A list of one number is that number in scikit-learn, for any number of features."""
+def _unwrap_number(length_scale: Any) -> Any:
+    """Return the number in a list of one: to scikit-learn that is one length scale for any number of features."""
     return float(np.squeeze(length_scale)) if np.size(length_scale) == 1 else length_scale
 
 
-def _numpy_only(kernel: Kernel, X: Array) -> None:
+def _require_numpy(kernel: Kernel, X: Array) -> None:
     if not is_numpy(X):
         raise ValueError(
             f"{type(kernel).__name__} works on NumPy arrays only: give X as one, or use Gaussian or Matern"
         )
 
 
-def _diagonal_in_blocks(kernel: Kernel, X: Array, rows: int = 64) -> Array:
-    """K(x_i, x_i) from small square blocks: one call a row costs a third of a millisecond each in scikit-learn."""
+def _compute_diagonal(kernel: Kernel, X: Array, rows: int = 64) -> Array:
+    """Compute K(x_i, x_i) from small square blocks, because scikit-learn takes a third of a millisecond per call."""
     parts = [np.diagonal(kernel.block(X[i : i + rows], X[i : i + rows])) for i in range(0, X.shape[0], rows)]
     return np.concatenate(parts) if parts else np.empty(0, dtype=X.dtype)
 
 
 class Pairwise(Kernel):
-    """A kernel of scikit-learn by name, with scikit-learn's defaults: ``sklearn.metrics.pairwise``.
+    """A kernel of ``sklearn.metrics.pairwise`` by scikit-learn's name, with scikit-learn's meaning and defaults.
 
     Parameters
     ----------
-    metric : "rbf", "poly", "laplacian", "linear", "cosine", "chi2", "sigmoid", ...
+    metric : "rbf", "chi2", "additive_chi2", "sigmoid", "cosine", "poly", "linear", or "laplacian" (Manhattan distance)
     gamma : positive number, or None for scikit-learn's default
     """
 
@@ -124,58 +139,58 @@ class Pairwise(Kernel):
         gamma = self.gamma
         if gamma is not None and not (isinstance(gamma, (int, float, np.number)) and 0 < gamma < math.inf):
             raise ValueError(f"gamma must be a positive number or None, got {shown(gamma)}")
-        if self.metric == "rbf":  # the same function, on any array library and several times faster
+        if self.metric == "rbf":  # our Gaussian is the same function on any array library, and several times faster
             gamma = 1.0 / X.shape[1] if gamma is None else gamma
             return Gaussian(math.sqrt(0.5 / gamma)).block(X, Z)
-        _numpy_only(self, X)
-        given = {} if gamma is None else {"gamma": gamma}  # None is no value to chi2
+        _require_numpy(self, X)
+        given = {} if gamma is None else {"gamma": gamma}  # chi2 does not accept None
         K = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **given)
         return np.asarray(K, dtype=X.dtype)
 
     def diag(self, X: Array) -> Array:
         if self.nonnegative:
             return Gaussian().diag(X)
-        return _diagonal_in_blocks(self, X)
+        return _compute_diagonal(self, X)
 
     def kappa(self, X: Array | None = None) -> float:
         return 1.0 if self.nonnegative or self.metric == "cosine" else super().kappa(X)
 
 
 class GaussianProcessKernel(Kernel):
-    """A kernel object of ``sklearn.gaussian_process.kernels``, used as it is.
+    """A kernel object of ``sklearn.gaussian_process.kernels``.
 
     Parameters
     ----------
-    kernel : the kernel object, its parameters as they are: they are not learned
+    kernel : the kernel object; its parameters are used as they are and not learned
     """
 
-    by_columns = False  # white noise is on the diagonal of K(X) and in no column K(X, x_p)
+    by_columns = False  # white noise is on the diagonal of K(X), but not in a column K(X, x_p)
 
     def __init__(self, kernel: gp.Kernel) -> None:
         self.kernel = kernel
 
     def block(self, X: Array, Z: Array) -> Array:
-        _numpy_only(self, X)
+        _require_numpy(self, X)
         return np.asarray(self.kernel(X, Z), dtype=X.dtype)
 
     def diag(self, X: Array) -> Array:
-        _numpy_only(self, X)
+        _require_numpy(self, X)
         return np.asarray(self.kernel.diag(X), dtype=X.dtype)
 
 
 class FromFunction(Kernel):
-    """A kernel from a function.
+    """A kernel that a function computes.
 
-    ``function(X, Z)`` may take two matrices and return the matrix of values, as in ``SVC``, or two rows and
-    return a number, as in ``KernelRidge`` (slower: a Python call for every pair). Which of the two it is, is
-    found out by trying it on two and three copies of a row. It must be positive semi-definite.
+    ``function(X, Z)`` may take two matrices and return the matrix of values, as in ``SVC``, or two rows and return a
+    number, as in ``KernelRidge``, which is slower because it costs a Python call for every pair. The class calls it
+    with copies of one row to see which of the two it is. The function must be positive semi-definite.
 
     Parameters
     ----------
     function : of two matrices, or of two rows
     """
 
-    positive_definite = False  # nobody knows: the solvers look at the matrix
+    positive_definite = False  # unknown, so the solvers look at the matrix
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
@@ -203,21 +218,21 @@ class FromFunction(Kernel):
             return namespace(X).linalg.diagonal(self.block(X, X))
         if X.shape[0] and not self._takes_matrices(X[:1]):
             return np.asarray([float(self.function(x, x)) for x in X], dtype=X.dtype)
-        return _diagonal_in_blocks(self, X)
+        return _compute_diagonal(self, X)
 
 
 class Precomputed(Kernel):
-    """The kernel matrix itself in place of X: N×N to fit, n×N (new rows against training rows) to predict.
-
-    ``columns`` picks those of the N that take part; an estimator sets it where some rows have no weight.
+    """A kernel matrix given in place of X: N×N to fit, n×N (new rows against training rows) to predict.
 
     Parameters
     ----------
-    columns : numbers of columns, or None for all
+    columns : array of int or None
+        The training rows that take part, as column numbers; None is all. An estimator sets it if some rows have weight
+        zero.
     """
 
     by_columns = False
-    positive_definite = False  # nobody knows
+    positive_definite = False  # unknown
 
     def __init__(self, columns: Any = None) -> None:
         self.columns = columns

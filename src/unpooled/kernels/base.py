@@ -13,38 +13,48 @@ from .._base.arrays import Array, as_floating, is_numpy, namespace, set_diagonal
 from .._base.text import shown
 from .._linalg.operator import NotFinite
 
-DEVICE_ELEMENTS = 1 << 26  # numbers of a tensor that are computed at once: 512 MiB of float64
+DEVICE_ELEMENTS = 1 << 26  # elements of a tensor that are computed at once: 512 MiB of float64
 
 
-class Kernel(BaseEstimator):
+class Kernel:
     """A Mercer kernel K: X × X → ℝ.
 
     A concrete kernel writes :meth:`block` (values K(x_i, z_j), pure array-API mathematics) and
     :meth:`diag`; blocking, threads and the algebra ``+``, ``*`` come from here. Parameters follow
-    scikit-learn's conventions, so ``GridSearchCV`` reaches them as ``kernel__length_scale``.
+    scikit-learn's conventions, so ``clone`` copies a kernel and ``GridSearchCV`` reaches its parameters as
+    ``kernel__length_scale``. A kernel is not a ``BaseEstimator``: those leave parameters with default values out of
+    their text, and the text of a kernel always shows the length scale.
     """
 
-    #: K(x, z) ≥ 0 for all x, z; then the centred kernel's features have norm at most √2·κ, not 2κ.
+    get_params = BaseEstimator.get_params
+    set_params = BaseEstimator.set_params
+    _get_param_names: Any = classmethod(BaseEstimator._get_param_names.__func__)
+
+    #: True if K(x, z) ≥ 0 for all x and z; the centred kernel's features then have norm at most √2·κ instead of 2κ
     nonnegative = False
-    #: a positive semi-definite function by construction; else only routes that see the whole matrix are taken
+    #: True if the kernel is positive semi-definite by construction; otherwise solvers look at the whole matrix
     positive_definite = True
-    #: any column K(·, x_p) can be had by itself; the low-rank route never forms the matrix
+    #: True if a column K(·, x_p) can be computed by itself, so that the low-rank route need not form the matrix
     by_columns = True
-    #: how length scales were chosen, where they were chosen with labels
+    #: the report of the search for length scales, where they were chosen with labels
     search_: Any = None
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={_to_text(value)}" for name, value in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({values})"
+
     def block(self, X: Array, Z: Array) -> Array:
-        """The matrix K(x_i, z_j), computed as one block: a fresh array the caller may overwrite."""
+        """Compute the matrix K(x_i, z_j) as one block: a fresh array that the caller may overwrite."""
         raise TypeError(f"{type(self).__name__} is not a complete kernel: it must define block(X, Z)")
 
     def diag(self, X: Array) -> Array:
-        """The vector K(x_i, x_i)."""
+        """Compute the vector K(x_i, x_i)."""
         raise TypeError(f"{type(self).__name__} is not a complete kernel: it must define diag(X)")
 
     def kappa(self, X: Array | None = None) -> float:
-        """κ = sup √K(x, x): over all x where the kernel is bounded, else over the rows of ``X``.
+        """Return κ = sup √K(x, x), over all x if the kernel is bounded and over the rows of ``X`` otherwise.
 
-        An unbounded kernel without rows to look at has κ = ∞.
+        Without rows an unbounded kernel has κ = ∞.
         """
         if X is None:
             return math.inf
@@ -52,23 +62,24 @@ class Kernel(BaseEstimator):
         return math.sqrt(max(float(xp.max(self.diag(X))), 0.0))
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
-        """This kernel with every data-driven parameter ("median") replaced by its number for ``X``."""
+        """Return this kernel with a number for ``X`` in place of every length scale "median"."""
         return self
 
     def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
-        """How Σ_ij G_ij K(x_i, x_j) changes with the kernels that this one is made of, by their parameters' names.
+        """Return, for each kernel that this one is made of, the matrix G_part by which it moves Σ_ij G_ij K(x_i, x_j).
 
-        By Σ_ij (G_part)_ij (dK_part)_ij, to first order. A kernel that is made of none, or does not say, gives nothing:
-        length scales inside it cannot be chosen.
+        To first order the sum changes by Σ_ij (G_part)_ij (dK_part)_ij; the keys are the names of the parameters. A
+        kernel that does not define this method returns an empty dictionary, and length scales inside it cannot be
+        chosen.
         """
         return {}
 
     def anchors(self, X: Array) -> Array:
-        """What a fitted expansion must keep of the training rows: the rows themselves."""
+        """Return the part of the training rows that a fitted expansion must keep: the rows themselves."""
         return X
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """The matrix K(x_i, z_j); with ``Z`` left out K(x_i, x_j), its diagonal exact."""
+        """Compute the matrix K(x_i, z_j); without ``Z`` the matrix K(x_i, x_j), with an exact diagonal."""
         symmetric = Z is None
         X = as_floating(X)
         Z = X if Z is None else as_floating(Z)
@@ -81,7 +92,7 @@ class Kernel(BaseEstimator):
                 K[rows] = self.block(X[rows], Z)
 
             threads.for_each(fill, threads.row_blocks(X.shape[0], Z.shape[0]))
-        else:  # in place too: what a block needs beside itself is not needed for the whole matrix at once
+        else:  # block by block too, so that intermediate results never exist for the whole matrix at once
             K = namespace(X).empty((X.shape[0], Z.shape[0]), dtype=X.dtype, device=X.device)
             for rows in threads.stretches(X.shape[0], max(1, DEVICE_ELEMENTS // Z.shape[0])):
                 K[rows, :] = self.block(X[rows, :], Z)
@@ -100,35 +111,50 @@ class Kernel(BaseEstimator):
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        """Equal kernels have the same class and the same parameters."""
+        """Say whether two kernels have the same class and the same parameters."""
         if type(other) is not type(self):
             return NotImplemented if not isinstance(other, Kernel) else False
         mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return all(_same(mine[name], theirs[name]) for name in mine)
+        return all(_are_same(mine[name], theirs[name]) for name in mine)
 
     __hash__ = None  # type: ignore[assignment]  # parameters are mutable, as in scikit-learn
+
+
+_MOST_SHOWN = 30  # numbers of an array that the text of a kernel lists
+
+
+def _to_text(value: Any) -> str:
+    """Return a parameter as Python would read it back; of a large array only the shape."""
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, np.ndarray):
+        return (
+            repr(value.tolist()) if value.ndim < 2 and value.size <= _MOST_SHOWN else f"<array of shape {value.shape}>"
+        )
+    return repr(value)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, (Kernel, str)) or isinstance(b, str):
-        return bool(a == b)
+def _are_same(a: Any, b: Any) -> bool:
+    if isinstance(a, (Kernel, str)) or isinstance(b, (Kernel, str)):
+        return isinstance(b, (Kernel, str)) and bool(a == b)
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
 def kappa_squared(kernel: Kernel, X: Array) -> float:
-    """κ² of a kernel on rows; see :func:`squared`."""
+    """Return κ² of a kernel on the rows ``X``; see :func:`square_kappa`."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return squared(kernel.kappa(X))
+        return square_kappa(kernel.kappa(X))
 
 
-def squared(kappa: float) -> float:
-    """κ², which bounds the spectrum, centred or not, and sets the step of the iterations.
+def square_kappa(kappa: float) -> float:
+    """Return κ², which bounds the spectrum, centred or not, and sets the step of the iterations.
 
-    A kernel that is zero on all the data (linear, X = 0) fits the constant zero at any scale: its κ² is one.
+    A kernel that is zero on all rows (linear with X = 0, for instance) fits the constant zero at any scale; its κ² is
+    set to one.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         kappa_sq = float(np.square(kappa))
@@ -138,7 +164,7 @@ def squared(kappa: float) -> float:
 
 
 class _Pair(Kernel):
-    """Two kernels of which a third is made."""
+    """A kernel that is made of two others."""
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
@@ -159,7 +185,10 @@ class _Pair(Kernel):
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         for part in (self.left, self.right):
             if not isinstance(part, Kernel):
-                raise ValueError(f"a {type(self).__name__} is made of Kernel objects, and {shown(part)} is none")
+                raise ValueError(
+                    f"a {type(self).__name__} combines two Kernel objects, and {shown(part)} is not one: "
+                    "use unpooled.kernels.as_kernel"
+                )
         return type(self)(self.left.resolve(X, weights), self.right.resolve(X, weights))
 
 
@@ -186,7 +215,7 @@ class Sum(_Pair):
         return math.hypot(self.left.kappa(X), self.right.kappa(X))
 
     def frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-        """The spectral measure of a sum is the mixture, weighted by κ₁² and κ₂²."""
+        """Draw from the spectral measure of a sum, which is the mixture of both with weights κ₁² and κ₂²."""
         share = self.left.kappa() ** 2 / self.kappa() ** 2
         from_left = rng.random(n) < share
         left = sample_frequencies(self.left, n, d, rng)
@@ -216,7 +245,7 @@ class Product(_Pair):
         return self.left.kappa(X) * self.right.kappa(X)
 
     def frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-        """The spectral measure of a product is the convolution: add independent frequencies."""
+        """Draw from the spectral measure of a product, the convolution of both: add independent frequencies."""
         left = sample_frequencies(self.left, n, d, rng)
         return left + sample_frequencies(self.right, n, d, rng)
 
@@ -246,42 +275,42 @@ class Scaled(Kernel):
     def by_columns(self) -> bool:  # type: ignore[override]
         return self.kernel.by_columns
 
-    def _checked_scale(self) -> float:
+    def _check_scale(self) -> float:
         if not (_is_number(self.scale) and math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"a kernel can be scaled by a positive number only, got {shown(self.scale)}")
+            raise ValueError(f"scale must be a positive number that multiplies the kernel, got {shown(self.scale)}")
         return float(self.scale)
 
     def block(self, X: Array, Z: Array) -> Array:
         K = self.kernel.block(X, Z)
-        K *= self._checked_scale()
+        K *= self._check_scale()
         return K
 
     def diag(self, X: Array) -> Array:
-        return self._checked_scale() * self.kernel.diag(X)
+        return self._check_scale() * self.kernel.diag(X)
 
     def kappa(self, X: Array | None = None) -> float:
-        return math.sqrt(self._checked_scale()) * self.kernel.kappa(X)
+        return math.sqrt(self._check_scale()) * self.kernel.kappa(X)
 
     def pull_back(self, X: Array, G: Array) -> dict[str, Array]:
-        return {"kernel": self._checked_scale() * G}
+        return {"kernel": self._check_scale() * G}
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         return Scaled(self.scale, self.kernel.resolve(X, weights))
 
     def frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-        """Scaling does not move the frequencies of a stationary kernel; κ² scales the features."""
+        """Draw the frequencies of the kernel inside: scaling leaves them as they are, and κ² scales the features."""
         return sample_frequencies(self.kernel, n, d, rng)
 
 
 def sample_frequencies(kernel: Kernel, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """n frequencies w ∈ ℝ^d with K(x, z) = κ² E cos(wᵀ(x - z)), for a stationary kernel (Bochner).
+    """Draw n frequencies w ∈ ℝ^d with K(x, z) = κ² E cos(wᵀ(x - z)), for a stationary kernel (Bochner's theorem).
 
     Parameters
     ----------
-    kernel : a stationary kernel, or sums, products and scalings of such
-    n : how many
+    kernel : a stationary kernel, or sums, products and multiples of such kernels
+    n : how many frequencies to draw
     d : the dimension of the rows
-    rng : draws them
+    rng : the random generator that draws them
     """
     sampler = getattr(kernel, "frequencies", None)
     if sampler is None:

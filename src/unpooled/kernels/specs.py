@@ -1,4 +1,4 @@
-"""Kernels as plain dictionaries, for the headers of files, and back; and the kind of parameter that is a kernel."""
+"""Conversion of kernels to plain dictionaries for the headers of files, and back; the kind of a kernel parameter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._base.text import shown
 from . import adapters, base, centered, pointwise, stationary
 from .adapters import Precomputed, as_kernel
 from .base import Kernel
-from .parts import free_parts, with_length_scales
+from .parts import find_free_parts, replace_length_scales
 
 _KNOWN: dict[str, type[Kernel]] = {
     cls.__name__: cls
@@ -40,29 +40,29 @@ _GP = {
 
 
 def to_spec(kernel: Kernel) -> dict[str, Any]:
-    """A JSON-ready description from which :func:`from_spec` makes an equal kernel."""
+    """Describe a kernel by a JSON-ready dictionary from which :func:`from_spec` makes an equal one."""
     name = type(kernel).__name__
     if _KNOWN.get(name) is not type(kernel):
         raise ValueError(
-            f"a model with the kernel {name} cannot be saved: only kernels of unpooled and scikit-learn can be "
-            "written without pickle"
+            f"a model with the kernel {name} cannot be saved: files contain no pickle, and so only kernels of unpooled "
+            "and scikit-learn"
         )
-    params = {key: _plain(value) for key, value in kernel.get_params(deep=False).items()}
+    params = {key: _to_plain(value) for key, value in kernel.get_params(deep=False).items()}
     return {"type": name, **params}
 
 
 def from_spec(spec: Any) -> Kernel:
-    """The kernel that :func:`to_spec` described; anything else is a ValueError."""
+    """Make the kernel that :func:`to_spec` described; raise a ValueError for anything else."""
     name = spec.get("type") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _KNOWN):
         raise ValueError(f"{shown(spec)} does not describe a kernel of this version of unpooled")
     try:
-        kernel = _KNOWN[name](**{key: _rich(value) for key, value in spec.items() if key != "type"})
+        kernel = _KNOWN[name](**{key: _from_plain(value) for key, value in spec.items() if key != "type"})
     except TypeError as error:
         raise ValueError(f"{shown(spec)} does not describe a kernel: {error}") from None
     parts = [part for name, part in kernel.get_params(deep=False).items() if name in ("left", "right", "kernel")]
     if not all(isinstance(part, (Kernel, gp.Kernel)) for part in parts):
-        raise ValueError(f"{shown(spec)} does not describe a kernel: it is made of parts that are none")
+        raise ValueError(f"{shown(spec)} does not describe a kernel: one of its parts is not a kernel")
     return kernel
 
 
@@ -72,42 +72,42 @@ def check_described(kernel: Kernel, written: Any) -> None:
         raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model or basis")
 
 
-MOST_PARTS = 100  # of a kernel that a file brings
+_MOST_PARTS = 100  # of a kernel that a file brings
 
 
-def fitted_from_spec(spec: Any) -> Kernel:
-    """The kernel of a fitted function: a ValueError unless it has numbers for its length scales, and few parts.
+def from_fitted_spec(spec: Any) -> Kernel:
+    """Make the kernel of a fitted function; raise a ValueError unless its length scales are numbers and its parts few.
 
-    It is not resolved here: a file could otherwise ask for a search over its points in every one of many parts.
+    The kernel is not resolved here, because a file could then ask for the median distance in each of many parts.
     """
     kernel = from_spec(spec)
     _check_parts(kernel)
     values = kernel.get_params(deep=True).values()
-    if any(isinstance(value, str) and value in ("median", "auto") for value in values):
-        raise ValueError("the kernel of its function has a length scale that is still to be chosen")
+    if any(stationary.is_median(value) or stationary.is_auto(value) for value in values):
+        raise ValueError("the kernel of its function has a word for a length scale, and a fitted one has numbers")
     return kernel
 
 
 def _check_parts(kernel: Kernel) -> None:
     parts = sum(isinstance(value, Kernel) for value in kernel.get_params(deep=True).values())
-    if parts > MOST_PARTS:
-        raise ValueError(f"a kernel in it has {parts} parts, and a file may bring one of at most {MOST_PARTS}")
+    if parts > _MOST_PARTS:
+        raise ValueError(f"a kernel in it has {parts} parts, and a file may bring one of at most {_MOST_PARTS}")
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Kernel):
         return to_spec(value)
     if isinstance(value, gp.Kernel):
         name = type(value).__name__
         if _GP.get(name) is not type(value):
             raise ValueError(f"a model with scikit-learn's kernel {name} cannot be saved")
-        return {"scikit-learn": name, **{k: _plain(v) for k, v in value.get_params(deep=False).items()}}
+        return {"scikit-learn": name, **{k: _to_plain(v) for k, v in value.get_params(deep=False).items()}}
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else to_numpy(value).tolist()
+    return [_to_plain(v) for v in value] if isinstance(value, (list, tuple)) else to_numpy(value).tolist()
 
 
-def _rich(value: Any) -> Any:
+def _from_plain(value: Any) -> Any:
     if isinstance(value, dict) and "scikit-learn" in value:
         if value["scikit-learn"] not in _GP:
             raise ValueError(f"{shown(value['scikit-learn'])} is not a kernel of scikit-learn that a file may name")
@@ -119,24 +119,24 @@ def _rich(value: Any) -> Any:
         return value
     numbers = np.asarray(value, dtype=float)
     if not np.all(np.isfinite(numbers)):
-        raise ValueError(f"{shown(value)} are not the numbers of a kernel")
+        raise ValueError(f"a kernel's numbers must be finite, got {shown(value)}")
     return numbers
 
 
 class KernelKind(Kind):
-    """Whatever a user calls a kernel."""
+    """The kind of a parameter that :func:`as_kernel` accepts."""
 
-    words = "a Kernel, a scikit-learn kernel or its name, a function, or None"
+    words = "a Kernel, the name of one, a scikit-learn kernel, a function, or None"
 
     def check(self, name: str, value: Any) -> None:
         as_kernel(value)
 
     def check_values(self, value: Any, n_features: int) -> None:
-        """Raise a ValueError where a kernel has no values at rows of so many features."""
+        """Raise a ValueError if the kernel cannot be computed for rows of ``n_features`` features."""
         if value is None or isinstance(kernel := as_kernel(value), Precomputed):
             return
-        free = free_parts(kernel)
-        kernel = with_length_scales(kernel, free, [1.0] * len(free))
+        free = find_free_parts(kernel)
+        kernel = replace_length_scales(kernel, free, [1.0] * len(free))
         rows = np.random.default_rng(0).uniform(size=(3, n_features))
         with np.errstate(all="ignore"):
             kernel.resolve(rows).block(rows, rows)

@@ -16,10 +16,10 @@ from ..bases import Basis, EmpiricalFeatures
 from ..estimators.private_plan import decided, is_rich, usual_features
 from ..estimators.public_rows import check_bounded, n_public_rows, public_features, standard_normal, widened
 from ..privacy import mu_for
-from ..privacy.rounds.frame import Frame, made_up_frame, public_frame
+from ..privacy.rounds.frame import Frame, build_made_up_frame, build_public_frame
 from ..privacy.rounds.learner import learn
-from ..privacy.rounds.questions import held
-from ..privacy.rounds.simulation import MadeUp
+from ..privacy.rounds.questions import run_learner
+from ..privacy.rounds.simulation import SimulatedRecords
 from .plan import planned
 from .table import Table, is_rows
 
@@ -268,8 +268,10 @@ def _predicted(
         errors = []
         for number in range(DRAWS):
             rng = np.random.default_rng([seed, number])
-            truth = MadeUp(frame, n, smoothness, explained, spread, sites, rng)
-            learned, _ = held(learn(frame, n / math.sqrt(sites), way.budget(), way.label_bound, way.loss), truth.told)
+            truth = SimulatedRecords(frame, n, smoothness, explained, spread, sites, rng)
+            learned, _ = run_learner(
+                learn(frame, n / math.sqrt(sites), way.budget(), way.label_bound, way.loss), truth.answer
+            )
             errors.append(truth.error(learned.coef))
         reached[name] = explained - float(np.mean(errors)) / spread**2
     return Prediction(epsilon, **reached, rounds=way.rounds, n_features=way.n_features)
@@ -277,7 +279,7 @@ def _predicted(
 
 def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
     if isinstance(kernel, Basis):
-        return public_frame(kernel, None)
+        return build_public_frame(kernel, None)
     if public is None and n_inputs is None:
         raise ValueError(
             "give public rows as public, or the number of input columns as n_inputs (d, for a plan of memory and time)"
@@ -287,9 +289,9 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
     with naming("public"):
         basis.fit(rows)
     phi = public_features(basis, rows, 500)
-    return made_up_frame(basis, phi) if public is None else public_frame(basis, phi)
+    return build_made_up_frame(basis, phi) if public is None else build_public_frame(basis, phi)
 
 
 def _wider(frame: Frame, public: Any) -> Frame:
     basis = widened(frame.basis, public)
-    return public_frame(basis, public_features(basis, public, 500))
+    return build_public_frame(basis, public_features(basis, public, 500))

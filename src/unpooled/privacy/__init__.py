@@ -1,4 +1,4 @@
-"""Differential privacy: what noise costs, how it is drawn, how far one record reaches, and who keeps the books.
+"""Differential privacy: the cost of noise, how noise is drawn, the influence of one record, and the ledger.
 
 The proofs are in docs/privacy/. Drawing noise needs the extra ``privacy``; reading, pricing and planning do not.
 """
@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import composition, gaussian, sgd
-from .composition import NEIGHBOURS, Guarantee, Spent
+from .composition import NEIGHBOURS, Expense, Guarantee
 from .gaussian import Approximate, Event, Gaussian, delta_of, epsilon_of, mu_for, rho_of, sigma_for
 from .ledger import Charge, Ledger, LedgerError, Overspend, Reservation
-from .noise import GridGaussian, draw, plan
-from .noised import Noised
-from .sensitivity import Released, centered_kappa, first_order
+from .noise import GridGaussian, calibrate_noise, draw
+from .noise_record import NoiseRecord
+from .sensitivity import WeightedSums, centered_kappa, first_order_sensitivity
 
 if TYPE_CHECKING:
-    from .release import Private
+    from .release import PrivacyRequest
 
 
 __all__ = [
@@ -23,26 +23,26 @@ __all__ = [
     "Approximate",
     "Charge",
     "Event",
+    "Expense",
     "Gaussian",
     "GridGaussian",
     "Guarantee",
     "Ledger",
     "LedgerError",
-    "Noised",
+    "NoiseRecord",
     "Overspend",
-    "Private",
-    "Released",
+    "PrivacyRequest",
     "Reservation",
-    "Spent",
+    "WeightedSums",
+    "calibrate_noise",
     "centered_kappa",
     "composition",
     "delta_of",
     "draw",
     "epsilon_of",
-    "first_order",
+    "first_order_sensitivity",
     "gaussian",
     "mu_for",
-    "plan",
     "rho_of",
     "sgd",
     "sigma_for",
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Requests for noised sums stand above summaries, whose files name the records of noise in this room.
-    if name != "Private":
+    # PrivacyRequest builds on summaries, and summaries on this package, so it can only be imported when it is used.
+    if name != "PrivacyRequest":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(".release", __name__).Private
+    return import_module(".release", __name__).PrivacyRequest

@@ -1,8 +1,8 @@
-"""The Gaussian mechanism, exactly: the cost of noise of standard deviation σ where one record moves the answer by Δ.
+"""The exact Gaussian mechanism: the cost of noise of standard deviation σ when one record moves the answer by Δ.
 
 Only the ratio μ = Δ/σ matters. Proofs are in docs/privacy/gaussian.md; the formulas are those of Balle and Wang (2018).
 
-The events that accountants price stand here too: a small vocabulary that never changes once it is written.
+This file also defines the events that the accountants price. Events are immutable.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def log_delta_of(epsilon: float, mu: float) -> float:
-    """log δ for the least δ with which N(q, σ²I), q of sensitivity μσ, is (ε, δ)-private; for any real ε.
+    """Return log δ for the smallest δ such that N(q, σ²I), with q of sensitivity μσ, is (ε, δ)-private.
 
     δ = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, Theorem 8).
 
     Parameters
     ----------
-    epsilon, mu : any ε, and μ > 0
+    epsilon, mu : any real ε, and μ > 0
     """
     return float(log_deltas_of(np.asarray([epsilon], dtype=float), mu)[0])
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """δ(ε) of the Gaussian mechanism with Δ/σ = μ.
+    """Return δ(ε) of the Gaussian mechanism with Δ/σ = μ.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 
 def log_deltas_of(epsilon: np.ndarray, mu: float) -> np.ndarray:
-    """:func:`log_delta_of` for many ε at once.
+    """Return :func:`log_delta_of` for many ε at once.
 
     Parameters
     ----------
@@ -56,14 +56,16 @@ def log_deltas_of(epsilon: np.ndarray, mu: float) -> np.ndarray:
     size = np.abs(epsilon)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         above = _log_deltas(size, mu) if mu > 0 else np.full(size.shape, -np.inf)
-        # H_{1/a}(P, Q) = 1 - 1/a + H_a(Q, P)/a, and P and Q may be exchanged here
+        # H_{1/a}(P, Q) = 1 - 1/a + H_a(Q, P)/a, and the two normal laws P and Q are symmetric to each other.
         below = np.log(-np.expm1(-size) + np.exp(above - size))
     return np.where(epsilon < 0, below, above)
 
 
 def _log_deltas(epsilon: np.ndarray, mu: float) -> np.ndarray:
-    """For ε ≥ 0 and μ > 0. With Mills' ratio R(x) = Φ(-x)/φ(x) and e^ε φ(x+μ) = φ(x), where x = ε/μ - μ/2, it is
-    δ = φ(x)·(R(x) - R(x+μ)): no digits are lost."""
+    """Return log δ for ε ≥ 0 and μ > 0 without cancellation.
+
+    With Mills' ratio R(x) = Φ(-x)/φ(x) and e^ε φ(x+μ) = φ(x), where x = ε/μ - μ/2, δ = φ(x)·(R(x) - R(x+μ)).
+    """
     x = epsilon / mu - mu / 2
     near_one = x < -10
     y = np.where(near_one, 0.0, x)
@@ -76,7 +78,7 @@ def _log_deltas(epsilon: np.ndarray, mu: float) -> np.ndarray:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The least ε ≥ 0 with which the Gaussian mechanism with Δ/σ = μ is (ε, δ)-private.
+    """Return the smallest ε ≥ 0 for which the Gaussian mechanism with Δ/σ = μ is (ε, δ)-private.
 
     Parameters
     ----------
@@ -85,11 +87,11 @@ def epsilon_of(mu: float, delta: float) -> float:
     mu, log_delta = positive("mu", mu, zero=True), math.log(probability("delta", delta))
     if log_delta_of(0.0, mu) <= log_delta:
         return 0.0
-    return least(lambda epsilon: log_delta_of(epsilon, mu) <= log_delta, start=mu)
+    return smallest_that_holds(lambda epsilon: log_delta_of(epsilon, mu) <= log_delta, start=mu)
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """The largest Δ/σ with which the Gaussian mechanism is (ε, δ)-private.
+    """Return the largest Δ/σ for which the Gaussian mechanism is (ε, δ)-private.
 
     Parameters
     ----------
@@ -99,20 +101,20 @@ def mu_for(epsilon: float, delta: float) -> float:
 
 
 def sigma_for(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """The least σ with which N(q, σ²I), q of sensitivity Δ in ℓ2 norm, is (ε, δ)-private.
+    """Return the smallest σ for which N(q, σ²I), with q of ℓ2 sensitivity Δ, is (ε, δ)-private.
 
     Parameters
     ----------
     epsilon, delta : the budget
-    sensitivity : Δ, how far one record moves q
+    sensitivity : Δ, the furthest that replacing one record can move q
     """
     epsilon, log_delta = positive("epsilon", epsilon), math.log(probability("delta", delta))
-    scale = least(lambda scale: log_delta_of(epsilon, 1.0 / scale) <= log_delta, start=1.0)
+    scale = smallest_that_holds(lambda scale: log_delta_of(epsilon, 1.0 / scale) <= log_delta, start=1.0)
     return positive("sensitivity", sensitivity) * scale
 
 
 def rho_of(sensitivity: float, sigma: float) -> float:
-    """ρ = Δ²/(2σ²): the mechanism is ρ-zero-concentrated (Bun and Steinke 2016), and ρ = μ²/2.
+    """Return ρ = Δ²/(2σ²) = μ²/2, with which the mechanism is ρ-zero-concentrated (Bun and Steinke 2016).
 
     Parameters
     ----------
@@ -122,31 +124,31 @@ def rho_of(sensitivity: float, sigma: float) -> float:
 
 
 def compose(mus: Iterable[float]) -> float:
-    """μ of many Gaussian releases together, each free to depend on those before: √Σμ², exactly.
+    """Return the exact μ of several Gaussian releases together, √Σμ²; each may depend on the ones before it.
 
     Parameters
     ----------
-    mus : μ of each
+    mus : the μ of each release
     """
     return math.hypot(*(positive("mu", mu, zero=True) for mu in mus))
 
 
-def least(holds: Callable[[float], bool], start: float) -> float:
-    """The least positive number for which a monotone condition holds, to a few units in the last place, above it."""
+def smallest_that_holds(holds: Callable[[float], bool], start: float) -> float:
+    """Return the smallest positive number for which a monotone condition holds, rounded up in the last few units."""
     high = start
     while not holds(high):
         high *= 2.0
         if high > 1e300:
-            raise ValueError("no finite amount of noise gives this guarantee: take a larger epsilon or delta")
+            raise ValueError("no finite amount of noise gives this guarantee: choose a larger epsilon or delta")
     low = high / 2.0
     while holds(low):
         high, low = low, low / 2.0
         if low < 1e-300:
             return high
-    found = float(bisect(lambda x: -1.0 if holds(x) else 1.0, low, high, xtol=1e-300, rtol=1e-14))
-    while not holds(found):
-        found *= 1.0 + 1e-14
-    return found
+    solution = float(bisect(lambda x: -1.0 if holds(x) else 1.0, low, high, xtol=1e-300, rtol=1e-14))
+    while not holds(solution):
+        solution *= 1.0 + 1e-14
+    return solution
 
 
 def _log_density(x: np.ndarray) -> np.ndarray:
@@ -158,7 +160,7 @@ def _mills(x: np.ndarray) -> np.ndarray:
 
 
 def _mills_slope(x: np.ndarray) -> np.ndarray:
-    """-R'(x) = 1 - x R(x), by its asymptotic series where that difference would lose digits."""
+    """Return -R'(x) = 1 - x R(x), from its asymptotic series where the difference would lose digits."""
     far = x > 30
     y = 1.0 / np.where(far, x, 30.0) ** 2
     return np.where(far, y * (1 - y * (3 - y * (15 - y * 105))), 1 - x * _mills(np.where(far, 0.0, x)))
@@ -166,7 +168,7 @@ def _mills_slope(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise on an answer that one record moves by at most μ standard deviations; ρ = μ²/2 in zCDP.
+    """Gaussian noise on an answer that one record moves by at most μ standard deviations (ρ = μ²/2 in zCDP).
 
     Parameters
     ----------
@@ -180,7 +182,7 @@ class Gaussian:
 
     @classmethod
     def of(cls, sensitivity: float, sigma: float) -> Gaussian:
-        """Noise of standard deviation σ on an answer of sensitivity Δ."""
+        """Return the event of adding noise of standard deviation σ to an answer of sensitivity Δ."""
         return cls((2 * rho_of(sensitivity, sigma)) ** 0.5)
 
     def __str__(self) -> str:
@@ -189,7 +191,7 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Approximate:
-    """Any mechanism that is (ε, δ)-private; δ = 0 where it is pure.
+    """Any other mechanism that is (ε, δ)-private; δ = 0 for pure differential privacy.
 
     Parameters
     ----------
@@ -211,11 +213,11 @@ Event = Gaussian | Approximate
 
 
 def to_dict(event: Event) -> dict[str, Any]:
-    """An event for JSON.
+    """Return an event as a dictionary for JSON.
 
     Parameters
     ----------
-    event : what was released
+    event : the event
     """
     if isinstance(event, Gaussian):
         return {"kind": "gaussian", "mu": event.mu}
@@ -223,11 +225,11 @@ def to_dict(event: Event) -> dict[str, Any]:
 
 
 def from_dict(content: Any) -> Event:
-    """The inverse of :func:`to_dict`; a ValueError where the content is no event.
+    """Return the event that :func:`to_dict` wrote; raise a ValueError if the content does not describe an event.
 
     Parameters
     ----------
-    content : what was read from JSON
+    content : the dictionary read from JSON
     """
     kinds: dict[str, tuple[type[Event], set[str]]] = {
         "gaussian": (Gaussian, {"mu"}),

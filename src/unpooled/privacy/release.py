@@ -1,13 +1,13 @@
-"""Private, the request for sums with differential privacy, and the release that it leads to.
+"""PrivacyRequest, the request for sums with differential privacy, and the release that it leads to.
 
-A request holds public facts only, and it is checked before any data are read. The record of what was done is another
-class (:mod:`.noised`).
+A request holds only public facts, and is checked before any data are read. A ``NoiseRecord`` says afterwards what was
+done.
 
-Rows that nobody has looked at can still be refused: by their shape, by their names, or by the schema of a file. For
-sums with noise everything is checked first, then the ledger is charged, and only then are the rows looked at.
+The order is always the same: everything that can be checked without looking at a record is checked first (the shape of
+the rows, their column names, the schema of a file), then the ledger is charged, and only then are rows read.
 
-The noise scale assumes 2²² rows, or the next power of two where there are more. So it does not depend on how many rows
-there are, σ is known before data are read, and sites that make shares of one noise use one grid.
+The noise scale assumes 2²² rows, or the next power of two if there are more. It therefore does not depend on the number
+of rows, σ is known before data are read, and all sites that share the noise use one grid.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ from .._base.rows import Source
 from .._base.text import shown
 from .._base.threads import quietly
 from ..data.sources import UnreadRows
-from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
-from ..summaries.passes import Target, residual_target
-from ..summaries.summary import Summary, check_order, of_target
-from .composition import Guarantee, Spent
+from ..summaries.contents import Contents, NoiseRequest, field_shapes, loss_of, spec_of
+from ..summaries.passes import Target, make_target
+from ..summaries.summary import Summary, check_order, summarize_target
+from .composition import Expense, Guarantee
 from .gaussian import Gaussian, mu_for
 from .ledger import Spending, check_ledger
 from .noise import GridGaussian
-from .noised import MECHANISM, Noised, condition
-from .sensitivity import ROOM, Released, bound_of
+from .noise_record import MECHANISM, NoiseRecord, share_condition
+from .sensitivity import ROOM, WeightedSums, require_kernel_bound
 
-PLANNED_ROWS = 2**22  # noise is planned for so many rows at least: it does not tell n, and sites of one study agree
-UNIT = 2.0**-53  # half a unit in the last place
+_PLANNED_ROWS = 2**22  # the noise scale assumes at least this many rows, so it does not reveal n and sites agree on it
+_UNIT = 2.0**-53  # half a unit in the last place
 
 
 @dataclass(frozen=True)
-class Private(NoiseRequest):
-    """Ask for sums with noise: ``Summary.of(..., privacy=Private(1.0, 1e-6, label_bound=3.0))``.
+class PrivacyRequest(NoiseRequest):
+    """Request for sums with noise: ``Summary.of(..., privacy=PrivacyRequest(1.0, 1e-6, label_bound=3.0))``.
 
-    Everything here is public, and is checked before data are read and before budget is charged.
+    Everything in a request is public, and is checked before data are read and before the ledger is charged.
 
     Parameters
     ----------
-    epsilon, delta : the guarantee of this one summary; neighbours replace one record, n is public
-    label_bound : c; what stands in the place of y (labels, or residuals) is moved into [-c, c], and nobody is told of
-        how many. None where a loss bounds it: sup|ψ| is then the bound
-    ledger : a Ledger or the path of one, to be charged before the data are looked at; None keeps no books
-    means : how much of the noise is kept from Σφ and Σy, which an intercept needs; 0 leaves them out
-    labels : at order 2, how much of it is kept from Σyφ (see :class:`Released`)
-    parties, missing : the noise is made in shares by so many sites, of which so many may be missing; see
-        docs/privacy/summaries.md. One party makes all its noise itself
-    purpose : what the ledger and the guarantee say that this is for
-    kappa : features are shrunk to this norm; None is sup √K(x, x), which an unbounded kernel does not have
+    epsilon, delta : the guarantee of this one summary; neighbours replace one record, and n is public
+    label_bound : c; labels outside [−c, c] are clipped silently (or residuals, in a round of residuals). None if the
+        loss is bounded: the bound is then sup|ψ|
+    ledger : a Ledger or the path of one, which is charged before the data are read; None charges no ledger
+    means : the weight of Σφ and Σy, which an intercept needs: a larger weight makes them more accurate, and with 0 they
+        are not released
+    labels : at order 2, the weight of Σyφ (see :class:`WeightedSums`)
+    parties, missing : the noise is made in shares by ``parties`` sites, of which ``missing`` may be absent; see
+        docs/privacy/summaries.md. A single party makes all its noise itself
+    purpose : the purpose that the ledger and the guarantee name
+    kappa : the norm to which features are shrunk; None takes sup √K(x, x), which is infinite for an unbounded kernel
     """
 
     epsilon: float
@@ -73,13 +74,13 @@ class Private(NoiseRequest):
 
     def __post_init__(self) -> None:
         epsilon, delta = budget(self.epsilon, self.delta)
-        found: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
+        checked: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
         for name in ("label_bound", "kappa"):
             value = getattr(self, name)
-            found[name] = None if value is None else positive(name, value)
-        found |= {"means": positive("means", self.means, zero=True), "labels": positive("labels", self.labels)}
-        found |= {"parties": count("parties", self.parties), "missing": count("missing", self.missing, 0)}
-        for name, value in found.items():
+            checked[name] = None if value is None else positive(name, value)
+        checked |= {"means": positive("means", self.means, zero=True), "labels": positive("labels", self.labels)}
+        checked |= {"parties": count("parties", self.parties), "missing": count("missing", self.missing, 0)}
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.missing >= self.parties:
             raise ValueError(f"missing must be less than the {self.parties} parties, got {self.missing}")
@@ -88,34 +89,38 @@ class Private(NoiseRequest):
         check_ledger(self.ledger)
 
     def bounds(self, kernel: Any, n_features: int, order: int, loss_bound: float) -> Bounds:
-        """What is made sure of for these sums, or a sentence that says why it cannot be."""
+        """Return the bounds that are enforced for these sums; raise a ValueError if there are none."""
         kappa = self.kappa
         if kappa is None:
-            advice = "use a bounded one (Gaussian, Laplacian, Matern), or shrink features with Private(kappa=...)"
-            kappa = bound_of(kernel, "the sums", advice)
+            advice = (
+                "use a bounded kernel (Gaussian, Laplacian, Matern), or shrink the features with "
+                "PrivacyRequest(kappa=...)"
+            )
+            kappa = require_kernel_bound(kernel, "the sums", advice)
         c = min(math.inf if self.label_bound is None else self.label_bound, loss_bound)
         if not c < math.inf:
             raise ValueError(
-                "labels and squared residuals have no bound, so one record could move the sums by any amount: give "
-                "label_bound, or a loss that has one (Huber or Correntropy)"
+                "labels and residuals of the squared loss have no bound, so one record could move the sums by any "
+                "amount: give label_bound, or a loss with bounded influence (Huber or Correntropy)"
             )
-        # What rounds above κ, or above sup|ψ|, is within the bounds that the noise is planned for.
-        released = Released(n_features, kappa * (1 + ROOM), c * (1 + ROOM), order, self.means, self.labels, True)
+        # A norm that rounds to just above κ, or a label above sup|ψ|, is within the bounds that the noise assumes.
+        released = WeightedSums(n_features, kappa * (1 + ROOM), c * (1 + ROOM), order, self.means, self.labels, True)
         return Bounds(kappa, c, released)
 
-    def planned(self, bounds: Bounds, rows_at_once: int, n: int = 0) -> GridGaussian:
-        """The noise for sums of up to 2²² rows, or up to the next power of two where there are more.
+    def calibrate_noise(self, bounds: Bounds, rows_at_once: int, n: int = 0) -> GridGaussian:
+        """Return the noise for sums of up to 2²² rows, or up to the next power of two if there are more.
 
-        Sums of m = ``rows_at_once`` products are made by BLAS in double precision and added up to twice that, Σφφᵀ in
-        double precision a stretch of rows at a time. In any order such a sum is off by at most (m + 2n/m + 8)·2⁻⁵³ of
-        the sum of sizes (Higham 2002, section 3.1), which is at most n times the largest record's. No number here
-        depends on n below 2²², so sites that make shares of one noise make them alike, on one grid.
+        BLAS sums m = ``rows_at_once`` products in double precision, and these sums are added in twice that precision;
+        Σφφᵀ is added in double precision for a stretch of rows at a time. Whatever the order, the error of such a sum
+        is at most (m + 2n/m + 8)·2⁻⁵³ times the sum of absolute values (Higham 2002, section 3.1), which is at most n
+        times that of the largest record. No number here depends on n below 2²², so sites that make shares of one noise
+        make them alike, on one grid.
         """
-        n = max(PLANNED_ROWS, 1 << (n - 1).bit_length())
+        n = max(_PLANNED_ROWS, 1 << (n - 1).bit_length())
         depth = rows_at_once + 2 * n / rows_at_once + 8
-        inexact = 1.01 * depth * UNIT * n * bounds.released.largest
+        inexact = 1.01 * depth * _UNIT * n * bounds.weighted_sums.largest
         mu = mu_for(self.epsilon, self.delta)
-        return bounds.released.plan(n, mu, inexact=inexact, parties=self.parties, missing=self.missing)
+        return bounds.weighted_sums.calibrate_noise(n, mu, inexact=inexact, parties=self.parties, missing=self.missing)
 
     def summarize(
         self,
@@ -129,107 +134,109 @@ class Private(NoiseRequest):
         engine: Any,
         verbose: int,
     ) -> Summary:
-        """The summary of everything ``X`` and ``y`` hold, with noise."""
-        question = asked(basis, order, residuals_of, loss, sample_weight, self)
+        """Return the summary of ``X`` and ``y`` with noise."""
+        question = check_request(basis, order, residuals_of, loss, sample_weight, self)
         with question.spending() as spending:
             summary = question.release(question.read(spending, X, y), engine, verbose)
             spending.note(n_rows=summary.n_rows, basis=summary.digest)
         return summary
 
     def purpose_of(self, bounds: Bounds) -> str:
-        """What was asked to be said of it, or the sums by their names."""
-        return self.purpose or ", ".join(NAMES[name] for name in bounds.released.weights)
+        """Return the purpose that was given, or the names of the released sums."""
+        return self.purpose or ", ".join(NAMES[name] for name in bounds.weighted_sums.weights)
 
-    def record(self, bounds: Bounds, noise: GridGaussian, purpose: str) -> Noised:
-        """What the summary says of its noise."""
-        r = bounds.released
+    def record(self, bounds: Bounds, noise: GridGaussian, purpose: str) -> NoiseRecord:
+        """Return the record of the noise in the summary."""
+        r = bounds.weighted_sums
         public = ("the number of records", "the basis", f"κ = {bounds.kappa:.6g}", f"c = {bounds.label_bound:.6g}")
-        spent = (Spent(purpose, Gaussian(noise.mu)),)
-        conditions = (condition(self.parties, self.missing),) if self.parties > 1 else ()
-        promise = Guarantee(self.epsilon, self.delta, MECHANISM, spent, public=public, conditions=conditions)
+        expenses = (Expense(purpose, Gaussian(noise.mu)),)
+        conditions = (share_condition(self.parties, self.missing),) if self.parties > 1 else ()
+        promise = Guarantee(self.epsilon, self.delta, MECHANISM, expenses, public=public, conditions=conditions)
         sigma = {name: noise.own_sigma / float(weights[0]) for name, weights in r.weights.items()}
         facts = (bounds.kappa, bounds.label_bound, r.order, r.means, r.labels)
-        return Noised(((1, promise),), sigma, *facts, self.parties, self.missing, 1, noise.grid)
+        return NoiseRecord(((1, promise),), sigma, *facts, self.parties, self.missing, 1, noise.grid)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Features are shrunk to ``kappa``, what stands in the place of y is moved into ±``label_bound``."""
+    """The bounds that are enforced: features are shrunk to norm ``kappa``, labels clipped to ±``label_bound``."""
 
     kappa: float
     label_bound: float
-    released: Released  #: the sums, with these bounds and room for rounding
+    weighted_sums: WeightedSums  #: the sums with these bounds, slightly widened for rounding
 
 
 NAMES = {"phi_y": "Σyφ", "phi": "Σφ", "y": "Σy", "yy": "Σy²", "gram": "Σφφᵀ"}
 
 
-def one_label(n: int) -> None:
-    """Noise is planned for one."""
+def _check_one_label(n: int) -> None:
+    """Raise a ValueError unless there is one label, as the noise scale assumes."""
     if n != 1:
-        raise ValueError(f"a private summary is of one label, and y has {n}: make one for each, and pay for each")
+        raise ValueError(
+            f"a private summary has one label, and y has {n}: make one summary per label; each is charged separately"
+        )
 
 
 @dataclass(frozen=True)
-class Bounded(Target):
-    """A target whose every record is within the bounds by force; what it does to one looks at no other."""
+class BoundedTarget(Target):
+    """A target that brings each record within the bounds without looking at any other record."""
 
     kappa: float = np.inf
     label_bound: float = np.inf
 
     tells_share: ClassVar[bool] = False
 
-    def looking(self) -> contextlib.AbstractContextManager[None]:
-        """Without a word about any record."""
+    def reading_context(self) -> contextlib.AbstractContextManager[None]:
+        """Suppress all warnings, because a warning could reveal something about a record."""
         return quietly()
 
-    def pushed(self, u: np.ndarray, residual: bool) -> np.ndarray:
-        """ψ(u) moved into [-c, c]; where a label is so large that ψ is not a number, 0."""
+    def push(self, u: np.ndarray, residual: bool) -> np.ndarray:
+        """Return ψ(u) clipped to [−c, c], and 0 where a label is so large that ψ is not a number."""
         with np.errstate(all="ignore"):
-            psi = np.nan_to_num(super().pushed(u, residual), nan=0.0, posinf=np.inf, neginf=-np.inf)
+            psi = np.nan_to_num(super().push(u, residual), nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.clip(psi, -self.label_bound, self.label_bound)
 
     def features(self, phi: np.ndarray) -> np.ndarray:
-        """φ shrunk to norm κ; 0 where inputs are so large that φ is not a number."""
+        """Return φ shrunk to norm κ, and 0 where inputs are so large that φ is not a number."""
         with np.errstate(all="ignore"):
             phi = np.where(np.all(np.isfinite(phi), axis=1)[:, None], phi, 0.0)
             largest = np.max(np.abs(phi), axis=1, initial=0.0)
-            scale = np.where(largest > 0, largest, 1.0)  # so that no square overflows
+            scale = np.where(largest > 0, largest, 1.0)  # dividing by it keeps the squares from overflowing
             lengths = np.linalg.norm(phi / scale[:, None], axis=1)  # from 1 to √M
             shrink = np.minimum(1.0, self.kappa / scale / np.maximum(lengths, 1.0))
             return np.asarray(phi * shrink[:, None])
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A private summary that was checked: nothing of it has looked at a record."""
+class CheckedRequest:
+    """A request for a private summary that has passed all checks, none of which looked at a record."""
 
-    privacy: Private
+    privacy: PrivacyRequest
     basis: Any
     contents: Contents
-    target: Bounded
+    target: BoundedTarget
     bounds: Bounds
     noise: GridGaussian
 
     @property
     def purpose(self) -> str:
-        """For the ledger and the guarantee."""
+        """The purpose for the ledger and the guarantee."""
         return self.privacy.purpose_of(self.bounds)
 
     def spending(self) -> Spending:
-        """The context of the one release that this pays for."""
+        """Return the context manager for the one release that is paid for."""
         return Spending(self.privacy.ledger, self.noise.event, self.purpose)
 
-    def unread(self, X: Any, y: Any) -> UnreadRows:
-        """Refuse what can be refused with the rows unread; they are read after the charge."""
+    def open_unread(self, X: Any, y: Any) -> UnreadRows:
+        """Return the rows unread, after refusing everything that can be refused without reading them."""
         rows = UnreadRows.of(self.basis, X, y)
         if rows.n_labels is not None:
-            one_label(rows.n_labels)
+            _check_one_label(rows.n_labels)
         return rows
 
     def read(self, spending: Spending, X: Any, y: Any) -> Source:
-        """Refuse what can be refused with the rows unread, charge, and only then read what has to be read."""
-        rows = self.unread(X, y)
+        """Refuse everything that can be refused without reading the rows, charge the ledger, and only then read."""
+        rows = self.open_unread(X, y)
         n = rows.n_rows
         budget(self.privacy.epsilon, self.privacy.delta, n)
         source = spending.read(rows.read)
@@ -237,45 +244,49 @@ class Asked:
             budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
         return source
 
-    def before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
-        """The bounded sums, and the vector of them that gets the noise. Neither may leave: for this file, and tests."""
-        one_label(source.n_outputs)
+    def sum_before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
+        """Return the bounded sums before noise, and the vector that gets the noise.
+
+        Neither may leave this machine: only this file and tests call this method.
+        """
+        _check_one_label(source.n_outputs)
         with quietly():
-            exact = of_target(self.basis, source, self.contents, self.target, engine, verbose)
-            return exact, self.bounds.released.pack({name: value.high for name, value in exact.sums.items()})
+            exact = summarize_target(self.basis, source, self.contents, self.target, engine, verbose)
+            return exact, self.bounds.weighted_sums.pack({name: value.high for name, value in exact.sums.items()})
 
     def release(self, source: Source, engine: Any = None, verbose: int = 0) -> Summary:
-        """The summary with its noise, for which budget has been spent."""
-        exact, vector = self.before_noise(source, engine, verbose)
+        """Return the summary with its noise; the ledger must have been charged."""
+        exact, vector = self.sum_before_noise(source, engine, verbose)
         noise = self.noise
-        if exact.n_rows > noise.bound / self.bounds.released.largest:  # rows beyond what was planned for: round again
-            noise = self.privacy.planned(self.bounds, self.basis.rows_at_once, exact.n_rows)
+        if exact.n_rows > noise.bound / self.bounds.weighted_sums.largest:  # more rows than the noise scale assumes
+            noise = self.privacy.calibrate_noise(self.bounds, self.basis.rows_at_once, exact.n_rows)
         record = self.privacy.record(self.bounds, noise, self.purpose)
-        fields = shapes(exact.contents, record)
+        fields = field_shapes(exact.contents, record)
         with quietly():
-            noised = noise.add(vector)
-        noisy = self.bounds.released.unpack(noised)
+            noisy = self.bounds.weighted_sums.unpack(noise.add(vector))
         sums = {"weight": Sum.of(np.asarray([float(exact.n_rows)]))}
         sums |= {name: Sum.of(values.reshape(fields[name])) for name, values in noisy.items()}
         return replace(exact, sums={name: sums[name] for name in fields}, privacy=record)
 
 
-def asked(basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: Any, privacy: Any) -> Asked:
-    """Check all that is public; a ValueError says in a sentence what cannot be."""
-    if not isinstance(privacy, Private):
-        raise ValueError(f"privacy must be up.privacy.Private(epsilon, delta, ...), got {shown(privacy)}")
+def check_request(
+    basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: Any, privacy: Any
+) -> CheckedRequest:
+    """Check everything public about a request; raise a ValueError with one sentence if it cannot be answered."""
+    if not isinstance(privacy, PrivacyRequest):
+        raise ValueError(f"privacy must be up.privacy.PrivacyRequest(epsilon, delta, ...), got {shown(privacy)}")
     if sample_weight is not None:
         raise ValueError(_WEIGHTS)
     spec = spec_of(loss)
-    found = loss_of(spec)
-    digest, target = residual_target(basis, residuals_of, found)
+    loss = loss_of(spec)
+    digest, target = make_target(basis, residuals_of, loss)
     if target.coef is not None and target.coef.shape[1] != 1:
-        raise ValueError(f"a private summary is of one label, and residuals_of predicts {target.coef.shape[1]}")
+        raise ValueError(f"a private summary has one label, and residuals_of predicts {target.coef.shape[1]}")
     contents = Contents(basis.digest, basis.n_features_, order, 1, spec, digest)
     check_order(contents)
-    bounds = privacy.bounds(basis.kernel_, basis.n_features_, order, found.bound)
-    bounded = Bounded(
-        found,
+    bounds = privacy.bounds(basis.kernel_, basis.n_features_, order, loss.bound)
+    bounded = BoundedTarget(
+        loss,
         target.coef,
         target.intercept,
         target.predictor,
@@ -283,10 +294,12 @@ def asked(basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: A
         kappa=bounds.kappa,
         label_bound=bounds.label_bound,
     )
-    return Asked(privacy, basis, contents, bounded, bounds, privacy.planned(bounds, basis.rows_at_once))
+    return CheckedRequest(
+        privacy, basis, contents, bounded, bounds, privacy.calibrate_noise(bounds, basis.rows_at_once)
+    )
 
 
 _WEIGHTS = (
-    "sample_weight counts as repeated rows, and a record that counts often moves the sums further than the noise hides:"
-    " leave it out of a private summary"
+    "sample_weight counts as repeated rows, so a record with a large weight would move the sums further than the noise "
+    "hides: leave sample_weight out of a private summary"
 )

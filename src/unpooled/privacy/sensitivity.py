@@ -1,8 +1,9 @@
-"""How far one record can move a summary: weights for its sums, and their joint sensitivity (docs/privacy/summaries.md).
+"""The influence of one record on a summary: weights for its sums, and the joint sensitivity of the weighted sums.
 
-The released vector holds every sum times its weight. One number then says how far a record moves all of them, one noise
-goes on all of them, and dividing by the weights gives the sums back. A larger weight makes its sum more accurate at the
-cost of the others.
+The proofs are in docs/privacy/summaries.md. The released vector holds every sum times its weight, so that one
+sensitivity bounds the influence of a record on all sums together and noise of one standard deviation is added to every
+entry. Dividing by the weights gives the sums back. A larger weight makes its sum more accurate at the cost of the
+others.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from typing import Any
 import numpy as np
 
 from .._base.checks import count, positive
-from .noise import GridGaussian, plan, triangle_weights
+from .noise import GridGaussian, calibrate_noise, triangle_weights
 
-# How far computed sums may be off, as a share of their largest size: within a block they are plain products, of at most
-# 2^16 rows, each of which may lose 2^-53; blocks are added in twice that precision.
+# The largest relative error of computed sums. Within a block they are plain products of at most 2^16 rows, each of
+# which may lose 2^-53; blocks are added in twice that precision.
 ROUNDING = 2.0**-36
-ROOM = 1e-9  # what rounding may add to a length that rows were brought to, as a share of it
+ROOM = 1e-9  # the largest relative error of a norm to which features were shrunk
 
 
-def bound_of(kernel: Any, moved: str, advice: str) -> float:
-    """Return κ, beyond which no feature of a record reaches; a ValueError where the kernel has none.
+def require_kernel_bound(kernel: Any, moved: str, advice: str) -> float:
+    """Return κ, the bound of a kernel on the features of any record; raise a ValueError if it has none.
 
     Parameters
     ----------
     kernel : a kernel whose parameters are numbers
-    moved : whatever a record could move by any amount
-    advice : a remedy, as the end of the sentence
+    moved : the object of the error message, which one record could move by any amount
+    advice : the end of the error message, which says what to do
     """
     kappa = float(kernel.kappa())
     if not 0 < kappa < math.inf:
@@ -40,8 +41,8 @@ def bound_of(kernel: Any, moved: str, advice: str) -> float:
     return kappa
 
 
-def first_order(kappa: float, label_bound: float) -> float:
-    """Δ of Σyφ alone: 2cκ. With c = sup|ψ| it is that of a round of residuals, Σψ(y - f(x))φ.
+def first_order_sensitivity(kappa: float, label_bound: float) -> float:
+    """Return 2cκ, the sensitivity Δ of Σyφ alone; with c = sup|ψ|, that of a round of residuals Σψ(y - f(x))φ.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def first_order(kappa: float, label_bound: float) -> float:
 
 
 def centered_kappa(kappa: float, nonnegative: bool) -> float:
-    """A bound on the features of a centred kernel: 2κ, and √2·κ where K(x, z) ≥ 0 for all x and z.
+    """Return a bound on the features of a centred kernel: 2κ, or √2·κ if K(x, z) ≥ 0 for all x and z.
 
     Parameters
     ----------
@@ -63,19 +64,20 @@ def centered_kappa(kappa: float, nonnegative: bool) -> float:
 
 
 @dataclass(frozen=True)
-class Released:
-    """The sums of a summary of n records that are released together, with |φ(x)| ≤ κ and |y| ≤ c.
+class WeightedSums:
+    """The sums of a summary that are released together, each with its weight; |φ(x)| ≤ κ and |y| ≤ c.
 
-    Σyφ has weight one at first order. The weight of means, τ, is that of Σφ and Σy: at first order they cost a factor
-    √(1+τ²) in all the noise and get 1/τ times as much of it, in units of their own size. Σy² is free. At second order
-    the weight of labels, ω, is how much of the noise is kept from Σyφ: ω = κ/c treats y like one more feature.
+    Σyφ has weight one at first order. The weight τ of the means is that of Σφ and Σy. At first order, including them
+    raises all the noise by a factor √(1+τ²), and their own noise is 1/τ times as large, in units of their own size.
+    Σy² is free. At second order the weight ω of the labels says how far Σyφ is spared from the noise: ω = κ/c treats y
+    like one more feature.
 
     Attributes
     ----------
     n_features : M
-    kappa, label_bound : κ and c; c is sup|ψ| for a round of residuals
+    kappa, label_bound : κ and c (for a round of residuals c is sup|ψ|)
     order : 1, or 2 with Σφφᵀ
-    means : τ ≥ 0, at most 1 at first order; 0 leaves Σφ and Σy out
+    means : τ ≥ 0, at most 1 at first order; with 0, Σφ and Σy are not released
     labels : ω·c/κ at second order
     squares : whether Σy² is released
     """
@@ -100,7 +102,7 @@ class Released:
 
     @cached_property
     def _letters(self) -> tuple[float, float, float, float, float]:
-        """(w, t, s, f, R²): the weights of Σyφ, Σφ, Σy, Σy², and R² = κ² + ω²c² + τ²κ² of theorem 3."""
+        """The weights (w, t, s, f) of Σyφ, Σφ, Σy, Σy², and R² = κ² + ω²c² + τ²κ² of theorem 3."""
         kappa, c, tau = self.kappa, self.label_bound, self.means
         if self.order == 1:
             return 1.0, tau * c, tau * kappa, math.sqrt(2.0) * kappa / c, math.nan
@@ -111,33 +113,33 @@ class Released:
 
     @cached_property
     def weights(self) -> dict[str, np.ndarray]:
-        """The weight of every number, by the name that the sum has in a summary, in the order in which they go."""
+        """The weight of every number, by the name of its sum in a summary, in the order of release."""
         w, t, s, f, _ = self._letters
         M = self.n_features
-        found = {"phi_y": np.full(M, w)}
+        weights = {"phi_y": np.full(M, w)}
         if self.means:
-            found |= {"phi": np.full(M, t), "y": np.full(1, s)}
+            weights |= {"phi": np.full(M, t), "y": np.full(1, s)}
         if self.squares:
-            found["yy"] = np.full(1, f)
+            weights["yy"] = np.full(1, f)
         if self.order == 2:
-            found["gram"] = triangle_weights(M)
-        return found
+            weights["gram"] = triangle_weights(M)
+        return weights
 
     @property
     def size(self) -> int:
-        """How many numbers are released."""
+        """The number of values that are released."""
         return sum(len(weights) for weights in self.weights.values())
 
     @property
     def sensitivity(self) -> float:
-        """Δ of the weighted sums together: theorem 2 at first order, theorem 3 at second."""
+        """The sensitivity Δ of all weighted sums together: theorem 2 at first order, theorem 3 at second order."""
         if self.order == 1:
             return 2.0 * self.label_bound * self.kappa * math.hypot(1.0, self.means)
         return math.sqrt(2.0) * self._letters[4]
 
     @property
     def largest(self) -> float:
-        """A bound on the ℓ2 norm of what one record adds."""
+        """A bound on the ℓ2 norm of the contribution of one record."""
         w, t, s, f, _ = self._letters
         kappa, c = self.kappa, self.label_bound
         parts = [w * c * kappa]
@@ -146,29 +148,32 @@ class Released:
         parts += [kappa**2] if self.order == 2 else []
         return math.hypot(*parts)
 
-    def plan(
+    def calibrate_noise(
         self, n: int, mu: float, *, inexact: float | None = None, parties: int = 1, missing: int = 0
     ) -> GridGaussian:
-        """The noise with which the sums over n records cost μ; the rest as in :func:`unpooled.privacy.plan`.
+        """Return the noise with which the sums over n records cost μ.
 
-        ``inexact`` None is right for sums of blocks of up to 2^16 rows that are added as those of a summary are.
+        The keyword arguments are those of :func:`unpooled.privacy.calibrate_noise`. The default of ``inexact`` holds
+        for sums over blocks of up to 2^16 rows that are added as in a summary.
         """
         total = count("n", n) * self.largest
         inexact = ROUNDING * total if inexact is None else inexact
-        return plan(self.size, self.sensitivity, mu, total, inexact=inexact, parties=parties, missing=missing)
+        return calibrate_noise(
+            self.size, self.sensitivity, mu, total, inexact=inexact, parties=parties, missing=missing
+        )
 
     def pack(self, sums: dict[str, np.ndarray]) -> np.ndarray:
-        """The weighted sums as one vector; ``gram`` is the lower triangle, row after row."""
+        """Return the weighted sums as one vector; ``gram`` is the lower triangle, row by row."""
         parts = []
         for name, weights in self.weights.items():
             values = np.asarray(sums[name], dtype=np.float64).ravel()
             if values.shape != weights.shape:
-                raise ValueError(f"the sum {name} must be {len(weights)} numbers, got {len(values)}")
+                raise ValueError(f"the sum {name} must have {len(weights)} numbers, got {len(values)}")
             parts.append(values * weights)
         return np.concatenate(parts)
 
     def unpack(self, vector: np.ndarray) -> dict[str, np.ndarray]:
-        """The sums in a vector of :meth:`pack`, noise and all."""
+        """Return the sums in a vector that :meth:`pack` made, including any noise in it."""
         ends = np.cumsum([len(weights) for weights in self.weights.values()])
         parts = np.split(np.asarray(vector), ends[:-1])
         return {name: part / weights for (name, weights), part in zip(self.weights.items(), parts)}

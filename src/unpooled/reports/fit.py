@@ -71,7 +71,7 @@ def read_spectrum(basis: Basis) -> Spectrum | str:
 def _second_order(facts: ModelFacts, summary: Summary) -> Floats:
     assert summary.gram is not None
     C = summary.gram / summary.weight
-    if facts.center is not False and "phi" in summary.sums:
+    if facts.fit_intercept is not False and "phi" in summary.sums:
         mean = summary.feature_sum / summary.weight
         C = C - np.outer(mean, mean)
     return np.asarray(np.linalg.eigvalsh(C)[::-1], dtype=float)
@@ -87,7 +87,7 @@ def _compute_from_points(facts: ModelFacts) -> Spectrum | str:
     if facts.expansion is None:
         return "The model stores neither its basis nor kernel points, so its spectrum cannot be computed here."
     kernel, points = facts.expansion
-    center = bool(facts.center)
+    center = bool(facts.fit_intercept)
     try:
         sigma = theory.eigenvalues(kernel, points, center, max_rows=MAX_ROWS)
     except ValueError as error:
@@ -157,11 +157,11 @@ def show_choice(known: ReportMaterial, data: dict[str, Any]) -> Section:
 
 def _explain_no_path(known: ReportMaterial, section: Section) -> None:
     facts = known.facts
-    if facts.plan is not None:
+    if facts.schedule is not None:
         section.say(
             "Nothing was tuned on the records, since tuning would have cost budget. These choices were made beforehand:"
         )
-        section.add(bullets(str(facts.plan).splitlines()))
+        section.add(bullets(str(facts.schedule).splitlines()))
     elif facts.lam is not None:
         section.lack("λ was given and not chosen, so there is no path to show.")
     else:

@@ -156,7 +156,7 @@ def partition(model: Any, ax: Axes | None = None, *, s: float | None = None) -> 
     --------
     >>> import numpy as np, unpooled as up
     >>> X = np.random.default_rng(0).uniform(size=(800, 1))
-    >>> model = up.AveragedRegressor(n_blocks=[1, 2, 4], verbose=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> model = up.AveragedRegressor(n_blocks=[1, 2, 4]).fit(X, np.sin(6 * X[:, 0]))
     >>> up.plot.partition(model).get_xlabel()
     'blocks'
     """

@@ -17,7 +17,7 @@ from .._base.html import Section, folded, literal, pair, table
 from .._base.text import number, shown, size, with_noun
 from ..bases import Basis
 from ..estimators.from_sums import means_of
-from ..summaries.contents import numbers, to_arrays
+from ..summaries.contents import count_numbers, to_arrays
 from ..summaries.summary import Summary
 from .svg import Axis, figure, row_chart
 
@@ -36,7 +36,7 @@ class SentSummary:
     @property
     def numbers(self) -> int:
         """The number of numbers in the summary."""
-        return numbers(self.summary)
+        return count_numbers(self.summary)
 
     @property
     def stands_alone(self) -> bool:
@@ -46,7 +46,7 @@ class SentSummary:
     @property
     def is_residual(self) -> bool:
         """Whether the summary is of a model's residuals and not of labels."""
-        return self.summary.contents.residual
+        return self.summary.contents.is_residual
 
 
 def open_summaries(given: Any) -> list[SentSummary]:
@@ -132,7 +132,7 @@ def _summarize_labels(sent: list[SentSummary], basis: Basis | None = None, targe
 
 def compute_spread(summary: Summary, target: int = 0) -> float | None:
     """Compute the standard deviation of the label over all rows; None if noise hides it."""
-    if summary.privacy is not None or summary.contents.residual:
+    if summary.privacy is not None or summary.contents.is_residual:
         return None
     mean, square = summary.label_sum[target] / summary.weight, summary.label_square_sum[target] / summary.weight
     return math.sqrt(max(float(square - mean**2), 0.0))

@@ -66,7 +66,7 @@ class ReportMaterial:
             return self.given_basis or self.facts.basis
         summaries = [one.summary for one in self.sent]
         summaries += [] if self.facts.summary is None else [self.facts.summary]
-        attached = next((one.attached for one in summaries if one.attached is not None), None)
+        attached = next((one.known_basis for one in summaries if one.known_basis is not None), None)
         if attached is not None and attached.digest == digest:
             return attached
         folders = [*self.folders, *(one.folder for one in summaries if one.folder is not None)]
@@ -233,7 +233,7 @@ def report(
     --------
     >>> import numpy as np, unpooled as up
     >>> X = np.random.default_rng(0).uniform(size=(200, 2))
-    >>> model = up.SpectralRegressor(center=True).fit(X[:150], np.sin(6 * X[:150, 0]))
+    >>> model = up.SpectralRegressor().fit(X[:150], np.sin(6 * X[:150, 0]))
     >>> page = up.report(model, X=X[150:], y=np.sin(6 * X[150:, 0]))
     >>> page.html.startswith("<!doctype html>")
     True

@@ -33,7 +33,7 @@ from .._base.files import __version__
 from .._base.progress import Progress
 from .._base.text import shown
 from .._base.threads import blas_limit
-from ..privacy.noise import opendp
+from ..privacy.noise import load_opendp
 from .outcome import Outcome
 
 Protocol = Mapping[str, Any]  # numbers, words and lists of them: seeds, sizes, repetitions, constants
@@ -296,7 +296,7 @@ def _read_result(path: Path, experiment: Experiment, protocol: Mapping[str, Any]
 
 def _missing_extra() -> str:
     try:
-        opendp()
+        load_opendp()
     except ImportError as error:
         return str(error)
     return ""

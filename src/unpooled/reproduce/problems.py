@@ -225,12 +225,12 @@ def fit_average(
     local: Any, m: Any, X: np.ndarray, Y: np.ndarray, seed: int, unlabeled: Any = None, **options: Any
 ) -> AveragedRegressor:
     """Fit an average over m machines."""
-    model = AveragedRegressor(local, m, random_state=seed, verbose=0, **options)
+    model = AveragedRegressor(local, m, random_state=seed, **options)
     with on_purpose():
         return model.fit(X, Y, unlabeled=unlabeled)
 
 
-def fit_less(summary: Summary, lam: Any, n_features: Any = "all", center: Any = False) -> SummaryRegressor:
+def fit_less(summary: Summary, lam: Any, n_features: Any = "all", fit_intercept: Any = False) -> SummaryRegressor:
     """Fit LESS to a summary."""
     with on_purpose():
-        return SummaryRegressor(lam=lam, n_features=n_features, center=center).fit_summary(summary)
+        return SummaryRegressor(lam=lam, n_features=n_features, fit_intercept=fit_intercept).fit_summary(summary)

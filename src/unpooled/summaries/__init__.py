@@ -1,4 +1,4 @@
-"""Summaries: what a site sends instead of rows."""
+"""Summaries: the sums that a site sends instead of rows."""
 
 from .candidates import Candidates, Scores
 from .contents import Contents

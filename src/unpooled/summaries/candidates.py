@@ -1,15 +1,15 @@
-"""Candidates, a second exchange: candidate models go out, and sums of their leave-one-out errors come back.
+"""The second exchange: candidate models go out to the sites, and sums of their leave-one-out errors come back.
 
-With the features centred at the mean m over the rows (φ̂ = φ - m, e = y - ȳ; m and ȳ zero without centring), candidate
-λ predicts p = φ̂ᵀa_λ, and a row has the leverage h = φ̂ᵀ g_λ(C) φ̂ / W. Everything in that is known to the site that
-has the row, so it can say exactly how far off the model is that has not seen the row. A weight counts as repeated rows,
-of which one is left out: w is the row's weight, but at most 1. With q = W/(W - w):
+With the features centred at the mean m over the rows (φ̂ = φ - m, e = y - ȳ; m and ȳ are zero without centring),
+candidate λ predicts p = φ̂ᵀa_λ, and a row has the leverage h = φ̂ᵀ g_λ(C) φ̂ / W. The site that holds the row knows all
+of these, so it can compute the exact error of the model that has not seen the row. A weight counts as repeated rows, of
+which one is left out: w is the row's weight, but at most 1. With q = W/(W - w), the error y - f⁻(x) is
 
-- C the public sample's (LESS). It does not change, and the sums d, ȳ and m lose one term: y - f⁻(x) = e - q p + q w h e
-  without centring, and q (e - q p + q² w h e) with it;
+- if C is that of the public sample (LESS), so that C stays and the sums d, ȳ and m lose one term:
+  e - q p + q w h e without centring, and q (e - q p + q² w h e) with it;
 - the same with the features centred at their public mean, which stays: q e - q p + q w h y;
-- C of the rows themselves: (e - p)/(1 - w h - w/W), the last term with centring: exact for Tikhonov with Wλ held fixed,
-  the usual shortcut for other filters.
+- if C is that of the rows themselves: (e - p)/(1 - w h - w/W), the last term only with centring. This is exact for
+  Tikhonov with Wλ fixed, and the usual approximation for other filters.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from .._base.engine import NamedStatistic
 from .._base.rows import Block, Source
 from .._solvers.span.moments import Solutions, System
 from ..bases.base import Basis
-from ..bases.maps import finite
+from ..bases.maps import read_array
 from ..data.sources import open_labeled
 from ..engines import as_engine
 from .contents import from_arrays, is_digest, to_arrays
-from .passes import mapped, stretches
+from .passes import map_block, split_source
 
 CENTERINGS = ("none", "rows", "public")
 
 
 @dataclass(frozen=True, repr=False)
 class Candidates:
-    """Models for every λ of a grid, in a form in which a site can score them. Made of sums, like any model.
+    """Models for every λ of a grid, made from sums, in a form that a site can score.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class Candidates:
     coef : (L, M, T) the coefficients a_λ
     shift : (M,) m, at which features are centred
     y_mean : (T,) ȳ
-    vectors : (M, r) the eigenvectors that ``g`` belongs to; None where they are the features' axes
+    vectors : (M, r) the eigenvectors of the eigenvalues in ``g``; None if they are the axes of the features
     weight : W, the weight of all rows
     centering : "none", "rows" or "public"
-    own : whether C is the rows' own, and not the public sample's
-    targets : the names of the labels, where they have any
-    question : SHA-256 over what the models were made from
+    same_sample : whether C is that of the rows themselves rather than of the public sample
+    targets : the names of the labels, if they have any
+    question : the SHA-256 of everything that determines the models
     """
 
     basis: str  #: the digest of the basis
@@ -65,9 +65,9 @@ class Candidates:
     vectors: np.ndarray | None  #: (M, r)
     weight: float
     centering: str
-    own: bool
+    same_sample: bool
     targets: tuple[str, ...] = ()
-    question: str = ""  #: SHA-256 over what the models were made from; unlike them it has no rounding of its own
+    question: str = ""  #: the SHA-256 of everything that determines the models, which does not depend on rounding
 
     def __repr__(self) -> str:
         of = f", targets={self.targets}" if self.targets else ""
@@ -75,16 +75,18 @@ class Candidates:
         return f"Candidates({len(self.lam)} λ from {ends}, basis={self.basis[:12]!r}{of})"
 
     @classmethod
-    def of(cls, digest: str, system: System, found: Solutions, targets: tuple[str, ...], how: str = "") -> Candidates:
-        """The candidates of a path; ``how`` says the filter, and what else the models depend on."""
+    def of(
+        cls, digest: str, system: System, solutions: Solutions, targets: tuple[str, ...], how: str = ""
+    ) -> Candidates:
+        """Return the candidates of a path; ``how`` names the filter and anything else that the models depend on."""
         about = {"basis": digest, "centering": system.centering, "own": system.own, "how": how}
-        about["lam"] = [f"{lam:.12e}" for lam in found.lam]
+        about["lam"] = [f"{lam:.12e}" for lam in solutions.lam]
         sums = {name: getattr(system, name) for name in ("d", "shift", "y_mean", "y_square")}
         return cls(
             digest,
-            found.lam,
-            found.g,
-            found.coef,
+            solutions.lam,
+            solutions.g,
+            solutions.coef,
             system.shift,
             system.y_mean,
             system.vectors,
@@ -96,7 +98,7 @@ class Candidates:
         )
 
     def errors(self, phi: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        """y - f⁻(x) for every λ, row and label: (L, n, T).
+        """Return y - f⁻(x) for every λ, row and label: (L, n, T).
 
         Parameters
         ----------
@@ -115,12 +117,12 @@ class Candidates:
         leverage = (turned * turned) @ self.g.T / self.weight  # (n, L)
         p = np.einsum("nm,lmt->lnt", centred, self.coef, optimize=True)
         h = leverage.T[:, :, None]
-        if self.own:
+        if self.same_sample:
             left = 1.0 - w * h - (w / self.weight if self.centering != "none" else 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(left > 1e-10, (e - p) / left, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):
-            q = self.weight / (self.weight - w)  # a lone row has nothing to be predicted from: infinite
+            q = self.weight / (self.weight - w)  # infinite for a single row, which no other row could predict
             if self.centering == "rows":
                 errors = q * (e - q * p + q * q * w * h * e)
             elif self.centering == "public":
@@ -131,11 +133,11 @@ class Candidates:
 
     @property
     def digest(self) -> str:
-        """What tells these candidates from others."""
+        """The digest that identifies the candidates."""
         return files.digest(*self.to_parts())
 
     def save(self, path: files.PathLike) -> None:
-        """Write them to one file.
+        """Write the candidates to one file.
 
         Parameters
         ----------
@@ -145,7 +147,7 @@ class Candidates:
 
     @classmethod
     def load(cls, path: files.PathLike) -> Candidates:
-        """The candidates in a file.
+        """Return the candidates in a file.
 
         Parameters
         ----------
@@ -163,20 +165,20 @@ class Candidates:
 
     @classmethod
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
-        """The inverse of :meth:`to_parts`; a ValueError where the parts are not candidates."""
+        """Return the candidates that :meth:`to_parts` took apart; raise a ValueError if they are not candidates."""
         try:
             with files.reading(header, arrays, "file of candidates") as (entries, numbers):
-                return _checked(entries, numbers)
+                return _read_candidates(entries, numbers)
         except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(str(error)) from None
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The header and the arrays of a file, or of a message."""
+        """Return the header and the arrays for a file or a message."""
         header = {
             "basis": self.basis,
             "weight": self.weight,
             "centering": self.centering,
-            "own": self.own,
+            "own": self.same_sample,
             "targets": list(self.targets),
             "question": self.question,
         }
@@ -184,22 +186,26 @@ class Candidates:
         return header, arrays if self.vectors is None else arrays | {"vectors": self.vectors}
 
 
-def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
-    lam, g, coef = finite("lam", arrays, ndim=1), finite("g", arrays, ndim=2), finite("coef", arrays, ndim=3)
-    shift, y_mean = finite("shift", arrays, ndim=1), finite("y_mean", arrays, ndim=1)
-    vectors = finite("vectors", arrays, ndim=2) if "vectors" in arrays else None
+def _read_candidates(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
+    lam, g, coef = (
+        read_array("lam", arrays, ndim=1),
+        read_array("g", arrays, ndim=2),
+        read_array("coef", arrays, ndim=3),
+    )
+    shift, y_mean = read_array("shift", arrays, ndim=1), read_array("y_mean", arrays, ndim=1)
+    vectors = read_array("vectors", arrays, ndim=2) if "vectors" in arrays else None
     L, M, T = coef.shape
     r = g.shape[1]
     fits = lam.shape == (L,) and g.shape[0] == L and shift.shape == (M,) and y_mean.shape == (T,) and L and M and T
     if not fits or (r > M if vectors is None else vectors.shape != (M, r)):
-        raise ValueError("its arrays do not fit together")
+        raise ValueError("the shapes of its arrays do not agree")
     weight, centering, targets = header["weight"], header["centering"], header["targets"]
     if not (isinstance(weight, float) and weight > 0) or centering not in CENTERINGS or not is_digest(header["basis"]):
-        raise ValueError("its header does not say what the models are of")
+        raise ValueError("its header does not identify the basis, the weight and the centring of the models")
     if type(header["own"]) is not bool or not is_digest(header["question"]):
-        raise ValueError("its header does not say what the models are made from")
+        raise ValueError("its header does not identify the sums from which the models were made")
     if not are_texts(targets, (0, T)) or not np.all(lam > 0):
-        raise ValueError("its λ or the names of its labels do not go with its models")
+        raise ValueError("its λ or the names of its labels do not agree with its models")
     return Candidates(
         header["basis"],
         lam,
@@ -218,40 +224,40 @@ def _checked(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidate
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums of squared leave-one-out errors of candidates over a site's rows. Scores of the same candidates add.
+    """Sums of the squared leave-one-out errors of candidates over a site's rows; scores of the same candidates add up.
 
     Attributes
     ----------
     candidates : the digest of the candidates
-    n_rows : rows of positive weight
+    n_rows : the number of rows of positive weight
     sums : "weight" and "square" (L, T), to twice double precision
-    question : that of the candidates
+    question : the question of the candidates
     """
 
-    candidates: str  #: their digest
+    candidates: str  #: the digest of the candidates
     n_rows: int
     sums: dict[str, Sum] = field(repr=False)  #: "weight" and "square" (L, T)
-    question: str = ""  #: that of the candidates
+    question: str = ""  #: the question of the candidates
 
     @classmethod
     def of(
         cls, candidates: Candidates, basis: Basis, X: Any, y: Any, *, sample_weight: Any = None, engine: Any = None
     ) -> Scores:
-        """The scores on rows X with labels y, given as to :meth:`Summary.of`.
+        """Return the scores of candidates on rows X with labels y.
 
         Parameters
         ----------
-        candidates : what :meth:`SummaryRegressor.candidates` made
-        basis : the basis they are of
-        X, y, sample_weight, engine : as :meth:`Summary.of` takes them
+        candidates : the candidates from :meth:`SummaryRegressor.candidates`
+        basis : the basis of the candidates
+        X, y, sample_weight, engine : as in :meth:`Summary.of`
 
         Returns
         -------
         Scores
         """
         if candidates.basis != basis.digest:
-            raise ValueError(f"the candidates are of the basis {candidates.basis[:12]}, not of {basis.digest[:12]}")
-        return scores_of_source(candidates, basis, open_labeled(basis, X, y, sample_weight), engine)
+            raise ValueError(f"the candidates have the basis {candidates.basis[:12]}, not {basis.digest[:12]}")
+        return score_source(candidates, basis, open_labeled(basis, X, y, sample_weight), engine)
 
     def __add__(self, other: object) -> Scores:
         if isinstance(other, int) and other == 0:
@@ -268,11 +274,11 @@ class Scores:
 
     @property
     def mean(self) -> np.ndarray:
-        """The mean squared leave-one-out error, (L, T)."""
+        """The mean squared leave-one-out errors, (L, T)."""
         return np.asarray(self.sums["square"].high / self.sums["weight"].high)
 
     def save(self, path: files.PathLike) -> None:
-        """Write them to one file.
+        """Write the scores to one file.
 
         Parameters
         ----------
@@ -285,7 +291,7 @@ class Scores:
 
     @classmethod
     def load(cls, path: files.PathLike) -> Scores:
-        """The scores in a file.
+        """Return the scores in a file.
 
         Parameters
         ----------
@@ -307,50 +313,50 @@ class Scores:
         sizes = [header[name] for name in ("n_rows", "n_lam", "n_outputs")]
         digests = [header[name] for name in ("candidates", "question")]
         if not all(type(size) is int and size > 0 for size in sizes) or not all(map(is_digest, digests)):
-            raise ValueError("its header does not say what it scores")
+            raise ValueError("its header does not identify the candidates and their number")
         sums = from_arrays(arrays, {"weight": (1,), "square": (sizes[1], sizes[2])})
         if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
-            raise ValueError("a sum of weights or squares in it is negative")
+            raise ValueError("one of its sums of weights or squares is negative")
         return cls(digests[0], sizes[0], sums, digests[1])
 
 
-HUGE = 1e200  # the square of an error that is infinite: finite in a file, and never the smallest
+_HUGE = (
+    1e200  # stands for the square of an infinite error: files hold finite numbers only, and it is never the smallest
+)
 
 
-def scores_of_source(
-    candidates: Candidates, basis: Any, source: Source, engine: Any = None, verbose: int = 0
-) -> Scores:
-    """The scores on the rows of a source."""
+def score_source(candidates: Candidates, basis: Any, source: Source, engine: Any = None, verbose: int = 0) -> Scores:
+    """Return the scores of candidates on the rows of a source."""
     if source.n_outputs != candidates.coef.shape[2]:
         raise ValueError(f"the candidates predict {candidates.coef.shape[2]} label(s), and y has {source.n_outputs}")
-    found: Scores = as_engine(engine).map_reduce(
+    total: Scores = as_engine(engine).map_reduce(
         LEAVE_ONE_OUT,
-        stretches(source, basis),
-        _plus,
+        split_source(source, basis),
+        _add,
         args=(basis, candidates, candidates.digest),
         label="scoring",
         verbose=verbose,
     )
-    return found
+    return total
 
 
-def _scored(block: Block, basis: Any, candidates: Candidates, digest: str) -> Scores:
+def _score_block(block: Block, basis: Any, candidates: Candidates, digest: str) -> Scores:
     L, _, T = candidates.coef.shape
     sums = {"weight": Sum.of(np.zeros(1)), "square": Sum.of(np.zeros((L, T)))}
     n_rows = 0
-    for rows, phi in mapped(block, basis):
+    for rows, phi in map_block(block, basis):
         errors = candidates.errors(phi, np.asarray(to_numpy(rows.Y), dtype=np.float64), rows.weights)
         w = np.ones(len(phi)) if rows.weights is None else rows.weights
         with np.errstate(over="ignore"):
-            square = np.minimum(np.einsum("n,lnt->lt", w, errors * errors), HUGE)
-        square = np.where(np.isnan(square), HUGE, square)
+            square = np.minimum(np.einsum("n,lnt->lt", w, errors * errors), _HUGE)
+        square = np.where(np.isnan(square), _HUGE, square)
         sums = {"weight": sums["weight"] + Sum.of(w.sum()[None]), "square": sums["square"] + Sum.of(square)}
         n_rows += len(phi)
     return Scores(digest, n_rows, sums, candidates.question)
 
 
-LEAVE_ONE_OUT = NamedStatistic("leave-one-out", _scored, public=("candidates",))
+LEAVE_ONE_OUT = NamedStatistic("leave-one-out", _score_block, public=("candidates",))
 
 
-def _plus(a: Scores, b: Scores) -> Scores:
+def _add(a: Scores, b: Scores) -> Scores:
     return a + b

@@ -15,24 +15,24 @@ from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespa
 from .._base.text import shown
 from .._linalg.operator import NotFinite, checked_spectrum, dense
 from ..kernels import Kernel, Precomputed, as_kernel
-from .limits import checked_rows
+from .limits import check_rows
 
-FEWEST_ROWS = 50  # below, the window of λ is too narrow for a slope
-WINDOW = (1 / 50, 1 / 4)  # 𝒩/n at its two ends: past the first few eigenvalues, before the sample runs out of rows
-POINTS = 64
+_FEWEST_ROWS = 50  # with fewer rows the window of λ is too narrow to estimate a slope
+_WINDOW = (1 / 50, 1 / 4)  # 𝒩/n at both ends: beyond the first few eigenvalues, and before the rows are exhausted
+_POINTS = 64
 
 
 @dataclass
 class _Spectrum:
-    """The eigenvalues of L_D on the rows looked at."""
+    """The eigenvalues of L_D on the rows that were used."""
 
     sigma: Floats  #: ascending, all ≥ 0
-    noise: float  #: the size of the eigenvalues that are rounding only
-    n: float  #: rows; with weights, the number of equally weighted rows that are worth as much, 1/Σw²
-    distinct: int  #: rows that differ
+    noise: float  #: the size of eigenvalues that are only rounding
+    n: float  #: number of rows; with weights, the equivalent number of equally weighted rows, 1/Σw²
+    distinct: int  #: number of distinct rows
 
     def dimension(self, lam: Floats) -> tuple[Floats, Floats]:
-        """𝒩(λ) = Σ σ/(σ+λ), and its fall with log λ, Σ σλ/(σ+λ)²."""
+        """Compute 𝒩(λ) = Σ σ/(σ+λ) and -d𝒩/d log λ = Σ σλ/(σ+λ)²."""
         dimension, fall = np.empty(len(lam)), np.empty(len(lam))
         for part in threads.row_blocks(len(lam), len(self.sigma)):
             share = self.sigma / (self.sigma + lam[part, None])
@@ -49,30 +49,30 @@ def effective_dimension(
     max_rows: int = 2000,
     random_state: Any = 0,
 ) -> Any:
-    """𝒩_D(λ) = Tr((L_D + λ)⁻¹ L_D) = trace(𝕂/N (𝕂/N + λI)⁻¹): the effective dimension of the sample.
+    """Compute the effective dimension 𝒩_D(λ) = Tr((L_D + λ)⁻¹ L_D) = trace(𝕂/N (𝕂/N + λI)⁻¹) of a sample.
 
-    Guo, Lin and Zhou (2017) define it before (7).
-    It is the number of eigenvalues above λ, softly counted, and the degrees of freedom of ridge regression at λ. All λ
-    come from one eigendecomposition. Up to ``max_rows`` rows the number is exact. Beyond, it is that of a random
-    sample of n = ``max_rows`` rows, and no N×N matrix is ever formed. Such a sample shows the eigenvalues above about
-    κ²/n and no smaller ones: trust it while 𝒩(λ) is a small part of n, and raise ``max_rows`` where it is not.
+    This is the definition before (7) of Guo, Lin and Zhou (2017), with the sample in place of the distribution. It is a
+    soft count of the eigenvalues above λ, and the degrees of freedom of ridge regression at λ. All λ come from one
+    eigendecomposition. Up to ``max_rows`` rows the number is exact. With more, it is that of a random sample of
+    n = ``max_rows`` rows, and no N×N matrix is ever formed. Such a sample shows the eigenvalues above about κ²/n and no
+    smaller ones: trust it as long as 𝒩(λ) is a small part of n, and raise ``max_rows`` otherwise.
 
     Parameters
     ----------
-    kernel : whatever :func:`unpooled.kernels.as_kernel` takes; "median" is that of all rows
+    kernel : whatever :func:`unpooled.kernels.as_kernel` takes; the length scale "median" is that of all rows
     X : array, data frame or list of shape (N, d), of any array library; the N×N matrix for "precomputed"
     lam : float or array of positive numbers, on the scale of the eigenvalues of 𝕂/N
-    center : take the kernel centred on the (weighted) rows
-    weights : one non-negative number a row; whole numbers equal repeated rows. A sample draws rows by weight
-    max_rows : rows that are decomposed at most
-    random_state : seed or RandomState of the sample
+    center : use the kernel centred on the (weighted) rows
+    weights : one non-negative number for each row, with the effect of repeated rows; a sample draws rows by weight
+    max_rows : the largest number of rows that are decomposed
+    random_state : seed or RandomState that draws the sample
 
     Returns
     -------
     float, or an array in the shape of ``lam``
     """
-    lams = _checked_lam(lam)
-    spectrum = _spectrum(kernel, X, center, weights, max_rows, random_state)
+    lams = _check_lam(lam)
+    spectrum = _compute_spectrum(kernel, X, center, weights, max_rows, random_state)
     dimension = spectrum.dimension(lams.reshape(-1))[0]
     return float(dimension[0]) if lams.ndim == 0 else dimension.reshape(lams.shape)
 
@@ -80,9 +80,9 @@ def effective_dimension(
 def eigenvalues(
     kernel: Any, X: Any, center: bool = False, weights: Any = None, max_rows: int = 2000, random_state: Any = 0
 ) -> Floats:
-    """The eigenvalues of L_D, those of 𝕂/N, from the largest down; what is below rounding is zero.
+    """Compute the eigenvalues of L_D, which are those of 𝕂/N, in descending order; those below rounding are zero.
 
-    The parameters are those of :func:`effective_dimension`, which is Σ σ/(σ+λ) over them.
+    :func:`effective_dimension` is Σ σ/(σ+λ) over these eigenvalues.
 
     Parameters
     ----------
@@ -96,23 +96,23 @@ def eigenvalues(
     >>> bool(np.isclose(sum(sigma / (sigma + 0.01)), up.theory.effective_dimension(up.kernels.Gaussian(0.3), X, 0.01)))
     True
     """
-    return _spectrum(kernel, X, center, weights, max_rows, random_state).sigma[::-1].copy()
+    return _compute_spectrum(kernel, X, center, weights, max_rows, random_state).sigma[::-1].copy()
 
 
 @dataclass(frozen=True)
 class DimensionExponent:
-    """The exponent of 𝒩(λ) ≈ constant·λ^{-s}, as a sample shows it.
+    """An estimate of the exponent s in 𝒩(λ) ≈ constant·λ^{-s} from a sample.
 
     Attributes
     ----------
     s : the estimate, within [0, 1]
-    low, high : the smaller and the larger slope of the two halves of the window. They show how straight the curve
-        is, which is what the estimate hangs on; they are no confidence interval (another sample of 2000 rows moves s
-        by a few thousandths)
+    low, high : the smaller and the larger slope of the two halves of the window. They show how straight the curve is,
+        on which the estimate depends. They are not a confidence interval: another sample of 2000 rows moves s by a few
+        thousandths only
     constant : C of C λ^{-s} in the window
     lam : the λ of the window, from large to small, of the population (see :func:`dimension_exponent`)
     dimension : 𝒩 at these λ; plot it against ``lam`` on logarithmic axes beside ``fitted``
-    n_rows : rows that were decomposed
+    n_rows : number of rows that were decomposed
     """
 
     s: float
@@ -130,7 +130,7 @@ class DimensionExponent:
 
     @property
     def fitted(self) -> Floats:
-        """constant·λ^{-s} at ``lam``."""
+        """The fitted curve, constant·λ^{-s} at ``lam``."""
         return self.constant * self.lam**-self.s
 
 
@@ -142,41 +142,41 @@ def dimension_exponent(
     max_rows: int = 2000,
     random_state: Any = 0,
 ) -> DimensionExponent:
-    """An estimate of s in 𝒩(λ) ≤ C λ^{-s}: Guo, Lin and Zhou (2017), (8), with β for s.
+    """Estimate the capacity s in 𝒩(λ) ≤ C λ^{-s} from a sample.
 
-    Two things bend the curve of log 𝒩_D(λ) against log λ, and both are undone first.
+    This is the exponent β of Guo, Lin and Zhou (2017), (8), and s of Xie, Hu, Wang and Wang (2022), (7). Two effects
+    bend the curve of log 𝒩_D(λ) against log λ, and both are removed first.
 
     - A sample of n rows regularises by itself: 𝒩_D(λ) ≈ 𝒩(λ̃) with λ̃ = λ + λ̃ 𝒩(λ̃)/n, the deterministic equivalent
       of random-matrix theory. So 𝒩_D(λ) is read as the value at λ̃ = λ/(1 - 𝒩_D(λ)/n).
     - Eigenvalues c(k+a)^{-1/s} give 𝒩(λ) = Cλ^{-s} - (a + 1/2) + o(1), and the constant spoils the slope of log 𝒩
       where s is small. It drops out of -d𝒩/d log λ = Σ σλ/(σ+λ)² ∝ λ^{-s}, whose slope is taken.
 
-    The slope is that of least squares over the λ with n/50 ≤ 𝒩_D ≤ n/4, or, for kernels that decay too fast to
-    get there, down to where rounding hides the eigenvalues. With 2000 rows, uniform on the unit cube, it is within
-    0.01 of the truth for Brownian and Matérn kernels of one feature and within 0.05 for Matérn kernels of two or three;
-    with normal rows of one feature within 0.05. A length scale so short that the sample cannot show the decay gives too
-    large an s, and ``low`` and ``high`` then lie far apart (a Gaussian of length 0.2 in three dimensions: 0.1 for 0).
-
-    The parameters are those of :func:`effective_dimension`; at least 50 different rows are needed.
+    The slope is fitted by least squares over the λ with n/50 ≤ 𝒩_D ≤ n/4 or, for kernels whose eigenvalues decay too
+    fast for that, down to where rounding hides them. With 2000 rows, uniform on the unit cube, the estimate is within
+    0.01 of the truth for Brownian and Matérn kernels of one feature, and within 0.05 for Matérn kernels of two or
+    three; with normal rows of one feature it is within 0.05. If the length scale is so short that the sample cannot
+    show the decay, s is too large, and ``low`` and ``high`` are far apart (for a Gaussian of length 0.2 in three
+    dimensions the estimate is 0.1 and the truth 0).
 
     Parameters
     ----------
-    kernel, X, center, weights, max_rows, random_state : as in :func:`effective_dimension`; at least 50 different rows
+    kernel, X, center, weights, max_rows, random_state : as in :func:`effective_dimension`; at least 50 distinct rows
     """
-    spectrum = _spectrum(kernel, X, center, weights, max_rows, random_state)
-    if spectrum.distinct < FEWEST_ROWS:
+    spectrum = _compute_spectrum(kernel, X, center, weights, max_rows, random_state)
+    if spectrum.distinct < _FEWEST_ROWS:
         raise ValueError(
-            f"X must have at least {FEWEST_ROWS} different rows (of positive weight) to estimate an exponent from, "
-            f"it has {spectrum.distinct}"
+            f"X must have at least {_FEWEST_ROWS} different rows of positive weight to estimate an exponent from, "
+            f"and has {spectrum.distinct}"
         )
-    lam = _window(spectrum)
+    lam = _choose_window(spectrum)
     dimension, fall = spectrum.dimension(lam)
     # λ̃ = λ/(1 - 𝒩/n), so d log λ̃/d log λ = 1 - fall/(n - 𝒩)
     population = lam / (1.0 - dimension / spectrum.n)
     fall = fall / (1.0 - fall / (spectrum.n - dimension))
     x, y = np.log(population), np.log(fall)
     half = len(x) // 2
-    s, first, second = (_exponent(x[part], y[part]) for part in (slice(None), slice(half), slice(half, None)))
+    s, first, second = (_fit_slope(x[part], y[part]) for part in (slice(None), slice(half), slice(half, None)))
     return DimensionExponent(
         s=s,
         low=min(first, second),
@@ -188,35 +188,35 @@ def dimension_exponent(
     )
 
 
-def _exponent(x: Floats, y: Floats) -> float:
+def _fit_slope(x: Floats, y: Floats) -> float:
     return float(np.clip(-np.polyfit(x, y, 1)[0], 0.0, 1.0))
 
 
-def _window(spectrum: _Spectrum) -> Floats:
-    """The λ, from large to small, in which the slope is taken."""
+def _choose_window(spectrum: _Spectrum) -> Floats:
+    """Choose the λ, from large to small, over which the slope is fitted."""
     top = float(spectrum.sigma[-1])
-    # An eigenvalue that is only rounding adds at most noise/λ to 𝒩: here 1/20 for all of them together.
+    # An eigenvalue that is only rounding adds at most noise/λ to 𝒩, and all of them together at most 1/20 here.
     floor = 20.0 * len(spectrum.sigma) * spectrum.noise
     if not floor < 0.1 * top:
-        raise ValueError("the kernel is zero on X, up to rounding: its eigenvalues have no exponent")
-    grid = np.geomspace(top, floor, 4 * POINTS)
+        raise ValueError("kernel is zero on X up to rounding, so its eigenvalues have no exponent: check X")
+    grid = np.geomspace(top, floor, 4 * _POINTS)
     dimension = spectrum.dimension(grid)[0]
     rows = min(spectrum.n, spectrum.distinct)
-    most = min(WINDOW[1] * rows, float(dimension[-1]))
-    least = max(min(WINDOW[0] * rows, most / 8), float(dimension[0]))
+    most = min(_WINDOW[1] * rows, float(dimension[-1]))
+    least = max(min(_WINDOW[0] * rows, most / 8), float(dimension[0]))
     ends = np.interp([least, most], dimension, np.log(grid))  # 𝒩 grows along the grid
-    return np.exp(np.linspace(ends[0], ends[1], POINTS))
+    return np.exp(np.linspace(ends[0], ends[1], _POINTS))
 
 
-def _spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, random_state: Any) -> _Spectrum:
-    """The spectrum of L_D, weighted and centred as the solvers do it, on at most ``max_rows`` rows."""
+def _compute_spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, random_state: Any) -> _Spectrum:
+    """Compute the spectrum of L_D on at most ``max_rows`` rows, weighted and centred in the way of the solvers."""
     if not isinstance(center, (bool, np.bool_)):
         raise ValueError(f"center must be True or False, got {shown(center)}")
-    kernel, X = as_kernel(kernel), _checked_X(X)
-    w = _checked_weights(weights, X.shape[0])
+    kernel, X = as_kernel(kernel), _check_X(X)
+    w = _check_weights(weights, X.shape[0])
     resolved = kernel.resolve(X, None if w is None else like(w, X))
-    rows, counts = _drawn(X.shape[0], w, int(checked_rows("max_rows", max_rows)), random_state)
-    resolved, sample = _rows_of(resolved, X, rows)
+    rows, counts = _draw_rows(X.shape[0], w, int(check_rows("max_rows", max_rows)), random_state)
+    resolved, sample = _take_rows(resolved, X, rows)
     n = len(sample)
     with threads.suited_to(n):
         K = resolved(sample)
@@ -237,10 +237,10 @@ def _spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, ra
     )
 
 
-def _drawn(
+def _draw_rows(
     n: int, w: Floats | None, max_rows: int, random_state: Any
 ) -> tuple[np.ndarray[Any, np.dtype[np.intp]] | None, Floats | None]:
-    """Which rows to look at (None: all) and their weights. By weight, with replacement: counts are the new weights."""
+    """Draw rows (None is all rows) and return their weights; rows that are drawn by weight have counts as weights."""
     if w is None:
         if n <= max_rows:
             return None, None
@@ -253,8 +253,8 @@ def _drawn(
     return rows, counts.astype(float)
 
 
-def _rows_of(kernel: Kernel, X: Array, rows: Any) -> tuple[Kernel, np.ndarray[Any, Any]]:
-    """The kernel for some rows of X, and these rows in host memory and double precision."""
+def _take_rows(kernel: Kernel, X: Array, rows: Any) -> tuple[Kernel, np.ndarray[Any, Any]]:
+    """Return the kernel for some rows of X, and these rows in host memory and double precision."""
     precomputed = isinstance(kernel, Precomputed)
     if precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"with a precomputed kernel X must be square, got shape {tuple(X.shape)}")
@@ -265,7 +265,7 @@ def _rows_of(kernel: Kernel, X: Array, rows: Any) -> tuple[Kernel, np.ndarray[An
     return kernel, np.ascontiguousarray(to_numpy(X), dtype=float)
 
 
-def _checked_X(X: Any) -> Array:
+def _check_X(X: Any) -> Array:
     if not is_foreign(X):
         try:
             return check_array(X, dtype=[np.float64, np.float32], input_name="X")
@@ -281,7 +281,7 @@ def _checked_X(X: Any) -> Array:
     return X
 
 
-def _checked_lam(lam: Any) -> Floats:
+def _check_lam(lam: Any) -> Floats:
     try:
         lams = np.asarray(to_numpy(lam), dtype=float)
     except (TypeError, ValueError):
@@ -291,7 +291,7 @@ def _checked_lam(lam: Any) -> Floats:
     return lams
 
 
-def _checked_weights(weights: Any, n: int) -> Floats | None:
+def _check_weights(weights: Any, n: int) -> Floats | None:
     if weights is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Schedules that the theorems set for given N, r and s: λ, the number of iterations, correntropy's scale, and the rate.
+"""Schedules of the theorems for given N, r and s: λ, the number of iterations, correntropy's scale, and the rate.
 
 In practice r and s are unknown, and λ, T and σ are chosen from the data; the schedules give their orders of magnitude.
 """
@@ -10,106 +10,105 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._base.text import shown
-from .limits import checked_positive, checked_r, checked_rows, checked_s, is_number, partition_limit, usable_regularity
+from .limits import cap_regularity, check_positive, check_r, check_rows, check_s, is_number, partition_limit
 
 
-def _power(n: float, exponent: float, cause: str) -> float:
+def _raise_to_power(n: float, exponent: float, cause: str) -> float:
     try:
         return float(n**exponent)
     except OverflowError:
-        raise ValueError(f"{cause} asks for N to the power {exponent:g}, which is out of range") from None
+        raise ValueError(f"{cause} needs N to the power of {exponent:g}, which is out of range: reduce it") from None
 
 
 def rate(n: float, r: float, s: float, *, filter: Any = None, qualification: float | None = None) -> float:
-    """N^{-r/(2r+s)}, the order of ‖f - f_ρ‖ in L²(ρ_X): Guo, Lin and Zhou (2017), (11).
+    """Return N^{-r/(2r+s)}, the order of the error ‖f - f_ρ‖ in L²(ρ_X).
 
-    Corollary 3.1 of Wang (2018) and Corollary 1 of Xie, Hu, Wang and Wang (2022) have it too.
-    The mean squared error is its square, (10) and (12) of Guo, Lin and Zhou. It is the best any method can do, up to a
-    constant; a filter of qualification ν < r stays at ν in place of r.
+    See Guo, Lin and Zhou (2017), (11); Wang (2018), Corollary 3.1; Xie, Hu, Wang and Wang (2022), Corollary 1. The mean
+    squared error is the square of it, (10) and (12) of Guo, Lin and Zhou (2017). No method can do better up to a
+    constant; a filter of qualification ν < r has ν in place of r.
 
     Parameters
     ----------
     n, r, s : N, the regularity of the target, the capacity of the kernel
-    filter, qualification : the filter, or its qualification ν by itself
+    filter, qualification : the filter, or its qualification ν
     """
-    r = usable_regularity(r, "spectral", filter, qualification)
-    return checked_rows("n", n) ** (-r / (2 * r + checked_s(s)))
+    r = cap_regularity(r, "spectral", filter, qualification)
+    return check_rows("n", n) ** (-r / (2 * r + check_s(s)))
 
 
 def lam(
     n: float, r: float, s: float, kappa: float = 1.0, *, filter: Any = None, qualification: float | None = None
 ) -> float:
-    """κ² N^{-1/(2r+s)}: the λ of Guo, Lin and Zhou (2017), Corollary 1, and Wang (2018), Corollaries 3.1 and 3.2.
+    """Return λ = κ² N^{-1/(2r+s)}.
 
-    N is the size of the WHOLE sample, also for a fit on one block: the bias of a block must be that of the whole, and
-    the average takes care of the variance. The papers leave κ to the constant; with κ² = sup K(x, x) as a factor, a
-    kernel scaled by c and its λ, scaled with it, give the same functions as before.
+    See Guo, Lin and Zhou (2017), Corollary 1, and Wang (2018), Corollaries 3.1 and 3.2. N is the size of the WHOLE
+    sample, also for a fit on one block: a block must have the bias of the whole sample, and averaging reduces the
+    variance. The papers leave κ to the constant. With κ² = sup K(x, x) as a factor, multiplying the kernel by a number
+    multiplies λ by it too, and the fitted functions stay the same.
 
     Parameters
     ----------
     n, r, s : N, the regularity of the target, the capacity of the kernel
     kappa : κ, √sup K(x, x)
-    filter, qualification : the filter, or its qualification ν by itself; r stops counting there
+    filter, qualification : the filter, or its qualification ν, beyond which r does not count
     """
-    r = usable_regularity(r, "spectral", filter, qualification)
-    return checked_positive("kappa", kappa) ** 2 * checked_rows("n", n) ** (-1 / (2 * r + checked_s(s)))
+    r = cap_regularity(r, "spectral", filter, qualification)
+    return check_positive("kappa", kappa) ** 2 * check_rows("n", n) ** (-1 / (2 * r + check_s(s)))
 
 
 def n_iter(n: float, r: float, s: float, decay: float = 0.0) -> int:
-    """T = ⌊N^{1/((2r+s)(1-θ))}⌋ steps of size η_t = η t^{-θ}, with θ = ``decay`` in [0, 1).
+    """Return the number T = ⌊N^{1/((2r+s)(1-θ))}⌋ of steps of size η_t = η t^{-θ}, with θ = ``decay`` in [0, 1).
 
-    This is the schedule of Xie, Hu, Wang and Wang (2022), Theorem 1.
-
-    Then T^{-(1-θ)} is the λ of :func:`lam` for κ = 1. A kernel with another κ needs the step η/κ² and the same T.
-    (The paper calls ⌊a⌋ the smallest integer not less than a; it is the integer part.)
+    See Xie, Hu, Wang and Wang (2022), Theorem 1. T^{-(1-θ)} is then the λ of :func:`lam` for κ = 1. A kernel with
+    another κ needs the step η/κ² and the same T. (The paper describes ⌊a⌋ as the smallest integer not less than a; it
+    is the integer part.)
 
     Parameters
     ----------
     n, r, s : N, the regularity of the target, the capacity of the kernel
-    decay : θ
+    decay : θ, the exponent of the step sizes
     """
-    n, r, s = checked_rows("n", n), checked_r(r), checked_s(s)
+    n, r, s = check_rows("n", n), check_r(r), check_s(s)
     if not (is_number(decay) and 0 <= decay < 1):
         raise ValueError(
             f"decay, the exponent of the step sizes, must be at least 0 and less than 1, got {shown(decay)}"
         )
-    steps = _power(n, 1 / ((2 * r + s) * (1 - decay)), f"decay={decay:g}")
-    whole = round(steps)  # 1000^{1/3} is ten, whatever rounding says
+    steps = _raise_to_power(n, 1 / ((2 * r + s) * (1 - decay)), f"decay={decay:g}")
+    whole = round(steps)  # 1000^{1/3} is ten in spite of rounding
     return whole if abs(steps - whole) <= 1e-9 * steps else math.floor(steps)
 
 
 def scale(n: float, r: float, s: float, label_scale: float = 1.0) -> float:
-    """N^{(r/2+5/4)/(2r+s)}, the smallest σ of the correntropy loss that keeps the rate.
+    """Return N^{(r/2+5/4)/(2r+s)}, the smallest σ of the correntropy loss that keeps the rate.
 
-    This is the condition of Xie, Hu, Wang and Wang (2022), Corollary 1.
-
-    There the bias N^{5/(2(2r+s))} σ^{-2} is down to N^{-r/(2r+s)}. (Theorem 1 prints N^{5/(2r+s)}; Proposition 1 and
-    Corollary 1 have the 2.) σ has the unit of the labels: ``label_scale`` is the paper's bound on |y|, or their
-    standard deviation. Such a σ hardly clips anything; robustness wants a moderate one, chosen from the data.
+    See Xie, Hu, Wang and Wang (2022), Corollary 1. With this σ the bias N^{5/(2(2r+s))} σ^{-2} is as small as
+    N^{-r/(2r+s)}. (Theorem 1 prints N^{5/(2r+s)}; Proposition 1 and Corollary 1 have the factor 2.) σ has the unit of
+    the labels: ``label_scale`` is the paper's bound on |y|, or the standard deviation of the labels. So large a σ
+    reduces the influence of hardly any label; for robustness choose a moderate σ from the data.
 
     Parameters
     ----------
     n, r, s : N, the regularity of the target, the capacity of the kernel
-    label_scale : in the unit of the labels
+    label_scale : a number in the unit of the labels
     """
-    n, r, s = checked_rows("n", n), checked_r(r), checked_s(s)
-    return checked_positive("label_scale", label_scale) * n ** ((r / 2 + 5 / 4) / (2 * r + s))
+    n, r, s = check_rows("n", n), check_r(r), check_s(s)
+    return check_positive("label_scale", label_scale) * n ** ((r / 2 + 5 / 4) / (2 * r + s))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What the theorem of one method sets for N, r and s. ``print`` it for a table; :func:`schedule` makes it.
+    """The quantities that the theorem of one method sets for N, r and s. ``print`` shows them as a table.
 
     Attributes
     ----------
     method : "spectral", "krr", "semi-supervised" or "correntropy"
     n, r, s : as given
-    usable_r : r capped by the method's qualification; it goes into everything below
+    usable_r : r capped by the method's qualification; everything below uses it
     rate : N^{-r/(2r+s)}, the order of the error in L²(ρ_X)
     lam : κ² N^{-1/(2r+s)}
-    n_iter : T, the steps of gradient descent with η_t = η t^{-decay} that ``lam`` amounts to
+    n_iter : T, the number of steps of gradient descent with η_t = η t^{-decay} that corresponds to ``lam``
     scale : the smallest σ of the correntropy loss for that rate
-    blocks : the partition limit, as a number that may be less than one
+    blocks : the partition limit, which may be less than one
     n_total, decay : as given
     """
 
@@ -156,24 +155,24 @@ def schedule(
     kappa: float = 1.0,
     label_scale: float = 1.0,
 ) -> Schedule:
-    """All that the theorem of one method sets for N rows, regularity r and capacity s: see :class:`Schedule`.
+    """Compute a :class:`Schedule`: all that the theorem of one method sets for N rows, regularity r and capacity s.
 
     Parameters
     ----------
     n, r, s : N, the regularity of the target, the capacity of the kernel
     method : "spectral", "krr", "semi-supervised" or "correntropy"
-    filter, qualification : of the spectral method, as in :func:`lam`
-    n_total : N*, labeled and unlabeled rows; for the semi-supervised method
-    decay : of the steps, as in :func:`n_iter`
+    filter, qualification : as in :func:`lam`, for the spectral method
+    n_total : N*, the number of labeled and unlabeled rows, for the semi-supervised method
+    decay : exponent of the step sizes, as in :func:`n_iter`
     kappa : κ, √sup K(x, x)
     label_scale : as in :func:`scale`
     """
-    usable = usable_regularity(r, method, filter, qualification)
+    usable = cap_regularity(r, method, filter, qualification)
     return Schedule(
         method=method,
-        n=checked_rows("n", n, least=2),
-        r=checked_r(r),
-        s=checked_s(s),
+        n=check_rows("n", n, least=2),
+        r=check_r(r),
+        s=check_s(s),
         usable_r=usable,
         rate=rate(n, usable, s),
         lam=lam(n, usable, s, kappa),

@@ -39,7 +39,7 @@ def test_sites_descend_with_one_scale_and_one_number_of_steps(seed, m, scale, de
     X, y = some_data(seed)
     sites = np.random.default_rng(seed).integers(0, m, len(X))
     Z = some_data(seed + 1, n=6)[0]
-    local = up.CorrentropyRegressor(KERNEL, scale=scale, n_iter=40, decay=decay)
+    local = up.CorrentropyRegressor(KERNEL, scale=scale, n_iter=40, decay=decay, fit_intercept=False)
     model = up.AveragedRegressor(local).fit(X, y, sites=sites)
     parts = [sites == s for s in np.unique(sites)]
     expected = sum(p.mean() * descended(X[p], y[p], Z, scale, 40, decay) for p in parts)
@@ -53,8 +53,8 @@ def test_a_huge_scale_is_averaged_landweber(center, unlabeled):
     X, y = some_data(1)
     U = some_data(2, n=20)[0] if unlabeled else None
     sites = np.arange(len(X)) % 3
-    robust = up.CorrentropyRegressor(KERNEL, scale=1e9, n_iter=25, center=center)
-    landweber = up.SpectralRegressor(KERNEL, filter="landweber", lam=1 / 25, center=center)
+    robust = up.CorrentropyRegressor(KERNEL, scale=1e9, n_iter=25, fit_intercept=center)
+    landweber = up.SpectralRegressor(KERNEL, filter="landweber", lam=1 / 25, fit_intercept=center)
     a, b = (up.AveragedRegressor(local).fit(X, y, sites=sites, unlabeled=U) for local in (robust, landweber))
     np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-9)
     np.testing.assert_allclose(a.intercept_, b.intercept_, rtol=1e-9)
@@ -62,7 +62,7 @@ def test_a_huge_scale_is_averaged_landweber(center, unlabeled):
 
 def test_one_block_is_the_local_learner():
     X, Y = some_data(3, targets=2)
-    local = up.CorrentropyRegressor(KERNEL, scale=[0.5, 2.0], n_iter=[10, 60], center=True)
+    local = up.CorrentropyRegressor(KERNEL, scale=[0.5, 2.0], n_iter=[10, 60], fit_intercept=True)
     alone = local.fit(X, Y)
     model = up.AveragedRegressor(local, n_blocks=1).fit(X, Y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-12)
@@ -77,7 +77,7 @@ def test_scale_and_steps_are_chosen_robustly_for_the_average(share):
     f = np.sin(4 * X[:, 0])
     y = f + 0.1 * rng.normal(size=600)
     y[rng.random(600) < share] += 15.0
-    model = up.AveragedRegressor(up.CorrentropyRegressor(center=True), n_blocks=4).fit(X, y)
+    model = up.AveragedRegressor(up.CorrentropyRegressor(fit_intercept=True), n_blocks=4).fit(X, y)
     assert np.sqrt(np.mean((model.predict(X) - f) ** 2)) < 0.06
     assert set(model.path_.candidates) == {"scale", "n_iter"}
     if share:
@@ -87,7 +87,7 @@ def test_scale_and_steps_are_chosen_robustly_for_the_average(share):
 def test_a_shift_of_y_moves_only_the_intercept():
     X, y = some_data(5, n=90)
     near, far = (
-        up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, center=True), n_blocks=3).fit(X, y + shift)
+        up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, fit_intercept=True), n_blocks=3).fit(X, y + shift)
         for shift in (0.0, 1000.0)
     )
     assert near.n_iter_ == far.n_iter_
@@ -96,13 +96,15 @@ def test_a_shift_of_y_moves_only_the_intercept():
 
 def test_rule_14_works_with_a_robust_learner():
     X, y = some_data(6, n=120)
-    model = up.AveragedRegressor(up.CorrentropyRegressor(KERNEL), n_blocks=[1, 2, 4]).fit(X, y)
+    model = up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, fit_intercept=False), n_blocks=[1, 2, 4]).fit(X, y)
     assert model.n_blocks_ in (1, 2, 4)
-    settled = up.AveragedRegressor(up.CorrentropyRegressor(KERNEL, scale=1.0, n_iter=20), n_blocks=[1, 4]).fit(X, y)
+    settled = up.AveragedRegressor(
+        up.CorrentropyRegressor(KERNEL, scale=1.0, n_iter=20, fit_intercept=False), n_blocks=[1, 4]
+    ).fit(X, y)
     assert (settled.scale_, settled.n_iter_) == (1.0, 20)
 
 
 def test_lam_belongs_to_the_other_learner():
     X, y = some_data(7)
-    with pytest.raises(ValueError, match="lam and grid belong to SpectralRegressor, and local is a Correntropy"):
-        up.AveragedRegressor(up.CorrentropyRegressor(), lam=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="lam and grid belong to SpectralRegressor, and estimator is a Correntropy"):
+        up.AveragedRegressor(up.CorrentropyRegressor(fit_intercept=False), lam=0.1).fit(X, y)

@@ -55,7 +55,7 @@ def test_the_average_weighs_every_site_by_its_rows(seed, m, filter, center):
     X, y = some_data(seed, 40)
     sites = uneven_sites(seed, 40, m)
     Z = some_data(seed + 1, 7)[0]
-    local = up.SpectralRegressor(KERNEL, filter=filter, center=center)
+    local = up.SpectralRegressor(KERNEL, filter=filter, fit_intercept=center)
     model = up.AveragedRegressor(local, lam=0.05).fit(X, y, sites=sites)
     expected = sum(
         np.mean(sites == s) * local_values(X[sites == s], y[sites == s], Z, 0.05, filter, center)
@@ -75,7 +75,7 @@ def test_unlabeled_rows_enter_as_in_3_22(seed, m, center, by_site):
     sites = uneven_sites(seed, 30, m)
     names = np.unique(sites)
     own = names[np.random.default_rng(seed).integers(0, len(names), 17)] if by_site else np.full(17, names[-1])
-    local = up.SpectralRegressor(KERNEL, center=center)
+    local = up.SpectralRegressor(KERNEL, fit_intercept=center)
     model = up.AveragedRegressor(local, lam=0.02).fit(X, y, sites=sites, unlabeled=U, unlabeled_sites=own)
     expected = np.zeros(5)
     for s in names:
@@ -88,7 +88,7 @@ def test_unlabeled_rows_enter_as_in_3_22(seed, m, center, by_site):
 def test_a_shift_of_y_moves_only_the_intercept_with_unlabeled_rows_too():
     X, y = some_data(0, 60)
     U = some_data(1, 40)[0]
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True), n_blocks=3)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=True), n_blocks=3)
     near, far = clone(model).fit(X, y, unlabeled=U), clone(model).fit(X, y + 1e4, unlabeled=U)
     assert near.lam_ == far.lam_
     np.testing.assert_allclose(far.predict(X) - near.predict(X), 1e4, rtol=0, atol=1e-7)
@@ -99,7 +99,7 @@ def test_a_shift_of_y_moves_only_the_intercept_with_unlabeled_rows_too():
 @pytest.mark.parametrize("center", [False, True])
 def test_one_block_is_the_local_learner(filter, center):
     X, y = some_data(3, 50, targets=2)
-    local = up.SpectralRegressor(KERNEL, filter=filter, lam=0.03, center=center)
+    local = up.SpectralRegressor(KERNEL, filter=filter, lam=0.03, fit_intercept=center)
     alone = local.fit(X, y)
     for model in (up.AveragedRegressor(local, n_blocks=1), up.AveragedRegressor(local, n_blocks=1, lam=0.03)):
         np.testing.assert_array_equal(model.fit(X, y).predict(X), alone.predict(X))
@@ -108,7 +108,7 @@ def test_one_block_is_the_local_learner(filter, center):
 
 def test_unlabeled_of_zero_rows_changes_nothing():
     X, y = some_data(4, 50)
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True), n_blocks=3)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=True), n_blocks=3)
     with_none = clone(model).fit(X, y, unlabeled=np.empty((0, 2)))
     np.testing.assert_array_equal(with_none.predict(X), clone(model).fit(X, y).predict(X))
 
@@ -120,7 +120,7 @@ def test_rule_13_halves_every_site_and_scores_the_average(seed, score_by):
     sites = uneven_sites(seed, 60, 4)
     names = np.unique(sites)
     lams = np.asarray([1e-4, 1e-3, 1e-2, 1e-1])
-    local = up.SpectralRegressor(KERNEL)
+    local = up.SpectralRegressor(KERNEL, fit_intercept=False)
     kept = up.AveragedRegressor(local, grid=lams, score_by=score_by, refit=False).fit(X, y, sites=sites)
     held = ~np.isin(X[:, 0], kept.predictor_.points[:, 0])  # the paper's final estimator shows the training halves
     for s in names:
@@ -146,13 +146,17 @@ def test_rule_13_halves_every_site_and_scores_the_average(seed, score_by):
 def test_rule_14_takes_the_partition_and_lam_with_the_lowest_score():
     X, y = some_data(7, 200)
     lams = np.asarray([1e-4, 1e-2, 1.0])
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=[1, 2, 5, 10], grid=lams).fit(X, y)
+    model = up.AveragedRegressor(
+        up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=[1, 2, 5, 10], grid=lams
+    ).fit(X, y)
     path = model.path_
     assert sorted(path.n_blocks) == [1, 2, 5, 10]
     m, i = np.unravel_index(np.argmin(path.criterion), path.criterion.shape)
     assert (model.n_blocks_, model.lam_) == (path.n_blocks[m], lams[i])
     for k, n_blocks in enumerate(path.n_blocks):
-        alone = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=int(n_blocks), grid=lams).fit(X, y)
+        alone = up.AveragedRegressor(
+            up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=int(n_blocks), grid=lams
+        ).fit(X, y)
         if n_blocks == 10:  # the finest partition is halved alike, alone or among others
             np.testing.assert_allclose(alone.path_.criterion[0], path.criterion[k], rtol=1e-12)
 
@@ -162,7 +166,9 @@ def test_rule_14_takes_the_partition_and_lam_with_the_lowest_score():
 def test_random_blocks_are_even_and_hold_every_row_once(n, m, seed):
     m = min(n, m)
     X = np.random.default_rng(seed).normal(size=(n, 1))
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=m, lam=0.1, random_state=seed).fit(X, X[:, 0])
+    model = up.AveragedRegressor(
+        up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=m, lam=0.1, random_state=seed
+    ).fit(X, X[:, 0])
     sizes = [block["rows"] for block in model.blocks_]
     assert len(sizes) == m
     assert sum(sizes) == n
@@ -191,7 +197,7 @@ def test_weights_are_as_good_as_repeated_rows_in_every_site():
     sites = uneven_sites(9, 40, 3)
     weights = np.random.default_rng(9).integers(0, 4, 40)
     weights[:3] = 1
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True))
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=True))
     weighted = model.fit(X, y, sites=sites, sample_weight=weights).predict(X)
     lam = model.lam_
     again = [np.repeat(a, weights, axis=0) for a in (X, y, sites)]
@@ -204,7 +210,7 @@ def test_labeled_weights_count_beside_unlabeled_rows():
     X, y = some_data(10, 20)
     U = some_data(11, 15)[0]
     weights = np.random.default_rng(1).integers(1, 4, 20)
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True), lam=0.01, n_blocks=1)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=True), lam=0.01, n_blocks=1)
     weighted = model.fit(X, y, unlabeled=U, sample_weight=weights).predict(X)
     repeated = model.fit(np.repeat(X, weights, axis=0), np.repeat(y, weights), unlabeled=U).predict(X)
     np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
@@ -214,7 +220,9 @@ def test_a_site_of_one_row_and_a_site_of_constant_y_are_fitted_as_the_formula_sa
     X, y = some_data(12, 20)
     sites = np.asarray(["big"] * 12 + ["flat"] * 7 + ["one"])
     y[12:19] = 3.0
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True), grid=[1e-3, 1e-1]).fit(X, y, sites=sites)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=True), grid=[1e-3, 1e-1]).fit(
+        X, y, sites=sites
+    )
     Z = some_data(13, 5)[0]
     parts = [sites == s for s in ("big", "flat", "one")]
     expected = sum(p.mean() * local_values(X[p], y[p], Z, model.lam_, center=True) for p in parts)
@@ -225,8 +233,10 @@ def test_a_site_of_one_row_and_a_site_of_constant_y_are_fitted_as_the_formula_sa
 def test_sites_of_one_row_only_leave_nothing_to_choose_lam_by():
     X, y = some_data(14, 6)
     with pytest.raises(ValueError, match=r"at least 2 different rows.*give lam as a number"):
-        up.AveragedRegressor(up.SpectralRegressor(KERNEL)).fit(X, y, sites=np.arange(6))
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), lam=0.1).fit(X, y, sites=np.arange(6))
+        up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False)).fit(X, y, sites=np.arange(6))
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), lam=0.1).fit(
+        X, y, sites=np.arange(6)
+    )
     np.testing.assert_allclose(model.predict(X), reference.gaussian(X, X, 0.7) @ (y / 1.1) / 6, rtol=1e-10)
 
 
@@ -243,7 +253,7 @@ def test_any_regressor_is_averaged():
 def test_each_block_with_its_own_lam_is_the_average_of_separate_fits():
     X, y = some_data(16, 80)
     sites = np.arange(80) % 3
-    local = up.SpectralRegressor(KERNEL, center=True)
+    local = up.SpectralRegressor(KERNEL, fit_intercept=True)
     model = up.AveragedRegressor(local, lam="local").fit(X, y, sites=sites)
     parts = [sites == s for s in np.unique(sites)]
     expected = sum(p.mean() * local.fit(X[p], y[p]).predict(X) for p in parts)
@@ -254,44 +264,52 @@ def test_targets_may_have_a_lam_each():
     X, _ = some_data(17, 120)
     rng = np.random.default_rng(0)
     Y = np.column_stack([np.sin(5 * X[:, 0]), 5 * rng.normal(size=120)])
-    local = up.SpectralRegressor(KERNEL, per_target=True)
+    local = up.SpectralRegressor(KERNEL, per_target=True, fit_intercept=False)
     both = up.AveragedRegressor(local, n_blocks=3).fit(X, Y)
     assert both.lam_.shape == (2,)
     assert both.lam_[0] < both.lam_[1]
     for t in range(2):
-        alone = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=3, lam=float(both.lam_[t])).fit(X, Y[:, t])
+        alone = up.AveragedRegressor(
+            up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=3, lam=float(both.lam_[t])
+        ).fit(X, Y[:, t])
         np.testing.assert_allclose(both.predict(X)[:, t], alone.predict(X), rtol=1e-8, atol=1e-10)
 
 
 def test_all_blocks_share_the_length_scale_and_kappa_of_the_whole():
     X, y = some_data(18, 90)
     model = up.AveragedRegressor(n_blocks=3).fit(X, y)
-    assert model.kernel_.length_scale == up.SpectralRegressor().fit(X, y).kernel_.length_scale
-    linear = up.AveragedRegressor(up.SpectralRegressor(up.kernels.Linear(), filter="landweber"), n_blocks=3).fit(X, y)
+    assert model.kernel_.length_scale == up.SpectralRegressor(fit_intercept=False).fit(X, y).kernel_.length_scale
+    linear = up.AveragedRegressor(
+        up.SpectralRegressor(up.kernels.Linear(), filter="landweber", fit_intercept=False), n_blocks=3
+    ).fit(X, y)
     assert linear.path_.lam.max() == pytest.approx(up.kernels.Linear().kappa(X) ** 2)
 
 
 def test_more_blocks_than_the_theory_supports_give_a_warning():
     X, y = some_data(19, 400)
     with pytest.warns(UserWarning, match=r"200 blocks are far more than the \d+ or so that 400 rows support"):
-        up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=200, lam=1e-3).fit(X, y)
+        up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=200, lam=1e-3).fit(X, y)
 
 
 def test_candidates_that_do_not_fit_are_left_out_before_anything_runs():
     X, y = some_data(20, 1700)
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), memory_limit=2e6, tolerance=0).fit(X, y)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), memory_limit=2e6, tolerance=0).fit(
+        X, y
+    )
     reasons = {candidate.n_blocks: candidate.left_out for candidate in model.plan_}
     assert reasons[1] == "memory"
     assert reasons[8] == ""
     assert 1 not in model.path_.n_blocks
-    hurried = up.AveragedRegressor(up.SpectralRegressor(KERNEL), time_limit=1e-9, tolerance=0).fit(X, y)
+    hurried = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), time_limit=1e-9, tolerance=0).fit(
+        X, y
+    )
     assert list(hurried.path_.n_blocks) == [8]
     assert [c.left_out for c in hurried.plan_] == ["", "time", "time", "time"]
 
 
 def test_compress_projects_and_reports_its_error():
     X, y = some_data(21, 300)
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, center=True), n_blocks=4).fit(X, y)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=True), n_blocks=4).fit(X, y)
     Z = some_data(22, 200)[0]
     errors = []
     for n_points in (5, 20, 300):
@@ -316,7 +334,7 @@ def test_compress_projects_and_reports_its_error():
 
 def test_prediction_with_many_points_is_tiled(monkeypatch):
     X, y = some_data(23, 150)
-    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL), n_blocks=3, lam=1e-2).fit(X, y)
+    model = up.AveragedRegressor(up.SpectralRegressor(KERNEL, fit_intercept=False), n_blocks=3, lam=1e-2).fit(X, y)
     whole = model.predict(X)
     monkeypatch.setattr("unpooled._solvers.predictors.TILE", 16)
     np.testing.assert_allclose(model.predict(X), whole, rtol=1e-12)
@@ -333,9 +351,13 @@ def test_prediction_with_many_points_is_tiled(monkeypatch):
         ({"lam": -1.0}, {}, "lam must be a positive number"),
         ({"score_by": "all"}, {}, "score_by must be 'rows' or 'sites'"),
         ({"tolerance": 2}, {}, "tolerance must be at least 0 and below 1"),
-        ({"local": 3}, {}, "local must be a regressor, got 3"),
-        ({"local": Ridge(), "lam": 0.1}, {}, "lam and grid belong to SpectralRegressor, and local is a Ridge"),
-        ({"local": up.SpectralRegressor("precomputed")}, {}, "a precomputed kernel cannot be cut into blocks"),
+        ({"estimator": 3}, {}, "estimator must be a regressor, got 3"),
+        ({"estimator": Ridge(), "lam": 0.1}, {}, "lam and grid belong to SpectralRegressor, and estimator is a Ridge"),
+        (
+            {"estimator": up.SpectralRegressor("precomputed", fit_intercept=False)},
+            {},
+            "a precomputed kernel cannot be cut into blocks",
+        ),
         ({"engine": "abacus"}, {}, "engine must be 'threads', 'processes', 'dask'"),
         ({}, {"sites": [1, 2]}, "sites must hold one label per row: there are 30 rows"),
         ({}, {"sites": [None] * 30}, "sites has rows without a label"),
@@ -349,7 +371,7 @@ def test_prediction_with_many_points_is_tiled(monkeypatch):
             {"sites": [1] * 30, "unlabeled": np.ones((1, 2)), "unlabeled_sites": [2]},
             "names the site '2', which has no labeled row",
         ),
-        ({"local": Ridge()}, {"unlabeled": np.ones((2, 2))}, "unlabeled rows need a local SpectralRegressor"),
+        ({"estimator": Ridge()}, {"unlabeled": np.ones((2, 2))}, "unlabeled rows need a local SpectralRegressor"),
     ],
     ids=lambda value: value.split(":")[0][:30].replace(" ", "-") if isinstance(value, str) else None,
 )

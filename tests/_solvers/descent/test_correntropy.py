@@ -111,7 +111,7 @@ def test_it_is_the_descent_written_out(loss, center, seed, n, n_iter, scale, ste
     rng = np.random.default_rng(seed + 1)
     weights = rng.uniform(0.2, 3, n) if weighted else None
     U = rng.normal(size=(n_unlabeled, 2)) if n_unlabeled else None
-    model = CorrentropyRegressor(KERNEL, scale, n_iter, step, decay, loss=loss, center=center)
+    model = CorrentropyRegressor(KERNEL, scale, n_iter, step, decay, loss=loss, fit_intercept=center)
     got = model.fit(X, y, weights, unlabeled=U).predict(Z)
     options = {"step": step, "decay": decay, "center": center, "weights": weights, "unlabeled": U}
     assert_allclose(got, twin(X, y, Z, loss, scale, n_iter, **options), rtol=0, atol=1e-9 * np.abs(y).max())
@@ -123,9 +123,9 @@ def test_it_is_the_descent_written_out(loss, center, seed, n, n_iter, scale, ste
 def test_an_infinite_scale_is_landweber(center, seed, n_iter, weighted):
     X, y, Z = data(seed)
     weights = np.random.default_rng(seed).uniform(0.2, 3, len(y)) if weighted else None
-    expected = SpectralRegressor(KERNEL, "landweber", lam=2.0 / n_iter, center=center).fit(X, y, weights)
+    expected = SpectralRegressor(KERNEL, "landweber", lam=2.0 / n_iter, fit_intercept=center).fit(X, y, weights)
     for options in ({"scale": 1e9}, {"scale": math.inf}, {"loss": "squared"}, {"loss": "huber", "scale": 1e9}):
-        model = CorrentropyRegressor(KERNEL, n_iter=n_iter, center=center, **options).fit(X, y, weights)
+        model = CorrentropyRegressor(KERNEL, n_iter=n_iter, fit_intercept=center, **options).fit(X, y, weights)
         assert_allclose(model.predict(Z), expected.predict(Z), rtol=0, atol=1e-8 * np.abs(y).max())
         assert model.intercept_ == pytest.approx(expected.intercept_, abs=1e-9 * np.abs(y).max())
 
@@ -139,8 +139,10 @@ def test_with_an_infinite_scale_unlabeled_rows_are_labels_inflated(center, seed,
     U = np.random.default_rng(seed + 1).normal(size=(n_unlabeled, 2))
     b = y.mean() if center else 0.0
     inflated = np.append((y - b) * (len(y) + n_unlabeled) / len(y), np.zeros(n_unlabeled))
-    expected = SpectralRegressor(KERNEL, "landweber", lam=2.0 / n_iter, center=center).fit(np.vstack([X, U]), inflated)
-    model = CorrentropyRegressor(KERNEL, math.inf, n_iter, center=center).fit(X, y, unlabeled=U)
+    expected = SpectralRegressor(KERNEL, "landweber", lam=2.0 / n_iter, fit_intercept=center).fit(
+        np.vstack([X, U]), inflated
+    )
+    model = CorrentropyRegressor(KERNEL, math.inf, n_iter, fit_intercept=center).fit(X, y, unlabeled=U)
     assert_allclose(model.predict(Z), expected.predict(Z) + b, rtol=0, atol=1e-8 * np.abs(y).max())
 
 
@@ -150,7 +152,7 @@ def test_with_an_infinite_scale_unlabeled_rows_are_labels_inflated(center, seed,
 def test_jumps_stay_near_the_steps_they_stand_for(loss, decay, center):
     X, y, Z = data(3, n=40)
     expected = twin(X, y, Z, loss, 1.0, 3000, center=center, decay=decay)
-    options = {"scale": 1.0, "n_iter": 3000, "loss": loss, "center": center, "decay": decay}
+    options = {"scale": 1.0, "n_iter": 3000, "loss": loss, "fit_intercept": center, "decay": decay}
     size = np.abs(expected).max()
     assert_allclose(CorrentropyRegressor(KERNEL, jump=0, **options).fit(X, y).predict(Z), expected, atol=1e-8 * size)
     errors = [
@@ -169,9 +171,9 @@ def test_every_route_leads_to_the_same_function(route, center):
     y = np.sin(X[:, 0]) + 5.0 * (rng.random(len(X)) < 0.2)
     Z = rng.normal(size=(6, 1))
     k, n_iter = (2.0 * Gaussian(0.7), 60) if route != "products" else (Laplacian(0.1), 60)
-    model = CorrentropyRegressor(k, 1.0, n_iter, center=center).fit(X, y)
+    model = CorrentropyRegressor(k, 1.0, n_iter, fit_intercept=center).fit(X, y)
     assert model.solver_ == route
-    plain = CorrentropyRegressor("precomputed", 1.0, n_iter, center=center).fit(k(X), y)
+    plain = CorrentropyRegressor("precomputed", 1.0, n_iter, fit_intercept=center).fit(k(X), y)
     assert plain.solver_ == "eigh"
     assert_allclose(model.predict(Z), plain.predict(k(Z, X)), atol=1e-7)
     if route != "products":
@@ -183,7 +185,7 @@ def test_every_route_leads_to_the_same_function(route, center):
 @given(seed=seeds, shift=st.sampled_from([1.0, -1e3, 1e6]))
 def test_a_shift_of_the_labels_moves_the_intercept_only(loss, seed, shift):
     X, y, Z = data(seed)
-    model = CorrentropyRegressor(KERNEL, 1.0, 700, loss=loss, center=True).fit(X, y)
+    model = CorrentropyRegressor(KERNEL, 1.0, 700, loss=loss, fit_intercept=True).fit(X, y)
     moved = clone(model).fit(X, y + shift)
     tolerance = 1e-9 * (np.abs(y).max() + abs(shift))
     assert_allclose(moved.predict(Z), model.predict(Z) + shift, rtol=0, atol=tolerance)
@@ -197,8 +199,8 @@ def test_a_shift_of_the_labels_moves_the_intercept_only(loss, seed, shift):
 @given(seed=seeds, unit=st.sampled_from([1e-4, 3.0, 1e5]))
 def test_another_unit_of_the_labels_is_another_unit_of_the_predictions(loss, center, seed, unit):
     X, y, Z = data(seed)
-    model = CorrentropyRegressor(KERNEL, 1.5, 40, loss=loss, center=center).fit(X, y)
-    scaled = CorrentropyRegressor(KERNEL, 1.5 * unit, 40, loss=loss, center=center).fit(X, unit * y)
+    model = CorrentropyRegressor(KERNEL, 1.5, 40, loss=loss, fit_intercept=center).fit(X, y)
+    scaled = CorrentropyRegressor(KERNEL, 1.5 * unit, 40, loss=loss, fit_intercept=center).fit(X, unit * y)
     assert_allclose(scaled.predict(Z), unit * model.predict(Z), rtol=1e-9, atol=1e-10 * unit)
 
 
@@ -208,8 +210,10 @@ def test_another_unit_of_the_labels_is_another_unit_of_the_predictions(loss, cen
 def test_how_far_off_a_gross_outlier_is_does_not_matter(center, seed):
     X, y, Z = data(seed, far=0.0)
     off = np.arange(len(y)) % 5 == 0
-    near, far = (CorrentropyRegressor(KERNEL, 1.0, 50, center=center).fit(X, np.where(off, v, y)) for v in (1e3, -1e6))
-    rest = CorrentropyRegressor(KERNEL, 1.0, 50, center=center).fit(X, y, sample_weight=None)
+    near, far = (
+        CorrentropyRegressor(KERNEL, 1.0, 50, fit_intercept=center).fit(X, np.where(off, v, y)) for v in (1e3, -1e6)
+    )
+    rest = CorrentropyRegressor(KERNEL, 1.0, 50, fit_intercept=center).fit(X, y, sample_weight=None)
     assert_allclose(near.predict(Z), far.predict(Z), atol=1e-6 if center else 1e-12)
     assert not np.allclose(near.predict(Z), rest.predict(Z))
 
@@ -223,7 +227,7 @@ def test_how_far_off_a_gross_outlier_is_does_not_matter(center, seed):
 def test_weights_are_repeated_rows_beside_unlabeled_ones(loss, center, seed, counts, n_unlabeled):
     X, y, Z = data(seed)
     U = np.random.default_rng(seed).normal(size=(n_unlabeled, 2))
-    model = CorrentropyRegressor(KERNEL, 1.0, 40, loss=loss, center=center)
+    model = CorrentropyRegressor(KERNEL, 1.0, 40, loss=loss, fit_intercept=center)
     expected = model.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts), unlabeled=U).predict(Z)
     got = clone(model).fit(X, y, np.array(counts), unlabeled=U).predict(Z)
     assert_allclose(got, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(y).max()))
@@ -232,7 +236,7 @@ def test_weights_are_repeated_rows_beside_unlabeled_ones(loss, center, seed, cou
 def test_only_ratios_of_weights_matter_without_unlabeled_rows():
     X, y, Z = data(0)
     w = np.linspace(0.1, 1, 14)
-    model = CorrentropyRegressor(KERNEL, 1.0, 40)
+    model = CorrentropyRegressor(KERNEL, 1.0, 40, fit_intercept=False)
     assert_allclose(clone(model).fit(X, y, 1e6 * w).predict(Z), clone(model).fit(X, y, w).predict(Z), rtol=1e-12)
     equal = clone(model).fit(X, y, np.full(14, 3.0), unlabeled=Z)
     assert_allclose(equal.predict(Z), clone(model).fit(np.tile(X, (3, 1)), np.tile(y, 3), unlabeled=Z).predict(Z))
@@ -240,9 +244,9 @@ def test_only_ratios_of_weights_matter_without_unlabeled_rows():
 
 def test_no_unlabeled_rows_are_none():
     X, y, Z = data(0)
-    expected = CorrentropyRegressor(scale=1.0, n_iter=30, center=True).fit(X, y).predict(Z)
+    expected = CorrentropyRegressor(scale=1.0, n_iter=30, fit_intercept=True).fit(X, y).predict(Z)
     for none in (None, [], np.empty((0, 2)), torch.empty((0, 2)), pd.DataFrame({"a": [], "b": []})):
-        model = CorrentropyRegressor(scale=1.0, n_iter=30, center=True).fit(X, y, unlabeled=none)
+        model = CorrentropyRegressor(scale=1.0, n_iter=30, fit_intercept=True).fit(X, y, unlabeled=none)
         assert_array_equal(model.predict(Z), expected)
 
 
@@ -251,7 +255,7 @@ def test_unlabeled_rows_do_not_run_away_with_what_the_loss_rejects(center):
     X, y, Z = data(0, n=30)
     y[::3] += 50.0
     sizes = [
-        np.abs(CorrentropyRegressor(KERNEL, 0.5, n, center=center).fit(X, y, unlabeled=Z).predict(X)).max()
+        np.abs(CorrentropyRegressor(KERNEL, 0.5, n, fit_intercept=center).fit(X, y, unlabeled=Z).predict(X)).max()
         for n in (100, 10**4, 10**6)
     ]
     assert max(sizes) < 10 * np.abs(np.delete(y, np.s_[::3])).max()
@@ -259,7 +263,7 @@ def test_unlabeled_rows_do_not_run_away_with_what_the_loss_rejects(center):
 
 def test_unlabeled_rows_go_with_a_search():
     X, y, Z = data(0, n=40)
-    model = CorrentropyRegressor(KERNEL, center=True).fit(X, y, unlabeled=Z)
+    model = CorrentropyRegressor(KERNEL, fit_intercept=True).fit(X, y, unlabeled=Z)
     assert model.predictor_.n_points == 46
     assert np.all(np.isfinite(model.predict(Z)))
 
@@ -270,10 +274,10 @@ def test_each_target_is_fitted_as_if_alone(loss, center):
     X, y, Z = data(0, n=30)
     Y = np.column_stack([y, 100 * np.cos(X[:, 1])])
     for options in ({"scale": 1.0, "n_iter": 50}, {"scale": [1.0, 90.0], "n_iter": [50, 9]}, {}):
-        both = CorrentropyRegressor(KERNEL, loss=loss, center=center, **options).fit(X, Y)
+        both = CorrentropyRegressor(KERNEL, loss=loss, fit_intercept=center, **options).fit(X, Y)
         for t in range(2):
             own = {name: value[t] if isinstance(value, list) else value for name, value in options.items()}
-            one = CorrentropyRegressor(KERNEL, loss=loss, center=center, **own).fit(X, Y[:, t])
+            one = CorrentropyRegressor(KERNEL, loss=loss, fit_intercept=center, **own).fit(X, Y[:, t])
             size = np.abs(Y[:, t]).max()
             # Past the single steps, the columns of one run settle together.
             assert_allclose(both.predict(Z)[:, t], one.predict(Z), rtol=0, atol=1e-5 * size)
@@ -287,7 +291,7 @@ def test_labels_any_number_of_scales_off_raise_no_alarm(dtype, options):
     X, y, Z = (a.astype(dtype) for a in data(0, n=30))
     y[3] = 1e14 if dtype == "float32" else 1e145
     for center in (False, True):
-        model = CorrentropyRegressor(KERNEL, center=center, **options).fit(X, y)
+        model = CorrentropyRegressor(KERNEL, fit_intercept=center, **options).fit(X, y)
         assert np.all(np.abs(model.predict(Z)) < 10)
 
 
@@ -297,8 +301,8 @@ def test_any_number_of_steps_can_be_asked_for(decay):
     X, y, Z = data(0, far=0.0)
     n_iter = 10**9
     total = n_iter if decay == 0 else 2 * math.sqrt(n_iter)
-    expected = SpectralRegressor(KERNEL, "landweber", lam=2.0 / total).fit(X, y)
-    got = CorrentropyRegressor(KERNEL, math.inf, n_iter, decay=decay).fit(X, y).predict(Z)
+    expected = SpectralRegressor(KERNEL, "landweber", lam=2.0 / total, fit_intercept=False).fit(X, y)
+    got = CorrentropyRegressor(KERNEL, math.inf, n_iter, decay=decay, fit_intercept=False).fit(X, y).predict(Z)
     assert_allclose(got, expected.predict(Z), rtol=0, atol=1e-3)
 
 
@@ -319,16 +323,16 @@ def test_a_loss_of_ones_own_takes_part():
     PSI["own"] = lambda u, _: np.tanh(u)
     X, y, Z = data(0)
     for center in (False, True):
-        model = CorrentropyRegressor(KERNEL, n_iter=50, loss=LogCosh(), center=center).fit(X, y)
+        model = CorrentropyRegressor(KERNEL, n_iter=50, loss=LogCosh(), fit_intercept=center).fit(X, y)
         assert_allclose(model.predict(Z), twin(X, y, Z, "own", None, 50, center=center), atol=1e-9)
-    assert CorrentropyRegressor(KERNEL, loss=LogCosh()).fit(X, y).n_iter_ >= 1
+    assert CorrentropyRegressor(KERNEL, loss=LogCosh(), fit_intercept=False).fit(X, y).n_iter_ >= 1
 
 
 def test_a_loss_object_brings_its_scale():
     X, y, Z = data(0)
     for name, loss in (("correntropy", Correntropy(0.7)), ("huber", Huber(0.7)), ("squared", Squared())):
-        by_object = CorrentropyRegressor(KERNEL, n_iter=30, loss=loss).fit(X, y)
-        by_name = CorrentropyRegressor(KERNEL, 0.7, 30, loss=name).fit(X, y)
+        by_object = CorrentropyRegressor(KERNEL, n_iter=30, loss=loss, fit_intercept=False).fit(X, y)
+        by_name = CorrentropyRegressor(KERNEL, 0.7, 30, loss=name, fit_intercept=False).fit(X, y)
         assert_array_equal(by_object.predict(Z), by_name.predict(Z))
         assert by_object.scale_ == by_name.scale_ == (0.7 if name != "squared" else math.inf)
 
@@ -336,7 +340,7 @@ def test_a_loss_object_brings_its_scale():
 def test_the_path_holds_what_shorter_descents_give():
     X, y, Z = data(0, n=40)
     for center in (False, True):
-        model = CorrentropyRegressor(KERNEL, 1.0, 1500, center=center).fit(X, y)
+        model = CorrentropyRegressor(KERNEL, 1.0, 1500, fit_intercept=center).fit(X, y)
         path = model.path_.predict(Z)
         assert path.shape == (len(model.path_), 6)
         assert_allclose(path[-1], model.predict(Z), atol=1e-12)
@@ -359,7 +363,7 @@ def test_many_candidates_in_one_run_are_as_many_fits():
     assert out.coef.shape == (36, 4, 2)
     assert out.intercept.shape == out.b.shape == (4, 2)
     for j in range(4):
-        model = CorrentropyRegressor(KERNEL, candidates.scale[j], int(candidates.n_iter[j]), center=True)
+        model = CorrentropyRegressor(KERNEL, candidates.scale[j], int(candidates.n_iter[j]), fit_intercept=True)
         expected = model.fit(X, Y, unlabeled=U).predict(Z)
         f = kernel(Z, task.points()) @ out.coef[:, j, :] + out.intercept[j]
         # Past the single steps, the columns of one run settle together: to 1e-6, each in its unit.
@@ -377,7 +381,7 @@ LIBRARIES = {"torch": torch.asarray, "strict": array_api_strict.asarray}
 )
 def test_other_arrays_give_the_same_numbers_and_stay_what_they_are(library, dtype, loss, options):
     X, y, Z = (a.astype(dtype) for a in data(1, n=24))
-    model = CorrentropyRegressor(Gaussian(0.7), loss=loss, center=True, **options)
+    model = CorrentropyRegressor(Gaussian(0.7), loss=loss, fit_intercept=True, **options)
     expected = clone(model).fit(X, y, np.linspace(0.1, 1, 24), unlabeled=Z)
     assert expected.predict(Z).dtype == expected.predictor_.coef.dtype == dtype
     theirs = model.fit(library(X), library(y), np.linspace(0.1, 1, 24), unlabeled=library(Z))
@@ -390,8 +394,8 @@ def test_other_arrays_give_the_same_numbers_and_stay_what_they_are(library, dtyp
 
 def test_other_arrays_choose_the_same():
     X, y, Z = data(1, n=24)
-    expected = CorrentropyRegressor(Gaussian(0.7), cv=2, center=True).fit(X, y)
-    theirs = CorrentropyRegressor(Gaussian(0.7), cv=2, center=True).fit(torch.asarray(X), torch.asarray(y))
+    expected = CorrentropyRegressor(Gaussian(0.7), cv=2, fit_intercept=True).fit(X, y)
+    theirs = CorrentropyRegressor(Gaussian(0.7), cv=2, fit_intercept=True).fit(torch.asarray(X), torch.asarray(y))
     assert (theirs.scale_, theirs.n_iter_) == (expected.scale_, expected.n_iter_)
     assert_allclose(theirs.predict(torch.asarray(Z)).numpy(), expected.predict(Z), rtol=0, atol=1e-8)
 
@@ -409,7 +413,7 @@ def same(a, b, Z):
 
 MODELS = {
     "chosen": {},
-    "centred": {"center": True, "kernel": Linear()},
+    "centred": {"fit_intercept": True, "kernel": Linear()},
     "fixed": {"scale": 0.5, "n_iter": 20, "step": 0.5, "decay": 0.2},
     "infinite": {"scale": math.inf, "n_iter": 20},
     "one a target": {"scale": [1.0, math.inf], "n_iter": [3, 20]},
@@ -425,7 +429,7 @@ def test_a_saved_model_comes_back_exactly(name, dtype, tmp_path):
     X, y, Z = (a.astype(dtype) for a in data(2, n=25))
     Y = np.column_stack([y, 2 + y * y])
     for labels in (Y,) if "target" in name else (y, Y):
-        model = CorrentropyRegressor(**MODELS[name]).fit(X, labels)
+        model = CorrentropyRegressor(**{"fit_intercept": False, **MODELS[name]}).fit(X, labels)
         up.save(model, tmp_path / "a.model")
         again = up.load(tmp_path / "a.model")
         same(model, again, Z)
@@ -441,8 +445,8 @@ def test_a_precomputed_matrix_is_the_kernel_on_the_rows():
     X, y, Z = data(0, n=30)
     w = np.arange(30) % 4 * 1.0
     for options in ({}, {"scale": 1.0, "n_iter": 300}):
-        direct = CorrentropyRegressor(KERNEL, center=True, **options).fit(X, y, w)
-        by_matrix = CorrentropyRegressor("precomputed", center=True, **options).fit(KERNEL(X), y, w)
+        direct = CorrentropyRegressor(KERNEL, fit_intercept=True, **options).fit(X, y, w)
+        by_matrix = CorrentropyRegressor("precomputed", fit_intercept=True, **options).fit(KERNEL(X), y, w)
         assert_allclose(by_matrix.predict(KERNEL(Z, X)), direct.predict(Z), atol=1e-6)
         assert by_matrix.path_.predict(KERNEL(Z, X)).shape == (len(by_matrix.path_), 6)
 
@@ -462,7 +466,7 @@ BAD = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
 def test_a_parameter_that_cannot_be_right_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name) as caught:
-        CorrentropyRegressor(**{name: value}).fit(X0, y0)
+        CorrentropyRegressor(**{"fit_intercept": False, name: value}).fit(X0, y0)
     assert "\n" not in str(caught.value)
 
 
@@ -478,20 +482,20 @@ def test_a_parameter_that_cannot_be_right_is_refused_by_name(name, value):
 )
 def test_unlabeled_rows_that_do_not_fit_are_refused(unlabeled, match):
     with pytest.raises((ValueError, TypeError), match=match) as caught:
-        CorrentropyRegressor(scale=1.0, n_iter=3).fit(X0, y0, unlabeled=unlabeled)
+        CorrentropyRegressor(scale=1.0, n_iter=3, fit_intercept=False).fit(X0, y0, unlabeled=unlabeled)
     assert "\n" not in str(caught.value)
 
 
 def test_what_cannot_be_done_is_said():
     with pytest.raises(ValueError, match="unlabeled rows need a kernel"):
-        CorrentropyRegressor("precomputed", 1.0, 3).fit(np.eye(14), y0, unlabeled=X0)
+        CorrentropyRegressor("precomputed", 1.0, 3, fit_intercept=False).fit(np.eye(14), y0, unlabeled=X0)
     with pytest.raises(ValueError, match="'auto' needs at least 2 rows.*n_samples = 1"):
-        CorrentropyRegressor().fit(X0[:1], y0[:1])
+        CorrentropyRegressor(fit_intercept=False).fit(X0[:1], y0[:1])
     with pytest.raises(ValueError, match="'auto' needs at least 2 rows"):
-        CorrentropyRegressor().fit(X0, y0, np.arange(14) == 3)
+        CorrentropyRegressor(fit_intercept=False).fit(X0, y0, np.arange(14) == 3)
     with pytest.raises(ValueError, match="scale must be .*y has 1, got 2"):
-        CorrentropyRegressor(scale=[1.0, 2.0]).fit(X0, y0)
+        CorrentropyRegressor(scale=[1.0, 2.0], fit_intercept=False).fit(X0, y0)
     with pytest.raises(NotFittedError):
-        CorrentropyRegressor().predict(X0)
+        CorrentropyRegressor(fit_intercept=False).predict(X0)
     with pytest.raises(ValueError, match="positive semi-definite"):
-        CorrentropyRegressor(lambda A, B: -A @ B.T, 1.0, 50).fit(X0, y0)
+        CorrentropyRegressor(lambda A, B: -A @ B.T, 1.0, 50, fit_intercept=False).fit(X0, y0)

@@ -46,8 +46,8 @@ def test_wrong_labels_cost_little_more_than_their_absence(share, one_sided, cent
         X, y = data(rng)
         f = curve(X)
         y, bad = spoilt(y, share, rng, one_sided)
-        without = CorrentropyRegressor(Gaussian(1.0), center=center).fit(X[~bad], y[~bad])
-        model = CorrentropyRegressor(Gaussian(1.0), center=center).fit(X, y)
+        without = CorrentropyRegressor(Gaussian(1.0), fit_intercept=center).fit(X[~bad], y[~bad])
+        model = CorrentropyRegressor(Gaussian(1.0), fit_intercept=center).fit(X, y)
         assert error(model, X, f) < 1.5 * error(without, X, f) + 0.02
         assert error(model, X, f) < 0.12
         assert math.isfinite(model.scale_)
@@ -59,9 +59,9 @@ def test_clean_labels_get_about_least_squares(center):
     for seed in range(20, 23):
         X, y = data(seed)
         f = curve(X)
-        model = CorrentropyRegressor(Gaussian(1.0), center=center).fit(X, y)
+        model = CorrentropyRegressor(Gaussian(1.0), fit_intercept=center).fit(X, y)
         ours.append(error(model, X, f))
-        theirs.append(error(SpectralRegressor(Gaussian(1.0), center=center).fit(X, y), X, f))
+        theirs.append(error(SpectralRegressor(Gaussian(1.0), fit_intercept=center).fit(X, y), X, f))
     assert np.mean(ours) < 1.1 * np.mean(theirs)
 
 
@@ -70,7 +70,7 @@ def test_heavy_tails_get_a_moderate_scale():
     X, _ = data(rng)
     f = curve(X)
     y = f + 0.2 * rng.standard_t(1.5, len(f))
-    model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y)
+    model = CorrentropyRegressor(Gaussian(1.0), fit_intercept=False).fit(X, y)
     assert 0.1 < model.scale_ < 5
     assert error(model, X, f) < 0.12
 
@@ -81,7 +81,7 @@ def test_the_other_losses_choose_too(loss):
     X, y = data(rng)
     f = curve(X)
     y, _ = spoilt(y, 0.1 if loss == "huber" else 0.0, rng, one_sided=False)
-    model = CorrentropyRegressor(Gaussian(1.0), loss=loss, center=True).fit(X, y)
+    model = CorrentropyRegressor(Gaussian(1.0), loss=loss, fit_intercept=True).fit(X, y)
     assert error(model, X, f) < 0.12
     assert math.isfinite(model.scale_) == (loss == "huber")
 
@@ -90,8 +90,8 @@ def test_a_fit_at_what_was_chosen_is_the_same_fit():
     rng = np.random.default_rng(5)
     X, y = data(rng)
     y, _ = spoilt(y, 0.2, rng, one_sided=True)
-    model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y)
-    again = CorrentropyRegressor(Gaussian(1.0), scale=model.scale_, n_iter=model.n_iter_).fit(X, y)
+    model = CorrentropyRegressor(Gaussian(1.0), fit_intercept=False).fit(X, y)
+    again = CorrentropyRegressor(Gaussian(1.0), scale=model.scale_, n_iter=model.n_iter_, fit_intercept=False).fit(X, y)
     assert_array_equal(again.predict(X), model.predict(X))
     assert_array_equal(clone(model).fit(X, y).predict(X), model.predict(X))
 
@@ -101,14 +101,14 @@ def test_one_of_the_two_may_be_given():
     X, y = data(rng)
     f = curve(X)
     y, _ = spoilt(y, 0.2, rng, one_sided=True)
-    by_scale = CorrentropyRegressor(Gaussian(1.0), scale=1.0).fit(X, y)
+    by_scale = CorrentropyRegressor(Gaussian(1.0), scale=1.0, fit_intercept=False).fit(X, y)
     assert by_scale.scale_ == 1.0
-    by_n_iter = CorrentropyRegressor(Gaussian(1.0), n_iter=300).fit(X, y)
+    by_n_iter = CorrentropyRegressor(Gaussian(1.0), n_iter=300, fit_intercept=False).fit(X, y)
     assert by_n_iter.n_iter_ == 300
     assert max(error(by_scale, X, f), error(by_n_iter, X, f)) < 0.12
     Y = np.column_stack([y, y])
-    each = CorrentropyRegressor(Gaussian(1.0), n_iter=[300, 20]).fit(X, Y)
-    alone = CorrentropyRegressor(Gaussian(1.0), n_iter=20).fit(X, y)
+    each = CorrentropyRegressor(Gaussian(1.0), n_iter=[300, 20], fit_intercept=False).fit(X, Y)
+    alone = CorrentropyRegressor(Gaussian(1.0), n_iter=20, fit_intercept=False).fit(X, y)
     assert_allclose(each.scale_, [by_n_iter.scale_, alone.scale_])
 
 
@@ -117,8 +117,8 @@ def test_the_choice_knows_no_units_and_no_origin(unit):
     rng = np.random.default_rng(7)
     X, y = data(rng)
     y, _ = spoilt(y, 0.2, rng, one_sided=True)
-    model = CorrentropyRegressor(Gaussian(1.0), center=True).fit(X, y)
-    other = CorrentropyRegressor(Gaussian(1.0), center=True).fit(X, unit * (y + 50))
+    model = CorrentropyRegressor(Gaussian(1.0), fit_intercept=True).fit(X, y)
+    other = CorrentropyRegressor(Gaussian(1.0), fit_intercept=True).fit(X, unit * (y + 50))
     assert other.n_iter_ == model.n_iter_
     assert other.scale_ == pytest.approx(unit * model.scale_)
     assert_allclose(other.predict(X), unit * (model.predict(X) + 50), rtol=1e-7)
@@ -126,7 +126,7 @@ def test_the_choice_knows_no_units_and_no_origin(unit):
 
 def test_what_was_tried_is_on_the_path():
     X, y = data(8)
-    model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y)
+    model = CorrentropyRegressor(Gaussian(1.0), fit_intercept=False).fit(X, y)
     path = model.path_
     assert path.score.shape == (len(path.scales), len(path.tried))
     assert np.all((path.score >= 0) & (path.score <= 1))
@@ -136,20 +136,20 @@ def test_what_was_tried_is_on_the_path():
     assert path.tried[np.argmin(row)] == model.n_iter_
     table = path.as_dict()
     assert {len(column) for column in table.values()} == {path.score.size}
-    two = CorrentropyRegressor(Gaussian(1.0)).fit(X, np.column_stack([y, y])).path_
+    two = CorrentropyRegressor(Gaussian(1.0), fit_intercept=False).fit(X, np.column_stack([y, y])).path_
     assert list(two.as_dict()) == ["n_iter", "scale_0", "score_0", "scale_1", "score_1"]
 
 
 def test_folds_are_the_users_if_given():
     X, y = data(9, n=60)
-    by_splitter = CorrentropyRegressor(Gaussian(1.0), cv=KFold(3)).fit(X, y)
-    by_list = CorrentropyRegressor(Gaussian(1.0), cv=list(KFold(3).split(X))).fit(X, y)
+    by_splitter = CorrentropyRegressor(Gaussian(1.0), cv=KFold(3), fit_intercept=False).fit(X, y)
+    by_list = CorrentropyRegressor(Gaussian(1.0), cv=list(KFold(3).split(X)), fit_intercept=False).fit(X, y)
     assert_array_equal(by_splitter.path_.score, by_list.path_.score)
-    shuffled = CorrentropyRegressor(Gaussian(1.0), random_state=1).fit(X, y)
+    shuffled = CorrentropyRegressor(Gaussian(1.0), random_state=1, fit_intercept=False).fit(X, y)
     assert shuffled.path_.score.shape != by_list.path_.score.shape or np.any(
         shuffled.path_.score != by_list.path_.score
     )
-    one = CorrentropyRegressor(Gaussian(1.0), cv=[(np.arange(40), np.arange(40, 60))]).fit(X, y)
+    one = CorrentropyRegressor(Gaussian(1.0), cv=[(np.arange(40), np.arange(40, 60))], fit_intercept=False).fit(X, y)
     assert np.all(np.isfinite(one.path_.score))
 
 
@@ -157,8 +157,8 @@ def test_rows_without_weight_take_no_part_in_the_choice():
     X, y = data(10, n=80)
     w = (np.arange(80) % 4 > 0) * 1.0
     y = np.where(w == 0, 1e5, y)
-    model = CorrentropyRegressor(Gaussian(1.0)).fit(X, y, w)
-    alone = CorrentropyRegressor(Gaussian(1.0)).fit(X[w > 0], y[w > 0])
+    model = CorrentropyRegressor(Gaussian(1.0), fit_intercept=False).fit(X, y, w)
+    alone = CorrentropyRegressor(Gaussian(1.0), fit_intercept=False).fit(X[w > 0], y[w > 0])
     assert (model.scale_, model.n_iter_) == (alone.scale_, alone.n_iter_)
     assert_allclose(model.predict(X), alone.predict(X))
 
@@ -167,7 +167,7 @@ def test_rows_without_weight_take_no_part_in_the_choice():
 @pytest.mark.parametrize("center", [False, True])
 def test_labels_that_hardly_differ_are_fitted(y, center):
     X = np.linspace(0, 1, 12)[:, None]
-    model = CorrentropyRegressor(center=center).fit(X, y)
+    model = CorrentropyRegressor(fit_intercept=center).fit(X, y)
     assert np.all(np.isfinite(model.predict(X)))
 
 

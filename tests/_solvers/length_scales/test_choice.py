@@ -47,7 +47,7 @@ def test_new_rows_are_predicted_much_better_than_with_the_median():
     X, y = two_scales(n=300, d=12)
     new, truth = two_scales(1, n=500, noise=0.0, d=12)
     error = {
-        scale: np.mean((up.SpectralRegressor(Gaussian(scale), center=True).fit(X, y).predict(new) - truth) ** 2)
+        scale: np.mean((up.SpectralRegressor(Gaussian(scale), fit_intercept=True).fit(X, y).predict(new) - truth) ** 2)
         for scale in ("auto", "median")
     }
     assert error["auto"] < 0.2 * error["median"]
@@ -66,7 +66,7 @@ def test_many_features_of_nothing_do_not_make_it_worse_than_the_median(n):
     weak = [0.5 * rows[:, 0] for rows in (X, new)]
     for y, truth in ((rng.normal(size=n), np.zeros(1000)), (weak[0] + rng.normal(size=n), weak[1])):
         error = [
-            np.mean((up.SpectralRegressor(Gaussian(scale), center=True).fit(X, y).predict(new) - truth) ** 2)
+            np.mean((up.SpectralRegressor(Gaussian(scale), fit_intercept=True).fit(X, y).predict(new) - truth) ** 2)
             for scale in ("auto", "median")
         ]
         assert error[0] < error[1] + 0.05  # of labels whose noise has variance one
@@ -124,7 +124,7 @@ def test_in_the_span_of_all_rows_it_is_kernel_ridge_regression(seed, n_targets, 
     kernel = 2.0 * Laplacian(1.5)
     found = spanned.squared_errors(kernel, 20, seen, held)
     fits = [
-        up.SpectralRegressor(kernel, lam=2.0 * lam, center=True).fit(seen.X, seen.Y, sample_weight=seen.weights)
+        up.SpectralRegressor(kernel, lam=2.0 * lam, fit_intercept=True).fit(seen.X, seen.Y, sample_weight=seen.weights)
         for lam in spanned.LAMS
     ]
     errors = [np.sum((fit.predict(held.X).reshape(10, -1) - held.Y) ** 2, axis=1) for fit in fits]
@@ -136,8 +136,8 @@ def test_the_report_tells_the_leave_one_out_error_and_the_errors_on_rows_held_ou
     report = chosen(X, y).search_
     assert report.n_rows == 120
     assert {"median", "one for all", "α = 0.1"} <= set(report.held_out)
-    model = up.SpectralRegressor(chosen(X, y), lam=report.lam, center=True).fit(X, y)
-    near = up.SpectralRegressor(model.kernel_, lam=np.asarray([report.lam]), center=True).fit(X, y)
+    model = up.SpectralRegressor(chosen(X, y), lam=report.lam, fit_intercept=True).fit(X, y)
+    near = up.SpectralRegressor(model.kernel_, lam=np.asarray([report.lam]), fit_intercept=True).fit(X, y)
     assert near.path_.criterion[0] / y.var() == pytest.approx(report.leave_one_out, rel=1e-6)
 
 
@@ -198,7 +198,10 @@ def test_rows_of_weight_zero_are_as_if_they_were_not_there():
     without = chosen(X[kept], y[kept], sample_weight=weights[kept])
     assert_allclose(chosen(X, wrong, sample_weight=weights).length_scale, without.length_scale, rtol=1e-6)
     assert_allclose(chosen(X, wrong, sample_weight=8 * weights).length_scale, without.length_scale, rtol=ROUNDED)
-    models = [up.SpectralRegressor(Gaussian("auto")).fit(X, wrong, sample_weight=w) for w in (weights, weights)]
+    models = [
+        up.SpectralRegressor(Gaussian("auto"), fit_intercept=False).fit(X, wrong, sample_weight=w)
+        for w in (weights, weights)
+    ]
     assert models[0].kernel_ == models[1].kernel_
 
 
@@ -235,7 +238,7 @@ def test_frames_lists_tensors_and_single_precision_give_the_same_numbers():
         (torch.from_numpy(X), torch.from_numpy(y)),
     ):
         assert_allclose(chosen(rows, labels).length_scale, expected, rtol=1e-5)
-    model = up.SpectralRegressor(Gaussian("auto")).fit(torch.from_numpy(X), torch.from_numpy(y))
+    model = up.SpectralRegressor(Gaussian("auto"), fit_intercept=False).fit(torch.from_numpy(X), torch.from_numpy(y))
     assert isinstance(model.predict(torch.from_numpy(X)), torch.Tensor)
     assert_allclose(model.kernel_.length_scale, expected, rtol=1e-5)
 
@@ -291,7 +294,7 @@ def test_rows_on_a_coarse_grid_will_do(levels):
 
 CHECKS = [
     pytest.param(estimator, check, id=check.func.__name__)
-    for estimator, check in estimator_checks_generator(up.SpectralRegressor(Gaussian("auto")))
+    for estimator, check in estimator_checks_generator(up.SpectralRegressor(Gaussian("auto"), fit_intercept=False))
     if "array_api" not in check.func.__name__
 ]
 
@@ -305,10 +308,10 @@ def test_estimators_that_see_labels_choose_by_themselves():
     X, y = two_scales(n=150)
     expected = chosen(X, y).length_scale
     for model in (
-        up.SpectralRegressor(Gaussian("auto")),
-        up.SpectralRegressor(Gaussian("auto"), filter="landweber", lam=1e-2),
-        up.AveragedRegressor(up.SpectralRegressor(Gaussian("auto")), n_blocks=2, verbose=0),
-        up.NystromRegressor(Gaussian("auto"), 50),
+        up.SpectralRegressor(Gaussian("auto"), fit_intercept=False),
+        up.SpectralRegressor(Gaussian("auto"), filter="landweber", lam=1e-2, fit_intercept=False),
+        up.AveragedRegressor(up.SpectralRegressor(Gaussian("auto"), fit_intercept=False), n_blocks=2),
+        up.NystromRegressor(Gaussian("auto"), 50, fit_intercept=False),
     ):
         assert_array_equal(model.fit(X, y).kernel_.length_scale, expected)
 
@@ -321,15 +324,15 @@ def test_wrong_labels_do_not_choose_where_they_are_expected():
         scale = model.fit(X, wrong).kernel_.length_scale * np.ones(4) / X.std(axis=0)
         return scale[3] / scale[0]
 
-    averaged = up.AveragedRegressor(up.CorrentropyRegressor(Gaussian("auto"), center=True), n_blocks=1, verbose=0)
-    assert ratio(up.SpectralRegressor(Gaussian("auto"))) < 1.5
-    assert ratio(up.CorrentropyRegressor(Gaussian("auto"), center=True)) > 2.5
+    averaged = up.AveragedRegressor(up.CorrentropyRegressor(Gaussian("auto"), fit_intercept=True), n_blocks=1)
+    assert ratio(up.SpectralRegressor(Gaussian("auto"), fit_intercept=False)) < 1.5
+    assert ratio(up.CorrentropyRegressor(Gaussian("auto"), fit_intercept=True)) > 2.5
     assert ratio(averaged) > 2.5
 
 
 def test_a_file_keeps_the_numbers(tmp_path):
     X, y = two_scales()
-    model = up.SpectralRegressor(2.0 * Matern("auto") + Linear(), center=True).fit(X, y)
+    model = up.SpectralRegressor(2.0 * Matern("auto") + Linear(), fit_intercept=True).fit(X, y)
     up.save(model, tmp_path / "a.model")
     restored = up.load(tmp_path / "a.model")
     assert restored.kernel_ == model.kernel_
@@ -347,7 +350,7 @@ def test_the_work_is_told_in_as_many_stages_as_were_announced():
 # Where labels may not be seen
 
 
-NO_LABELS = r"^(public: )?length_scale='auto' is chosen with labels, and there are none to look at here: give numbers"
+NO_LABELS = r"^(public: )?length_scale='auto' is chosen with labels, and there are none here: give numbers"
 X, Y = two_scales(n=60)
 
 
@@ -360,11 +363,11 @@ X, Y = two_scales(n=60)
         lambda k: up.bases.EmpiricalFeatures(k).fit(X),
         lambda k: up.bases.RandomFeatures(k).fit(X),
         lambda k: up.theory.dimension_exponent(k, X),
-        lambda k: up.LESSRegressor(k).fit(X, Y, public=X),
-        lambda k: up.LESSRegressor(k).fit(X, Y),
+        lambda k: up.LESSRegressor(k, fit_intercept=False).fit(X, Y, public=X),
+        lambda k: up.LESSRegressor(k, fit_intercept=False).fit(X, Y),
     ],
 )
-@pytest.mark.parametrize("kernel", [Gaussian("auto"), Gaussian() + 2.0 * Matern("auto")], ids=["alone", "in a sum"])
+@pytest.mark.parametrize("kernel", [Gaussian("auto"), Gaussian(1.0) + 2.0 * Matern("auto")], ids=["alone", "in a sum"])
 def test_without_labels_it_is_refused_in_a_sentence(use, kernel):
     with pytest.raises(ValueError, match=NO_LABELS):
         use(kernel)
@@ -389,7 +392,7 @@ def test_private_models_refuse_it_before_anything_is_paid(public, rows, tmp_path
 
 def test_inside_a_kernel_that_does_not_say_how_it_depends_on_it_it_is_refused():
     with pytest.raises(
-        ValueError, match="length_scale='auto' cannot be chosen inside Centered, which does not say how"
+        ValueError, match="length_scale='auto' cannot be chosen inside Centered, which has no pull_back"
     ):
         chosen(X, Y, Centered(Gaussian("auto"), X[:5]))
 
@@ -409,4 +412,4 @@ def test_the_search_gives_no_warnings_on_labels_of_nothing():
     rng = np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        up.SpectralRegressor(Gaussian("auto")).fit(rng.normal(size=(50, 2)), rng.normal(size=50))
+        up.SpectralRegressor(Gaussian("auto"), fit_intercept=False).fit(rng.normal(size=(50, 2)), rng.normal(size=50))

@@ -10,7 +10,7 @@ from tests.cases.kernels import SEEDS, STATIONARY, cases, few, named
 from tests.made_up import pure_noise
 from unpooled._solvers.length_scales.path import ScaledKernel, leave_one_out, shrinking
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from unpooled.kernels.parts import free_parts
+from unpooled.kernels.parts import find_free_parts
 
 TREES = [
     Gaussian("auto"),
@@ -93,7 +93,7 @@ def test_the_gradient_is_the_slope_in_every_parameter(kernel, seed, n, d, weight
     rng = np.random.default_rng(seed)
     X, Y, weights = pure_noise(rng, n, d, 2, weighted)
     X[n // 2] += 1.0  # differences of a rounded distance of zero would be no slope
-    parts = free_parts(kernel)
+    parts = find_free_parts(kernel)
     model = ScaledKernel(kernel, parts, rng.uniform(0.5, 2.0, d), X, Y, weights)
     theta = np.append(rng.uniform(-0.5, 1.0, len(parts) * d), log_lam)
     _, gradient = model(theta)

@@ -131,7 +131,7 @@ noisy = partial(
 
 
 def fit(X, y, kernel=None, **parameters):
-    parameters = {"precision": "fixed", "center": True} | parameters
+    parameters = {"precision": "fixed", "fit_intercept": True} | parameters
     return up.NystromRegressor(kernel or up.kernels.Matern(2.0, nu=1.5), 200, **parameters).fit(X, y)
 
 
@@ -199,7 +199,9 @@ def test_several_labels_at_once():
 @needs_bytes
 def test_rows_added_later_are_rows_seen_at_once():
     X, y = noisy()
-    model = up.NystromRegressor(KERNELS[1], 200, center=True, precision="fixed", lam=1e-3).partial_fit(X[:300], y[:300])
+    model = up.NystromRegressor(KERNELS[1], 200, fit_intercept=True, precision="fixed", lam=1e-3).partial_fit(
+        X[:300], y[:300]
+    )
     points = model.predictor_.map.points
     for start in range(300, 4000, 1000):
         model = model.partial_fit(X[start : start + 1000], y[start : start + 1000])
@@ -222,15 +224,15 @@ def test_saved_and_loaded(tmp_path):
 @needs_bytes
 def test_sentences():
     X, y = noisy(n=200)
-    with pytest.raises(ValueError, match=r"precision='fixed' is for the Gram matrix: take solver='gram'"):
+    with pytest.raises(ValueError, match=r"precision='fixed' works only with the Gram matrix: use solver='gram'"):
         fit(X, y, solver="rounds")
     with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
-        up.NystromRegressor(precision="fixed").fit(X, y, np.linspace(1.0, 2.0, 200))
+        up.NystromRegressor(precision="fixed", fit_intercept=False).fit(X, y, np.linspace(1.0, 2.0, 200))
     later = fit(X, y, lam=1e-2).partial_fit(X, y)
     with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
         later.partial_fit(X, y, np.linspace(1.0, 2.0, 200))
     with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and Polynomial has others"):
-        up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed").fit(X, y)
+        up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed", fit_intercept=False).fit(X, y)
     with pytest.raises(ValueError, match=r"precision='fixed' is good for lam down to 1.9e-07, .*: take precision="):
         fit(X, y, lam=1e-9)
     with pytest.raises(ValueError, match=r"and Wave has others"):
@@ -322,7 +324,7 @@ def test_fits_that_overlap_leave_threads_of_torch_alone():
 @needs_bytes
 def test_a_warning_that_is_an_error_leaves_sums_as_they_were():
     X, y = noisy(noise=0.0)
-    model = up.NystromRegressor(KERNELS[0], 200, precision="fixed", lam=1e-6)
+    model = up.NystromRegressor(KERNELS[0], 200, precision="fixed", lam=1e-6, fit_intercept=False)
     with pytest.warns(UserWarning, match="has moved"):
         model.partial_fit(X[:2000], y[:2000])
     seen = model._sums.n_rows

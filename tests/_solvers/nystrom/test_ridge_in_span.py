@@ -54,7 +54,7 @@ def direct(model, X, Y, lam, weights, center):
 def test_it_is_the_minimiser_in_the_span(device, solver, center, T, weighted, lam, M, seed):
     X, Y = waves_and_slopes(seed, targets=T)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, size=len(X)) if weighted else None
-    model = up.NystromRegressor(KERNEL, M, lam, center=center, solver=solver, device=device, tol=1e-10)
+    model = up.NystromRegressor(KERNEL, M, lam, fit_intercept=center, solver=solver, device=device, tol=1e-10)
     model.fit(X, Y, sample_weight=weights)
     f, _, _ = direct(model, X, Y, lam, weights, center)
     expected = f(X[:50])
@@ -67,7 +67,7 @@ def test_it_is_the_minimiser_in_the_span(device, solver, center, T, weighted, la
 def test_every_lam_has_its_generalised_cross_validation_score(solver, center):
     X, y = waves_and_slopes(n=2000)
     lams = np.logspace(-2, -6, 7)
-    model = up.NystromRegressor(KERNEL, 120, lams, center=center, solver=solver, tol=1e-8).fit(X, y)
+    model = up.NystromRegressor(KERNEL, 120, lams, fit_intercept=center, solver=solver, tol=1e-8).fit(X, y)
     expected = []
     for lam in lams:
         _, df, error = direct(model, X, y, lam, None, center)
@@ -79,16 +79,16 @@ def test_every_lam_has_its_generalised_cross_validation_score(solver, center):
 
 def test_it_agrees_with_second_order_summaries_of_the_same_span():
     X, y = waves_and_slopes(n=3000)
-    model = up.NystromRegressor(KERNEL, 100, 1e-4, center=True).fit(X, y)
+    model = up.NystromRegressor(KERNEL, 100, 1e-4, fit_intercept=True).fit(X, y)
     basis = up.bases.EmpiricalFeatures(KERNEL).fit(model.predictor_.map.points)
-    summary = up.SummaryRegressor(lam=1e-4, center=True).fit_summary(up.Summary.of(basis, X, y, order=2))
+    summary = up.SummaryRegressor(lam=1e-4, fit_intercept=True).fit_summary(up.Summary.of(basis, X, y, order=2))
     np.testing.assert_allclose(model.predict(X), summary.predict(X), atol=0.02 * np.std(y - model.predict(X)))
 
 
 def test_with_all_rows_as_points_it_is_kernel_ridge_regression():
     X, y = waves_and_slopes(n=300)
-    model = up.NystromRegressor(KERNEL, 300, 1e-4, center=True).fit(X, y)
-    exact = up.SpectralRegressor(KERNEL, lam=1e-4, center=True).fit(X, y)
+    model = up.NystromRegressor(KERNEL, 300, 1e-4, fit_intercept=True).fit(X, y)
+    exact = up.SpectralRegressor(KERNEL, lam=1e-4, fit_intercept=True).fit(X, y)
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=0.02 * np.std(y - model.predict(X)))
 
 
@@ -97,7 +97,7 @@ def test_with_all_rows_as_points_it_is_kernel_ridge_regression():
 def test_a_shift_of_y_moves_only_the_intercept(shift, solver):
     X, y = waves_and_slopes(n=400)
     models = [
-        up.NystromRegressor(KERNEL, 40, 1e-3, center=True, solver=solver, tol=1e-9).fit(X, labels)
+        up.NystromRegressor(KERNEL, 40, 1e-3, fit_intercept=True, solver=solver, tol=1e-9).fit(X, labels)
         for labels in (y, y + shift)
     ]
     np.testing.assert_allclose(models[1].predict(X), models[0].predict(X) + shift, atol=1e-6)
@@ -106,14 +106,14 @@ def test_a_shift_of_y_moves_only_the_intercept(shift, solver):
 def test_weights_count_as_repeated_rows():
     X, y = waves_and_slopes(n=300)
     weights = np.random.default_rng(0).integers(1, 4, size=300)
-    points = up.NystromRegressor(KERNEL, 30, 1e-3).fit(X, y, sample_weight=weights)
+    points = up.NystromRegressor(KERNEL, 30, 1e-3, fit_intercept=False).fit(X, y, sample_weight=weights)
     f, _, _ = direct(points, np.repeat(X, weights, axis=0), np.repeat(y, weights), 1e-3, None, False)
     np.testing.assert_allclose(points.predict(X), f(X)[:, 0], atol=1e-5)
 
 
 def test_parts_one_after_the_other_are_the_whole():
     X, y = waves_and_slopes(n=900)
-    parts = up.NystromRegressor(KERNEL, 50, center=True)
+    parts = up.NystromRegressor(KERNEL, 50, fit_intercept=True)
     for i in range(0, 900, 300):
         parts.partial_fit(X[i : i + 300], y[i : i + 300])
     lam, Z = parts.lam_, parts.predictor_.map.points
@@ -132,7 +132,7 @@ def test_files_and_arrays_give_the_same_model(tmp_path, solver):
     X, y = waves_and_slopes(n=2500)
     columns = {f"x{j}": X[:, j] for j in range(3)} | {"y": y}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet", row_group_size=700)
-    model = up.NystromRegressor(KERNEL, 60, 1e-4, center=True, solver=solver, tol=1e-9)
+    model = up.NystromRegressor(KERNEL, 60, 1e-4, fit_intercept=True, solver=solver, tol=1e-9)
     kept = clone(model).fit(X, y)
     read = model.fit(tmp_path / "rows.parquet", "y")
     assert list(read.feature_names_in_) == ["x0", "x1", "x2"]
@@ -144,7 +144,7 @@ def test_labels_named_in_a_frame_are_no_inputs():
 
     X, y = waves_and_slopes(n=200)
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
-    model = up.NystromRegressor(KERNEL, 20).fit(frame, "y")
+    model = up.NystromRegressor(KERNEL, 20, fit_intercept=False).fit(frame, "y")
     assert list(model.feature_names_in_) == ["a", "b", "c"]
 
 
@@ -152,29 +152,33 @@ def test_labels_named_in_a_frame_are_no_inputs():
 def test_single_kernel_values_cost_no_digits_that_matter(solver):
     X, y = waves_and_slopes(n=3000)
     lams = np.logspace(-2, -6, 5)
-    double = up.NystromRegressor(KERNEL, 100, lams, solver=solver, tol=1e-8).fit(X, y)
-    single = up.NystromRegressor(KERNEL, 100, lams, solver=solver, tol=1e-8).fit(X.astype(np.float32), y)
+    double = up.NystromRegressor(KERNEL, 100, lams, solver=solver, tol=1e-8, fit_intercept=False).fit(X, y)
+    single = up.NystromRegressor(KERNEL, 100, lams, solver=solver, tol=1e-8, fit_intercept=False).fit(
+        X.astype(np.float32), y
+    )
     assert (double.precision_, single.precision_) == ("double", "single")
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), atol=0.02 * np.std(y))
     np.testing.assert_allclose(single.path_.criterion, double.path_.criterion, rtol=1e-3)
     # An offset that single precision would round away is taken out before.
-    far = up.NystromRegressor(KERNEL, 100, 1e-3, device="cpu", precision="single").fit(X + 1e5, y)
-    near = up.NystromRegressor(KERNEL, 100, 1e-3, device="cpu", precision="single").fit(X, y)
+    far = up.NystromRegressor(KERNEL, 100, 1e-3, device="cpu", precision="single", fit_intercept=False).fit(X + 1e5, y)
+    near = up.NystromRegressor(KERNEL, 100, 1e-3, device="cpu", precision="single", fit_intercept=False).fit(X, y)
     np.testing.assert_allclose(far.predict(X + 1e5), near.predict(X), atol=1e-3)
 
 
 def test_lam_too_small_for_single_precision_is_worked_out_in_double():
     X, y = waves_and_slopes(n=300)
-    model = up.NystromRegressor(KERNEL, 30, 1e-10).fit(X.astype(np.float32), y)
+    model = up.NystromRegressor(KERNEL, 30, 1e-10, fit_intercept=False).fit(X.astype(np.float32), y)
     assert (model.precision_, model.solver_) == ("double", "rounds")
     with pytest.raises(ValueError, match="good for lam down to"):
-        up.NystromRegressor(KERNEL, 30, 1e-10, solver="gram").fit(X, y)
+        up.NystromRegressor(KERNEL, 30, 1e-10, solver="gram", fit_intercept=False).fit(X, y)
 
 
 def test_rounds_are_as_few_as_the_choice_of_route_expects():
     X, y = waves_and_slopes(n=20_000, d=5)
-    model = up.NystromRegressor(up.kernels.Gaussian(2.0), 200, np.logspace(-1, -7, 5), solver="rounds").fit(X, y)
-    assert model.n_rounds_ <= 2 * max(ROUNDS.values())
+    model = up.NystromRegressor(
+        up.kernels.Gaussian(2.0), 200, np.logspace(-1, -7, 5), solver="rounds", fit_intercept=False
+    ).fit(X, y)
+    assert model.n_iter_ <= 2 * max(ROUNDS.values())
 
 
 def test_the_cheaper_route_depends_on_points_and_columns():
@@ -187,7 +191,7 @@ def test_the_cheaper_route_depends_on_points_and_columns():
 def test_other_kernels(kernel):
     X, y = waves_and_slopes(n=500)
     for solver in ("gram", "rounds"):
-        model = up.NystromRegressor(kernel, 60, center=True, solver=solver).fit(X, y)
+        model = up.NystromRegressor(kernel, 60, fit_intercept=True, solver=solver).fit(X, y)
         assert model.score(X, y) > 0.3
 
 
@@ -195,13 +199,13 @@ def test_copies_of_a_row_as_points_do_no_harm():
     X, y = waves_and_slopes(n=200)
     X[:150] = X[0]
     for solver in ("gram", "rounds"):
-        model = up.NystromRegressor(KERNEL, 200, 1e-3, solver=solver, center=True).fit(X, y)
+        model = up.NystromRegressor(KERNEL, 200, 1e-3, solver=solver, fit_intercept=True).fit(X, y)
         assert np.all(np.isfinite(model.predict(X)))
 
 
 def test_what_is_saved_comes_back(tmp_path):
     X, Y = waves_and_slopes(n=300, targets=2)
-    model = up.NystromRegressor(KERNEL, 40, center=True, standardize=True).fit(X, Y)
+    model = up.NystromRegressor(KERNEL, 40, fit_intercept=True, standardize=True).fit(X, Y)
     up.save(model, tmp_path / "m.model")
     again = up.load(tmp_path / "m.model")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -212,10 +216,10 @@ def test_what_is_saved_comes_back(tmp_path):
 def test_tensors_in_tensors_out():
     torch = pytest.importorskip("torch")
     X, y = waves_and_slopes(n=400)
-    model = up.NystromRegressor(KERNEL, 50, 1e-3).fit(torch.tensor(X), torch.tensor(y))
+    model = up.NystromRegressor(KERNEL, 50, 1e-3, fit_intercept=False).fit(torch.tensor(X), torch.tensor(y))
     found = model.predict(torch.tensor(X))
     assert isinstance(found, torch.Tensor)
-    expected = up.NystromRegressor(KERNEL, 50, 1e-3).fit(X, y).predict(X)
+    expected = up.NystromRegressor(KERNEL, 50, 1e-3, fit_intercept=False).fit(X, y).predict(X)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-8)
 
 
@@ -228,8 +232,8 @@ def test_tensors_in_tensors_out():
         ({"solver": "cg"}, "solver must be"),
         ({"precision": "half"}, "precision must be"),
         ({"tol": 0.0}, "tol must be"),
-        ({"max_rounds": 0}, "max_rounds must be"),
-        ({"center": "yes"}, "center must be"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"fit_intercept": "yes"}, "fit_intercept must be"),
         ({"device": "nowhere"}, "device='nowhere' cannot be used"),
         ({"kernel": "precomputed"}, "kernel is precomputed"),
     ],
@@ -237,10 +241,13 @@ def test_tensors_in_tensors_out():
 def test_bad_arguments_get_a_sentence(arguments, sentence):
     X, y = waves_and_slopes(n=30)
     with pytest.raises(ValueError, match=sentence):
-        up.NystromRegressor(**arguments).fit(X, y)
+        up.NystromRegressor(**{"fit_intercept": False, **arguments}).fit(X, y)
 
 
-@pytest.mark.parametrize("model", [up.NystromRegressor(), up.NystromRegressor(solver="rounds", center=True, lam=1e-3)])
+@pytest.mark.parametrize(
+    "model",
+    [up.NystromRegressor(fit_intercept=False), up.NystromRegressor(solver="rounds", fit_intercept=True, lam=1e-3)],
+)
 def test_scikit_learn_finds_nothing_wrong(model):
     check_estimator(model)
 
@@ -248,7 +255,7 @@ def test_scikit_learn_finds_nothing_wrong(model):
 @pytest.mark.parametrize(("options", "matrices"), [({"solver": "gram"}, 5.5), ({"solver": "rounds", "lam": 1e-3}, 3)])
 def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeypatch, options, matrices):
     X, y = waves_and_slopes()
-    model = up.NystromRegressor(KERNEL, 50, **options)
+    model = up.NystromRegressor(KERNEL, 50, **{"fit_intercept": False, **options})
     monkeypatch.setattr(memory, "CHECKED_FROM", 0)
     monkeypatch.setattr(OnCores, "gram_matrices", 2.0)
     monkeypatch.setattr(memory, "_meminfo", lambda _: iter([]))
@@ -263,7 +270,7 @@ def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeyp
 
 def test_rounds_are_taken_where_there_is_no_room_for_a_gram_matrix(monkeypatch):
     X, y = waves_and_slopes()
-    model = up.NystromRegressor(KERNEL, 50, lam=1e-3)
+    model = up.NystromRegressor(KERNEL, 50, lam=1e-3, fit_intercept=False)
     assert model.fit(X, y).solver_ == "gram"
     expected = model.predict(X)
     monkeypatch.setattr(memory, "CHECKED_FROM", 0)
@@ -282,7 +289,7 @@ def test_a_gram_pass_holds_as_many_matrices_as_it_says(monkeypatch, n_threads, c
     monkeypatch.setattr(machine, "GRAM_ROWS", 64)
     monkeypatch.setattr(threads, "allowed_threads", lambda: n_threads)
     X, y = waves_and_slopes(n=1000)
-    model = up.NystromRegressor(KERNEL, 400, [1e-2, 1e-3], center=center, solver="gram")
+    model = up.NystromRegressor(KERNEL, 400, [1e-2, 1e-3], fit_intercept=center, solver="gram")
     model.fit(X, y)  # what is imported once is not counted
     tracemalloc.start()
     model.fit(X, y)
@@ -316,7 +323,7 @@ def test_however_rows_are_cut_the_gram_pass_sums_the_same(n, n_threads, weighted
 
 def test_rows_that_cannot_be_added_leave_the_model_as_it_was():
     X, y = waves_and_slopes(n=300)
-    model, other = (up.NystromRegressor(KERNEL, 40, 1e-3) for _ in range(2))
+    model, other = (up.NystromRegressor(KERNEL, 40, 1e-3, fit_intercept=False) for _ in range(2))
     model.partial_fit(X, y)
     other.partial_fit(X, y)
     before = model.predict(X)

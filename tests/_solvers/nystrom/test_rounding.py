@@ -37,9 +37,9 @@ def by_least_squares(kernel, Z, X, y, lam, center):
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Matern(3.0), Gaussian(0.3)], ids=repr)
 def test_the_smallest_lam_still_comes_out_right(kernel, device, center):
     X, y = noisy(n=4000)
-    lam = up.NystromRegressor(kernel, 200, solver="gram", center=center).fit(X, y).path_.lam.min()
+    lam = up.NystromRegressor(kernel, 200, solver="gram", fit_intercept=center).fit(X, y).path_.lam.min()
     assert lam < 2e-8
-    gram = up.NystromRegressor(kernel, 200, lam, solver="gram", center=center, device=device).fit(X, y)
+    gram = up.NystromRegressor(kernel, 200, lam, solver="gram", fit_intercept=center, device=device).fit(X, y)
     expected = by_least_squares(kernel, gram.predictor_.map.points, X, y, lam, center)
     assert np.sqrt(np.mean((gram.predict(X) - expected) ** 2)) < 0.05 * np.std(y - expected)
 
@@ -62,7 +62,7 @@ def test_means_taken_out_leave_less_to_round():
 @pytest.mark.parametrize("kernel", [Gaussian("median"), Gaussian(1.0), Gaussian(3.0)], ids=repr)
 def test_many_rows_are_summed_so_that_the_whole_grid_is_good(kernel, device):
     X, y = noisy(n=30_000)
-    model = up.NystromRegressor(kernel, 200, center=True, device=device, solver="gram").fit(X, y)
+    model = up.NystromRegressor(kernel, 200, fit_intercept=True, device=device, solver="gram").fit(X, y)
     assert len(model.path_) >= 23
     assert model.score(X, y) > 0.95
 
@@ -72,8 +72,8 @@ def test_many_rows_are_summed_so_that_the_whole_grid_is_good(kernel, device):
 @pytest.mark.parametrize("far", [1.0, 3.0])
 def test_copies_of_a_row_shorten_the_grid_and_harm_nothing(device, center, far):
     X, y = with_copies(0, 20_000, far)
-    model = up.NystromRegressor(Gaussian(1.0), 200, solver="gram", device=device, center=center).fit(X, y)
-    usual = up.NystromRegressor(Gaussian(1.0), 200, solver="gram", center=center).fit(*noisy(n=5000, d=4))
+    model = up.NystromRegressor(Gaussian(1.0), 200, solver="gram", device=device, fit_intercept=center).fit(X, y)
+    usual = up.NystromRegressor(Gaussian(1.0), 200, solver="gram", fit_intercept=center).fit(*noisy(n=5000, d=4))
     assert len(model.path_) < len(usual.path_)
     expected = by_least_squares(Gaussian(1.0), model.predictor_.map.points, X, y, model.lam_, center)
     assert np.sqrt(np.mean((model.predict(X) - expected) ** 2)) < 0.1 * np.std(y - expected)
@@ -82,27 +82,29 @@ def test_copies_of_a_row_shorten_the_grid_and_harm_nothing(device, center, far):
 def test_a_named_lam_that_such_rows_do_not_allow_takes_rounds_or_a_sentence():
     X, y = with_copies(0, 20_000, 1.0)
     lam = 3e-8
-    model = up.NystromRegressor(Gaussian(1.0), 200, lam, tol=1e-6).fit(X, y)
+    model = up.NystromRegressor(Gaussian(1.0), 200, lam, tol=1e-6, fit_intercept=False).fit(X, y)
     assert (model.solver_, model.lam_) == ("rounds", lam)
-    path = up.NystromRegressor(Gaussian(1.0), 200, [1e-3, lam]).fit(X, y)
+    path = up.NystromRegressor(Gaussian(1.0), 200, [1e-3, lam], fit_intercept=False).fit(X, y)
     assert path.solver_ == "rounds"
-    with pytest.raises(ValueError, match=r"^lam=3.0e-08 is too small for a Gram matrix .* or solver='rounds'$"):
-        up.NystromRegressor(Gaussian(1.0), 200, lam, solver="gram").fit(X, y)
-    with pytest.raises(ValueError, match="too small for a Gram matrix .* fit all rows at once with solver='rounds'"):
-        up.NystromRegressor(Gaussian(1.0), 200, lam).partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"^lam=3.0e-08 is too small for the Gram matrix .* or solver='rounds'$"):
+        up.NystromRegressor(Gaussian(1.0), 200, lam, solver="gram", fit_intercept=False).fit(X, y)
+    with pytest.raises(ValueError, match="too small for the Gram matrix .* fit all rows at once with solver='rounds'"):
+        up.NystromRegressor(Gaussian(1.0), 200, lam, fit_intercept=False).partial_fit(X, y)
 
 
 def test_lam_is_trusted_by_what_rows_are_and_not_by_the_points_alone():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3)) * 1e-3  # the points: next to nothing is left of them without their means
     far = rng.normal(size=(3000, 3))
-    model = up.NystromRegressor(Gaussian(1.0), 100, center=True).partial_fit(X, X[:, 0])
+    model = up.NystromRegressor(Gaussian(1.0), 100, fit_intercept=True).partial_fit(X, X[:, 0])
     assert model.path_.lam.min() < 2e-9
     model.partial_fit(far, np.sin(far[:, 0]))
     assert model.path_.lam.min() > 2e-9
     assert np.all(np.isfinite(model.predict(far)))
-    with pytest.raises(ValueError, match=r"^λ of the grid is too small for a Gram matrix of these rows"):
-        up.NystromRegressor(Linear(), 100).partial_fit(X, X[:, 0]).partial_fit(1e9 * far, far[:, 0])
+    with pytest.raises(ValueError, match=r"^λ of the grid is too small for the Gram matrix of these rows"):
+        up.NystromRegressor(Linear(), 100, fit_intercept=False).partial_fit(X, X[:, 0]).partial_fit(
+            1e9 * far, far[:, 0]
+        )
 
 
 @pytest.mark.parametrize("offset", [1e4, 1e9])
@@ -111,7 +113,8 @@ def test_lam_is_trusted_by_what_rows_are_and_not_by_the_points_alone():
 def test_a_shift_of_the_labels_moves_only_the_intercept_at_the_smallest_lam_too(kernel, solver, offset):
     X, y = noisy(n=3000)
     plain, moved = (
-        up.NystromRegressor(kernel, 100, 1e-9, center=True, solver=solver).fit(X, labels) for labels in (y, y + offset)
+        up.NystromRegressor(kernel, 100, 1e-9, fit_intercept=True, solver=solver).fit(X, labels)
+        for labels in (y, y + offset)
     )
     np.testing.assert_allclose(moved.predict(X) - offset, plain.predict(X), atol=1e-6 * max(1.0, offset * 1e-8))
     assert moved.intercept_ - plain.intercept_ == pytest.approx(offset, rel=1e-6)
@@ -123,11 +126,11 @@ def test_an_intercept_may_come_and_go_between_rows_that_are_added(device, first)
     X, y = noisy(n=1200)
     Y = np.column_stack([y + 7.0, 1e3 - y])
     changed, always = (
-        up.NystromRegressor(Gaussian(1.0), 60, 1e-4, center=c, device=device) for c in (first, not first)
+        up.NystromRegressor(Gaussian(1.0), 60, 1e-4, fit_intercept=c, device=device) for c in (first, not first)
     )
     for model in (changed, always):
         model.partial_fit(X[:600], Y[:600])
-    changed.set_params(center=not first).partial_fit(X[600:], Y[600:])
+    changed.set_params(fit_intercept=not first).partial_fit(X[600:], Y[600:])
     always.partial_fit(X[600:], Y[600:])
     np.testing.assert_allclose(changed.predict(X), always.predict(X), rtol=1e-9)
     np.testing.assert_allclose(changed.intercept_, always.intercept_, rtol=1e-9)
@@ -137,23 +140,25 @@ def test_an_intercept_may_come_and_go_between_rows_that_are_added(device, first)
 def test_kernel_values_that_hardly_vary_are_not_computed_in_single_precision(kernel):
     X, y = noisy(n=3000)
     single = X.astype(np.float32)
-    model = up.NystromRegressor(kernel, 100, center=True).fit(single, y)
+    model = up.NystromRegressor(kernel, 100, fit_intercept=True).fit(single, y)
     assert model.precision_ == "double"
-    expected = up.NystromRegressor(kernel, 100, center=True).fit(single.astype(float), y)
+    expected = up.NystromRegressor(kernel, 100, fit_intercept=True).fit(single.astype(float), y)
     np.testing.assert_allclose(model.predict(single), expected.predict(single.astype(float)), atol=1e-3)
-    assert up.NystromRegressor(Gaussian(1.0), 100).fit(single, y).precision_ == "single"
+    assert up.NystromRegressor(Gaussian(1.0), 100, fit_intercept=False).fit(single, y).precision_ == "single"
 
 
 @pytest.mark.parametrize(("kernel", "scale"), [(Linear(), 1e78), (Polynomial(3), 1e26)], ids=repr)
 def test_values_whose_squares_are_no_numbers_get_a_sentence(kernel, scale):
     X, y = noisy(n=500)
     with pytest.raises(ValueError, match="the kernel gives values that are not finite on X: check the scale"):
-        up.NystromRegressor(kernel, 50).fit(scale * X, y)
+        up.NystromRegressor(kernel, 50, fit_intercept=False).fit(scale * X, y)
 
 
 def test_tiny_kernel_values_change_nothing_and_those_whose_squares_vanish_are_no_error():
     X, y = noisy(n=500)
-    large, tiny, vanishing = (up.NystromRegressor(Linear(), 50).fit(s * X, y) for s in (1.0, 1e-70, 1e-85))
+    large, tiny, vanishing = (
+        up.NystromRegressor(Linear(), 50, fit_intercept=False).fit(s * X, y) for s in (1.0, 1e-70, 1e-85)
+    )
     np.testing.assert_allclose(tiny.predict(1e-70 * X), large.predict(X), atol=1e-3)
     assert np.all(np.isfinite(vanishing.predict(1e-85 * X)))
 

@@ -41,13 +41,15 @@ def with_public(seed, n=50, n_public=15, spread=1.0, targets=1):
 
 
 def rounds(basis, X, y, T, **options):
-    return up.LESSRegressor(basis, rounds=T, **{"tol": 0.0, "lam": 1e-2, **options}).fit(X, y)
+    return up.LESSRegressor(basis=basis, rounds=T, **{"fit_intercept": False, "tol": 0.0, "lam": 1e-2, **options}).fit(
+        X, y
+    )
 
 
 def exchanged(basis, X, y, T, loss="squared", **options):
     """The same by summaries of three sites, round after round."""
     sites = [slice(i, None, 3) for i in range(3)]
-    model = up.SummaryRegressor(lam=options.pop("lam", 1e-2), **options)
+    model = up.SummaryRegressor(lam=options.pop("lam", 1e-2), **{"fit_intercept": False, **options})
     model.fit_summary(sum(up.Summary.of(basis, X[s], y[s], loss=loss) for s in sites))
     for _ in range(T - 1):
         model.update(sum(up.Summary.of(basis, X[s], y[s], residuals_of=model, loss=loss) for s in sites))
@@ -62,7 +64,7 @@ def test_one_round_is_less(center, steps, seed, ridge):
     X, y, U, Z = with_public(seed)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     a, b = reference.less(basis.transform(X), y, np.ones(50), basis.eigenvalues_, basis.mean_, 1e-2, center)
-    options = {"center": center, "steps": steps, "ridge": ridge}
+    options = {"fit_intercept": center, "steps": steps, "ridge": ridge}
     for model in (rounds(basis, X, y, 1, **options), exchanged(basis, X, y, 1, **options)):
         assert_allclose(model.predict(Z), basis.transform(Z) @ a + b, atol=1e-9)
         assert model.n_rounds_ == 1
@@ -73,9 +75,9 @@ def test_one_round_is_less(center, steps, seed, ridge):
 def test_where_the_public_sample_is_the_rows_t_rounds_are_iterated_tikhonov(seed, T, ratio):
     X, y, _, Z = with_public(seed, n=25)
     K, K_new = reference.matern(X, X), reference.matern(Z, X)
-    model = up.LESSRegressor(Matern(1.0), rounds=T, lam=ratio, tol=0.0).fit(X, y)
+    model = up.LESSRegressor(Matern(1.0), rounds=T, lam=ratio, tol=0.0, fit_intercept=False).fit(X, y)
     assert_allclose(model.predict(Z), K_new @ reference.iterated_ridge_coefficients(K, y, ratio, T), atol=1e-8)
-    centred = up.LESSRegressor(Matern(1.0), rounds=T, lam=ratio, tol=0.0, center=True).fit(X, y)
+    centred = up.LESSRegressor(Matern(1.0), rounds=T, lam=ratio, tol=0.0, fit_intercept=True).fit(X, y)
     H = reference.centering(25)
     c = H @ reference.iterated_ridge_coefficients(H @ K @ H, y - y.mean(), ratio, T)
     assert_allclose(centred.predict(Z), (K_new - K.mean(axis=0)) @ c + y.mean(), atol=1e-8)
@@ -108,8 +110,8 @@ def test_many_rounds_are_least_squares_in_the_span(center, steps, seed):
     best = np.linalg.lstsq(design, y)[0]
     expected = (np.column_stack([basis.transform(Z), np.ones(7)]) if center else basis.transform(Z)) @ best
     for model in (
-        rounds(basis, X, y, 200, center=center, steps=steps, lam=1e-3),
-        exchanged(basis, X, y, 20 if steps == "conjugate" else 1, center=center, steps=steps, lam=1e-3),
+        rounds(basis, X, y, 200, fit_intercept=center, steps=steps, lam=1e-3),
+        exchanged(basis, X, y, 20 if steps == "conjugate" else 1, fit_intercept=center, steps=steps, lam=1e-3),
     ):
         if model.n_rounds_ > 1:
             assert_allclose(model.predict(Z), expected, atol=1e-4)
@@ -143,8 +145,8 @@ def test_with_the_ridge_term_kept_they_are_the_ridge_of_second_order(center, ste
     # Waves that the public sample does not have, LESS does not use: there are fewer of them than rows.
     basis = (EmpiricalFeatures(Matern(1.0)) if kind == "empirical" else RandomFeatures(Gaussian(1.0), 20)).fit(U)
     a, b = reference.span_ridge(basis.transform(X), y, np.ones(50), 1e-2, center)
-    options = {"center": center, "steps": steps, "ridge": True}
-    exact = up.SummaryRegressor(lam=1e-2, center=center).fit_summary(up.Summary.of(basis, X, y, 2))
+    options = {"fit_intercept": center, "steps": steps, "ridge": True}
+    exact = up.SummaryRegressor(lam=1e-2, fit_intercept=center).fit_summary(up.Summary.of(basis, X, y, 2))
     assert_allclose(exact.predict(Z), basis.transform(Z) @ a + b, atol=1e-8)
     for model in (rounds(basis, X, y, 100, **options), exchanged(basis, X, y, 25, **options)):
         if steps == "conjugate" or model.n_rounds_ == 100:
@@ -166,7 +168,7 @@ def test_where_full_steps_would_diverge_the_loss_still_falls_in_every_round(cent
     assert top > 20
     values = [0.5 * np.var(y) if center else 0.5 * np.mean(y**2)]
     for T in range(2, 12):
-        model = rounds(basis, X, y, T, center=center, steps=steps, ridge=ridge, lam=lam)
+        model = rounds(basis, X, y, T, fit_intercept=center, steps=steps, ridge=ridge, lam=lam)
         penalty = 0.5 * lam * np.sum(model.coef_**2) if ridge else 0.0
         values.append(0.5 * np.mean((y - model.predict(X)) ** 2) + penalty)
     assert np.all(np.diff(values) <= 1e-9 * values[0])
@@ -196,7 +198,7 @@ def test_rounds_go_on_without_harm_whatever_the_public_sample_the_penalty_and_th
     X, Y, U, _ = with_public(seed, n=n, n_public=n_public, spread=spread, targets=targets)
     Y = np.reshape(Y, (len(X), -1)) + shift
     basis = EmpiricalFeatures(kernel).fit(U)
-    model = exchanged(basis, X, Y, 1, lam=lam, center=center, ridge=ridge, steps=steps)
+    model = exchanged(basis, X, Y, 1, lam=lam, fit_intercept=center, ridge=ridge, steps=steps)
     values = []
     for _ in range(25):
         model.update(sum(up.Summary.of(basis, X[i::3], Y[i::3], residuals_of=model) for i in range(3)))
@@ -212,7 +214,7 @@ def test_rounds_go_on_without_harm_whatever_the_public_sample_the_penalty_and_th
 def test_a_constant_added_to_the_labels_moves_the_intercept_and_nothing_else(steps, ridge, spread):
     X, y, U, Z = with_public(4, spread=spread)
     basis = EmpiricalFeatures(Gaussian(1.0)).fit(U)
-    options = {"center": True, "steps": steps, "ridge": ridge, "lam": 1e-3}
+    options = {"fit_intercept": True, "steps": steps, "ridge": ridge, "lam": 1e-3}
     for T in (2, 5):
         for fit in (rounds, exchanged):
             plain, shifted = (fit(basis, X, labels, T, **options) for labels in (y, y + 1e3))
@@ -231,7 +233,7 @@ def test_rounds_by_files_are_the_rounds_at_once(center, steps, loss, tmp_path):
     X, y, U, Z = with_public(5, spread=0.5)
     basis = EmpiricalFeatures(Gaussian(1.0)).fit(U)
     basis.save(tmp_path / "study.basis")
-    options = {"center": center, "steps": steps}
+    options = {"fit_intercept": center, "steps": steps}
     model = up.SummaryRegressor(lam=1e-2, **options).fit_summary(up.Summary.of(basis, X, y, loss=loss))
     for T in range(2, 6):
         up.save(model, tmp_path / "round.model")
@@ -250,25 +252,29 @@ def test_rounds_by_files_are_the_rounds_at_once(center, steps, loss, tmp_path):
 def test_residuals_of_another_model_are_refused():
     X, y, U, _ = with_public(6)
     basis, other = EmpiricalFeatures(Matern(1.0)).fit(U), EmpiricalFeatures(Matern(1.1)).fit(U)
-    model, second = (up.SummaryRegressor(lam=lam).fit_summary(up.Summary.of(basis, X, y)) for lam in (0.1, 0.2))
+    model, second = (
+        up.SummaryRegressor(lam=lam, fit_intercept=False).fit_summary(up.Summary.of(basis, X, y)) for lam in (0.1, 0.2)
+    )
     mine, theirs = models.digest_of(model), models.digest_of(second)
     residuals = up.Summary.of(basis, X, y, residuals_of=model)
-    with pytest.raises(ValueError, match=f"residuals of model {mine[:12]}, and this model is {theirs[:12]}"):
+    with pytest.raises(
+        ValueError, match=f"of this model, {theirs[:12]}, and this is a summary of the residuals of model {mine[:12]}"
+    ):
         second.update(residuals)
-    with pytest.raises(ValueError, match="summary of labels, and this model is"):
+    with pytest.raises(ValueError, match="residuals must be of this model, .*, and this is a summary of labels"):
         model.update(up.Summary.of(basis, X, y))
     with pytest.raises(ValueError, match="residuals are of the loss huber 1.0, the model's is squared"):
         model.update(up.Summary.of(basis, X, y, residuals_of=model, loss=Huber(1.0)))
     with pytest.raises(ValueError, match=f"of the basis {other.digest[:12]}, and the model of {basis.digest[:12]}"):
         model.update(up.Summary.of(other, X, y, residuals_of=model))
     with pytest.raises(ValueError, match="give it to update"):
-        up.SummaryRegressor().fit_summary(residuals)
+        up.SummaryRegressor(fit_intercept=False).fit_summary(residuals)
     before = model.coef_.copy()
     model.update(residuals)
     assert np.any(model.coef_ != before)
-    with pytest.raises(ValueError, match=f"residuals of model {mine[:12]}, and this model is"):
+    with pytest.raises(ValueError, match=f"and this is a summary of the residuals of model {mine[:12]}"):
         model.update(residuals)  # which are of the model before
-    exact = up.SummaryRegressor(lam=0.1).fit_summary(up.Summary.of(basis, X, y, 2))
+    exact = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(basis, X, y, 2))
     with pytest.raises(ValueError, match="exact already"):
         exact.update(up.Summary.of(basis, X, y, residuals_of=exact))
 
@@ -294,7 +300,7 @@ def test_robust_rounds_lower_the_loss_and_end_where_its_gradient_vanishes(center
     J = objective(loss, phi, y, center)
     values, model = [], None
     for T in (8, 64, 700):
-        model = rounds(basis, X, y, T, loss=loss, center=center, lam=0.02, tol=1e-12)
+        model = rounds(basis, X, y, T, loss=loss, fit_intercept=center, lam=0.02, tol=1e-12)
         values.append(J(np.append(model.coef_, model.intercept_) if center else model.coef_)[0])
         losses = [entry["loss"] for entry in model.history_]
     assert values[-1] <= min(values) + 1e-9
@@ -312,9 +318,9 @@ def test_robust_rounds_lower_the_loss_and_end_where_its_gradient_vanishes(center
 def test_an_infinite_scale_is_least_squares(steps, center):
     X, y, U, Z = with_public(8)
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
-    expected = rounds(basis, X, y, 4, steps=steps, center=center).predict(Z)
+    expected = rounds(basis, X, y, 4, steps=steps, fit_intercept=center).predict(Z)
     for loss in (Correntropy(np.inf), Huber(np.inf)):
-        model = rounds(basis, X, y, 4, steps=steps, center=center, loss=loss)
+        model = rounds(basis, X, y, 4, steps=steps, fit_intercept=center, loss=loss)
         assert_array_equal(model.predict(Z), expected)
         assert model.loss_ == "squared"
 
@@ -329,7 +335,7 @@ def test_gross_outliers_hardly_move_a_robust_fit_in_any_unit(loss, center, lam, 
     truth = np.sin(2 * X[:, 0]) + (5.0 if center else 0.0)
     y = truth + 0.1 * rng.normal(size=400)
     y[:40] += 50.0
-    options = {"rounds": 40, "lam": lam, "center": center}
+    options = {"rounds": 40, "lam": lam, "fit_intercept": center}
     model = up.LESSRegressor(Gaussian(0.5), loss=loss, **options).fit(X, unit * y)
     squares = up.LESSRegressor(Gaussian(0.5), **options).fit(X, unit * y)
     error, worse = (np.sqrt(np.mean((m.predict(X) / unit - truth) ** 2)) for m in (model, squares))
@@ -365,7 +371,7 @@ def test_neither_the_order_of_rows_nor_their_sites_matter():
     basis = EmpiricalFeatures(Matern(1.0)).fit(U)
     order = np.random.default_rng(0).permutation(200)
     fits = [
-        up.LESSRegressor(basis, rounds=5, center=True).fit(X[rows], y[rows], sites=np.arange(200) % k)
+        up.LESSRegressor(basis=basis, rounds=5, fit_intercept=True).fit(X[rows], y[rows], sites=np.arange(200) % k)
         for rows, k in ((slice(None), 3), (order, 200))
     ]
     assert_allclose(fits[0].predict(Z), fits[1].predict(Z), atol=1e-8)

@@ -94,7 +94,9 @@ def test_tikhonov_minimises_the_weighted_squares_with_its_penalty(kind, center, 
         "linear": EmpiricalFeatures(Linear(), standardize=True),
     }[kind].fit(U)
     lam = ratio * basis.kappa_sq_
-    model = up.SummaryRegressor(lam=lam, center=center).fit_summary(up.Summary.of(basis, X, y, 2, sample_weight=w))
+    model = up.SummaryRegressor(lam=lam, fit_intercept=center).fit_summary(
+        up.Summary.of(basis, X, y, 2, sample_weight=w)
+    )
     a, b = reference.span_ridge(basis.transform(X), y, w, lam, center)
     assert_allclose(model.predict(Z), basis.transform(Z) @ a + b, atol=1e-7 * np.abs(y).max())
     assert model.intercept_ == pytest.approx(b, abs=1e-6)
@@ -106,7 +108,7 @@ def test_tikhonov_minimises_the_weighted_squares_with_its_penalty(kind, center, 
 def test_where_the_public_sample_is_the_rows_it_is_kernel_ridge_regression(center, seed, ratio):
     X, y, _, Z = data(seed, n=20)
     lam = 2.0 * ratio
-    model = up.LESSRegressor(KERNEL, lam=lam, order=2, center=center).fit(X, y)
+    model = up.LESSRegressor(KERNEL, lam=lam, order=2, fit_intercept=center).fit(X, y)
     K = k(X, X)
     if center:
         c, b = reference.centered_ridge(K, y, lam)
@@ -124,7 +126,7 @@ def test_a_constant_added_to_the_labels_moves_the_intercept_and_nothing_else(fil
     X, y, U, Z = data(seed)
     basis = EmpiricalFeatures(KERNEL).fit(U)
     fits = [
-        up.SummaryRegressor(filter, grid=[0.2, 0.05, 0.0125], center=True).fit_summary(
+        up.SummaryRegressor(filter, grid=[0.2, 0.05, 0.0125], fit_intercept=True).fit_summary(
             up.Summary.of(basis, X, y + c, 2)
         )
         for c in (0.0, shift)
@@ -138,7 +140,7 @@ def test_a_constant_added_to_the_labels_moves_the_intercept_and_nothing_else(fil
 def test_at_second_order_there_is_one_way_to_centre():
     X, y, U, Z = data(0)
     summary = up.Summary.of(EmpiricalFeatures(KERNEL).fit(U), X, y, 2)
-    fits = [up.SummaryRegressor(lam=0.1, center=c).fit_summary(summary) for c in (True, "public")]
+    fits = [up.SummaryRegressor(lam=0.1, fit_intercept=c).fit_summary(summary) for c in (True, "public")]
     assert_array_equal(fits[0].predict(Z), fits[1].predict(Z))
 
 
@@ -152,7 +154,7 @@ def test_the_floor_is_how_far_less_is_from_the_ridge_on_the_rows(filter, center,
     summary = up.Summary.of(basis, X, y, 2, sample_weight=w)
     model = up.SummaryRegressor(filter, 2.0 * LAM.get(filter, 0.01), center).fit_summary(summary)
     with pytest.warns(UserWarning, match="12 public rows stand for"):
-        less = up.SummaryRegressor(filter, model.lam_, center).fit_summary(summary.first_order())
+        less = up.SummaryRegressor(filter, model.lam_, center).fit_summary(summary.to_first_order())
     gap = model.predict(X) - less.predict(X)
     assert model.floor_.error == pytest.approx(np.sqrt(np.average(gap**2, weights=w)), rel=1e-8)
     phi = basis.transform(X)
@@ -168,7 +170,7 @@ def test_the_floor_is_how_far_less_is_from_the_ridge_on_the_rows(filter, center,
 def test_the_path_predicts_what_fits_at_each_lam_predict(filter):
     X, Y, U, Z = data(2, targets=2)
     summary = up.Summary.of(EmpiricalFeatures(KERNEL).fit(U), X, Y, 2)
-    model = up.SummaryRegressor(filter, grid=[1.0, 0.25, 0.0625], center=True).fit_summary(summary)
+    model = up.SummaryRegressor(filter, grid=[1.0, 0.25, 0.0625], fit_intercept=True).fit_summary(summary)
     assert len(model.path_) == 3
     for lam, predicted in zip(model.path_.lam, model.path_.predict(Z)):
         alone = up.SummaryRegressor(filter, float(lam), True).fit_summary(summary)
@@ -180,23 +182,23 @@ def test_the_path_predicts_what_fits_at_each_lam_predict(filter):
 def test_labels_are_fitted_one_by_one():
     X, Y, U, Z = data(3, targets=3)
     basis = EmpiricalFeatures(KERNEL).fit(U)
-    together = up.SummaryRegressor(lam=0.01, center=True).fit_summary(up.Summary.of(basis, X, Y, 2))
+    together = up.SummaryRegressor(lam=0.01, fit_intercept=True).fit_summary(up.Summary.of(basis, X, Y, 2))
     for t in range(3):
-        alone = up.SummaryRegressor(lam=0.01, center=True).fit_summary(up.Summary.of(basis, X, Y[:, t], 2))
+        alone = up.SummaryRegressor(lam=0.01, fit_intercept=True).fit_summary(up.Summary.of(basis, X, Y[:, t], 2))
         assert_allclose(together.predict(Z)[:, t], alone.predict(Z), atol=1e-12)
 
 
 def test_a_filter_object_and_a_number_of_features_are_taken():
     X, y, U, Z = data(4)
     summary = up.Summary.of(EmpiricalFeatures(KERNEL).fit(U), X, y, 2)
-    three = up.SummaryRegressor(IteratedTikhonov(3), 0.02).fit_summary(summary)
+    three = up.SummaryRegressor(IteratedTikhonov(3), 0.02, fit_intercept=False).fit_summary(summary)
     K = reference.nystrom_kernel(k(X, U), k(U, U), k(U, X))
     c = reference.iterated_ridge_coefficients(K, y, 0.02, 3)
     assert_allclose(three.predict(Z), reference.nystrom_kernel(k(Z, U), k(U, U), k(U, X)) @ c, atol=1e-8)
     # The largest five eigenvalues of the rows: a cut-off between the fifth and the sixth.
     sigma = np.sort(np.linalg.eigvalsh(K / len(y)))[::-1]
-    few_features = up.SummaryRegressor(CutOff(), 1e-12, n_features=5).fit_summary(summary)
-    cut = up.SummaryRegressor(CutOff(), (sigma[4] + sigma[5]) / 2).fit_summary(summary)
+    few_features = up.SummaryRegressor(CutOff(), 1e-12, n_features=5, fit_intercept=False).fit_summary(summary)
+    cut = up.SummaryRegressor(CutOff(), (sigma[4] + sigma[5]) / 2, fit_intercept=False).fit_summary(summary)
     assert_allclose(few_features.predict(Z), cut.predict(Z), atol=1e-8)
 
 
@@ -212,5 +214,5 @@ def test_rows_that_leave_directions_of_the_span_untouched_are_no_trouble(center)
             model = up.SummaryRegressor(filter, 0.05, center).fit_summary(up.Summary.of(basis, X[rows], y[rows], 2))
             assert np.all(np.isfinite(model.predict(Z)))
     a, b = reference.span_ridge(basis.transform(X), y, np.ones(3), 0.05, center)
-    model = up.SummaryRegressor(lam=0.05, center=center).fit_summary(up.Summary.of(basis, X, y, 2))
+    model = up.SummaryRegressor(lam=0.05, fit_intercept=center).fit_summary(up.Summary.of(basis, X, y, 2))
     assert_allclose(model.predict(Z), basis.transform(Z) @ a + b, atol=1e-10)

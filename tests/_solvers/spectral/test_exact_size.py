@@ -51,7 +51,7 @@ def test_panels_of_an_array_are_those_of_a_tensor(n, panel, dtype, seed):
 
 
 def test_many_rows_are_fitted_by_panels_as_few_are_at_once(monkeypatch):
-    model = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=1e-3, solver="cholesky")
+    model = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=1e-3, solver="cholesky", fit_intercept=False)
     expected = model.fit(X, Y).predict(X[:50])
     monkeypatch.setattr(cholesky, "IN_PLACE_FROM", 1000)
     monkeypatch.setattr(blocked, "PANEL", 256)
@@ -109,7 +109,7 @@ def test_workspace_is_a_panel(monkeypatch):
 @pytest.mark.parametrize("center", [False, True])
 def test_large_tensors_are_fitted_like_numpy_arrays(monkeypatch, center):
     rows, labels = X[:300], Y[:300]
-    model = up.SpectralRegressor(up.kernels.Matern(2.0), lam=1e-4, center=center)
+    model = up.SpectralRegressor(up.kernels.Matern(2.0), lam=1e-4, fit_intercept=center)
     expected = model.fit(rows, labels, np.linspace(0.5, 2.0, 300)).predict(X[300:340])
     monkeypatch.setattr(cholesky, "IN_PLACE_FROM", 100)
     monkeypatch.setattr(blocked, "PANEL", 32)
@@ -131,13 +131,15 @@ def test_a_kernel_matrix_on_a_device_is_the_same_block_by_block(monkeypatch, ker
     assert largest.bytes == 8 * 200 * 200
 
 
-@pytest.mark.parametrize("options", [{}, {"center": True}, {"filter": "iterated-tikhonov"}])
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"filter": "iterated-tikhonov"}])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_numpy_holds_one_kernel_matrix(monkeypatch, options, weighted):
     monkeypatch.setattr(threads, "BLOCK_ELEMENTS", 1 << 15)
     n = len(X)
     weights = np.linspace(0.5, 2.0, n) if weighted else None
-    model = up.SpectralRegressor(up.kernels.Gaussian(0.1), lam=1e-3, solver="cholesky", **options)
+    model = up.SpectralRegressor(
+        up.kernels.Gaussian(0.1), lam=1e-3, solver="cholesky", **{"fit_intercept": False, **options}
+    )
     model.fit(X[:50], Y[:50])
     tracemalloc.start()
     model.fit(X, Y, weights)
@@ -165,7 +167,7 @@ def test_what_would_not_fit_is_refused_before_the_matrix_is_made(monkeypatch, op
     rows, labels = X[:200], Y[:200]
     needed = matrices * 8 * 200**2
     no_room(monkeypatch, needed)
-    model = up.SpectralRegressor(up.kernels.Gaussian(0.1), **options)
+    model = up.SpectralRegressor(up.kernels.Gaussian(0.1), **{"fit_intercept": False, **options})
     model.fit(rows, labels)
     no_room(monkeypatch, needed - 1)
     monkeypatch.setattr(up.kernels.Gaussian, "block", None)  # which would make it
@@ -177,11 +179,11 @@ def test_what_would_not_fit_is_refused_before_the_matrix_is_made(monkeypatch, op
 def test_swap_is_not_refused(monkeypatch):
     no_room(monkeypatch, 1000.0)
     monkeypatch.setattr(memory, "_meminfo", lambda name: iter([1e9] if name == "SwapFree" else []))
-    up.SpectralRegressor(up.kernels.Gaussian(0.1), lam=1e-3).fit(X[:200], Y[:200])
+    up.SpectralRegressor(up.kernels.Gaussian(0.1), lam=1e-3, fit_intercept=False).fit(X[:200], Y[:200])
 
 
 def test_a_low_rank_factor_is_no_wider_than_there_is_room_for(monkeypatch):
-    smooth, column = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=1e-3), 32.0 * len(X)
+    smooth, column = up.SpectralRegressor(up.kernels.Gaussian(1.0), lam=1e-3, fit_intercept=False), 32.0 * len(X)
     assert smooth.fit(X[:, :1], Y).solver_ == "low-rank"
     no_room(monkeypatch, 50 * column)
     assert smooth.fit(X[:, :1], Y).solver_ == "low-rank"
@@ -195,8 +197,8 @@ def test_small_fits_do_not_look_at_memory(monkeypatch):
         raise AssertionError("looked")
 
     monkeypatch.setattr(memory, "free_for", look)
-    up.SpectralRegressor(lam=1e-3).fit(X, Y)
-    up.SpectralRegressor().fit(X[:300], Y[:300])
+    up.SpectralRegressor(lam=1e-3, fit_intercept=False).fit(X, Y)
+    up.SpectralRegressor(fit_intercept=False).fit(X[:300], Y[:300])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")

@@ -71,7 +71,7 @@ def test_centred_ridge_is_the_formula_of_the_paper(solver, kernel, seed, t):
     X, y, Z = data(seed)
     lam = kernel.kappa(X) ** 2 / t**2
     c, b = reference.centered_ridge(kernel(X), y, lam)
-    model = SpectralRegressor(kernel, lam=lam, center=True, solver=solver).fit(X, y)
+    model = SpectralRegressor(kernel, lam=lam, fit_intercept=True, solver=solver).fit(X, y)
     tolerance = CERTIFIED if solver == "low-rank" else DIRECT
     assert_allclose(model.predict(Z), centred_values(kernel, X, Z, c, b), atol=tolerance)
 
@@ -83,7 +83,7 @@ def test_every_filter_and_route_works_on_the_centred_matrix(filter, solver, seed
     X, y, Z = data(seed)
     H, kernel = reference.centering(len(y)), Gaussian(0.7)
     c = H @ coefficients(filter, H @ kernel(X) @ H, y - y.mean(), t)
-    model = SpectralRegressor(kernel, filter, lam=1 / t**2, center=True, solver=solver).fit(X, y)
+    model = SpectralRegressor(kernel, filter, lam=1 / t**2, fit_intercept=True, solver=solver).fit(X, y)
     tolerance = CERTIFIED if solver == "low-rank" else DIRECT
     assert_allclose(model.predict(Z), centred_values(kernel, X, Z, c, y.mean()), atol=tolerance)
     assert model.solver_ == solver
@@ -93,8 +93,8 @@ def test_every_filter_and_route_works_on_the_centred_matrix(filter, solver, seed
 @given(seed=seeds, t=steps)
 def test_centring_is_plain_ridge_with_the_centred_kernel_on_the_labels_less_their_mean(seed, t):
     X, y, Z = data(seed)
-    plain = SpectralRegressor(Centered(Gaussian(0.7), X), lam=1 / t**2).fit(X, y - y.mean())
-    centred = SpectralRegressor(Gaussian(0.7), lam=1 / t**2, center=True).fit(X, y)
+    plain = SpectralRegressor(Centered(Gaussian(0.7), X), lam=1 / t**2, fit_intercept=False).fit(X, y - y.mean())
+    centred = SpectralRegressor(Gaussian(0.7), lam=1 / t**2, fit_intercept=True).fit(X, y)
     assert_allclose(centred.predict(Z), plain.predict(Z) + y.mean(), atol=DIRECT)
 
 
@@ -122,7 +122,7 @@ def test_a_shift_of_the_labels_moves_only_the_intercept(filter, solver, weighted
     weights = np.random.default_rng(seed).uniform(0.5, 2, size=len(y)) if weighted else None
     before, after, distance = moved_by(
         SHIFT,
-        lambda: SpectralRegressor(Gaussian(0.5), filter, lam=lam, center=True, solver=solver),
+        lambda: SpectralRegressor(Gaussian(0.5), filter, lam=lam, fit_intercept=True, solver=solver),
         X,
         y,
         Z,
@@ -162,7 +162,7 @@ def test_a_shift_of_the_labels_leaves_the_choice_by_folds_alone(filter, seed):
 
 def test_a_shift_is_harmless_where_single_precision_chooses_lam():
     X, y, Z = data(0, n=1000)
-    before, after, distance = moved_by(SHIFT, lambda: SpectralRegressor(Matern(0.3), center=True), X, y, Z)
+    before, after, distance = moved_by(SHIFT, lambda: SpectralRegressor(Matern(0.3), fit_intercept=True), X, y, Z)
     assert before.solver_ == after.solver_ == "mixed"
     assert after.lam_ == before.lam_
     assert distance <= FOUR_LAST_PLACES
@@ -174,7 +174,9 @@ def test_a_shift_is_harmless_where_single_precision_chooses_lam():
 def test_the_intercept_is_the_weighted_mean_and_the_coefficients_sum_to_zero(filter, solver, seed, t, shift):
     X, y, _ = data(seed)
     w = np.random.default_rng(seed).integers(1, 5, size=len(y)).astype(float)
-    model = SpectralRegressor(Gaussian(0.7), filter, lam=1 / t**2, center=True, solver=solver).fit(X, y + shift, w)
+    model = SpectralRegressor(Gaussian(0.7), filter, lam=1 / t**2, fit_intercept=True, solver=solver).fit(
+        X, y + shift, w
+    )
     assert model.intercept_ - shift == pytest.approx(np.average(y, weights=w), abs=max(1e-14, 4 * np.spacing(shift)))
     c = model.predictor_.coef[:, 0]
     assert abs(c.sum()) <= 1e-11 * max(np.abs(c).sum(), 1.0)
@@ -185,14 +187,14 @@ def test_the_intercept_is_the_weighted_mean_and_the_coefficients_sum_to_zero(fil
 def test_each_target_has_its_own_intercept(seed, t):
     X, y, Z = data(seed)
     Y = np.column_stack([y, -2 * y + 100])
-    model = SpectralRegressor(Gaussian(0.7), lam=1 / t**2, center=True).fit(X, Y)
+    model = SpectralRegressor(Gaussian(0.7), lam=1 / t**2, fit_intercept=True).fit(X, Y)
     assert_allclose(model.intercept_, Y.mean(axis=0), atol=1e-14 * np.abs(Y).max())
     assert_allclose(model.predict(Z)[:, 1], -2 * model.predict(Z)[:, 0] + 100, rtol=1e-10)
 
 
 def test_without_centring_there_is_no_intercept():
     X, y, _ = data(0)
-    model = SpectralRegressor(Gaussian(0.7), lam=0.01).fit(X, y)
+    model = SpectralRegressor(Gaussian(0.7), lam=0.01, fit_intercept=False).fit(X, y)
     assert model.intercept_ == 0.0
     assert model.predictor_.intercept == 0.0
 
@@ -200,7 +202,7 @@ def test_without_centring_there_is_no_intercept():
 @pytest.mark.parametrize("filter", AT_ONE_LAM)
 def test_a_large_lam_predicts_the_mean(filter):
     X, y, Z = data(0)
-    model = SpectralRegressor(Gaussian(0.7), filter, lam=1e12, center=True).fit(X, y)
+    model = SpectralRegressor(Gaussian(0.7), filter, lam=1e12, fit_intercept=True).fit(X, y)
     # one step is the least that an iteration can do
     expected = coefficients(filter, _centred(X), y - y.mean(), 1) if filter in ("landweber", "nu") else 0 * y
     assert_allclose(model.predict(Z), centred_values(Gaussian(0.7), X, Z, expected, y.mean()), atol=1e-9)
@@ -228,7 +230,7 @@ def test_a_kernel_that_is_nearly_constant_can_be_centred(name, filter, lam):
     kernel, offset = NEARLY_CONSTANT[name]
     X, y, Z = data(0)
     grid = kernel.kappa(X + offset) ** 2 * np.logspace(0, -4, 5)
-    model = SpectralRegressor(kernel, filter, lam, center=True, grid=grid).fit(X + offset, y)
+    model = SpectralRegressor(kernel, filter, lam, fit_intercept=True, grid=grid).fit(X + offset, y)
     assert np.all(np.abs(model.predict(Z + offset)) < 3)
 
 
@@ -237,7 +239,7 @@ def test_a_kernel_that_is_nearly_constant_can_be_centred(name, filter, lam):
 def test_centred_linear_regression_does_not_see_an_offset_of_the_features(filter, offset):
     X, y, Z = data(0)
     X, Z = np.round(X * 64) / 64, np.round(Z * 64) / 64  # adding the offset is exact
-    model = SpectralRegressor(Linear(), filter, lam=0.05, center=True, solver="eigh")
+    model = SpectralRegressor(Linear(), filter, lam=0.05, fit_intercept=True, solver="eigh")
     expected = model.fit(X, y).predict(Z)
     assert_allclose(model.fit(X + offset, y).predict(Z + offset), expected, atol=1e-7)
 
@@ -259,7 +261,7 @@ def test_section_2_4_a_shift_by_ten_ruins_plain_ridge_and_leaves_centred_ridge_a
         for _ in range(3):
             X, Z = rng.uniform(size=(n, 1)), rng.uniform(size=(3000, 1))
             y = target(X) + 0.1 * rng.normal(size=n)
-            models = [SpectralRegressor(kernel, lam=n ** (-4 / 5), center=center) for center in (False, True)]
+            models = [SpectralRegressor(kernel, lam=n ** (-4 / 5), fit_intercept=center) for center in (False, True)]
             errors.append(
                 [
                     np.sqrt(np.mean((model.fit(X, y + shift).predict(Z) - target(Z) - shift) ** 2))
@@ -275,7 +277,7 @@ def test_section_2_4_a_shift_by_ten_ruins_plain_ridge_and_leaves_centred_ridge_a
 def test_labels_in_double_beside_rows_in_single_are_centred_before_they_lose_digits():
     X, y, _ = data(5)
     X = X.astype(np.float32)
-    before, after = (SpectralRegressor(Gaussian(0.5), center=True).fit(X, labels) for labels in (y, y + 2.0**20))
+    before, after = (SpectralRegressor(Gaussian(0.5), fit_intercept=True).fit(X, labels) for labels in (y, y + 2.0**20))
     assert after.lam_ == before.lam_
     assert_allclose(after.predictor_.coef, before.predictor_.coef, atol=1e-5 * np.abs(before.predictor_.coef).max())
     assert after.intercept_ - 2.0**20 == pytest.approx(before.intercept_, abs=1e-9)

@@ -31,7 +31,7 @@ def test_banded_form_in_single_precision_chooses_for_double(criterion, center, w
     X, y, Z = data(n=400)
     Y = np.column_stack([y, y[::-1] + 5.0])
     w = np.random.default_rng(1).uniform(0.5, 2.0, size=400) if weighted else None
-    options = {"lam": criterion, "center": center, "per_target": True}
+    options = {"lam": criterion, "fit_intercept": center, "per_target": True}
     large = SpectralRegressor(Matern(0.5), **options).fit(X, Y, w)
     direct = SpectralRegressor(Matern(0.5), **options, solver="eigh").fit(X, Y, w)
     # What rounding makes of leave-one-out scores below what single precision can tell differs between machines:
@@ -52,8 +52,8 @@ def test_banded_form_in_single_precision_chooses_for_double(criterion, center, w
 @pytest.mark.usefixtures("small_is_large")
 def test_banded_form_in_single_precision_serves_single_precision_data():
     X, y, Z = (a.astype(np.float32) for a in data(n=400))
-    large = SpectralRegressor(Matern(0.5), center=True).fit(X, y)
-    direct = SpectralRegressor(Matern(0.5), center=True, solver="eigh").fit(X, y)
+    large = SpectralRegressor(Matern(0.5), fit_intercept=True).fit(X, y)
+    direct = SpectralRegressor(Matern(0.5), fit_intercept=True, solver="eigh").fit(X, y)
     assert (large.solver_, large.predict(Z).dtype) == ("banded", np.float32)
     assert large.lam_ == direct.lam_
     assert_allclose(large.predict(Z), direct.predict(Z), atol=1e-3)
@@ -68,18 +68,21 @@ def test_banded_form_in_single_precision_serves_single_precision_data():
 ])  # fmt: skip
 def test_a_low_rank_where_it_is_taken_is_as_good_as_cholesky(dtype, lam, tolerance):
     X, y, Z = data(n=1200, d=1)
-    exact = SpectralRegressor(Gaussian(0.3), lam=lam, solver="cholesky").fit(X, y).predict(Z)
-    model = SpectralRegressor(Gaussian(0.3), lam=lam).fit(X.astype(dtype), y.astype(dtype))
+    exact = SpectralRegressor(Gaussian(0.3), lam=lam, solver="cholesky", fit_intercept=False).fit(X, y).predict(Z)
+    model = SpectralRegressor(Gaussian(0.3), lam=lam, fit_intercept=False).fit(X.astype(dtype), y.astype(dtype))
     assert_allclose(model.predict(Z.astype(dtype)), exact, atol=tolerance)
 
 
 def test_a_low_rank_that_rounding_cannot_certify_is_not_taken():
     X, y, _ = data(n=1200, d=1)
-    assert SpectralRegressor(Gaussian(0.3), lam=1e-3).fit(X, y).solver_ == "low-rank"
-    assert SpectralRegressor(Gaussian(0.3), lam=1e-12).fit(X, y).solver_ == "cholesky"
-    assert SpectralRegressor(Gaussian(0.3), lam=1e-5).fit(X.astype("f"), y.astype("f")).solver_ == "cholesky"
+    assert SpectralRegressor(Gaussian(0.3), lam=1e-3, fit_intercept=False).fit(X, y).solver_ == "low-rank"
+    assert SpectralRegressor(Gaussian(0.3), lam=1e-12, fit_intercept=False).fit(X, y).solver_ == "cholesky"
+    assert (
+        SpectralRegressor(Gaussian(0.3), lam=1e-5, fit_intercept=False).fit(X.astype("f"), y.astype("f")).solver_
+        == "cholesky"
+    )
     with pytest.raises(ValueError, match="solver='low-rank' cannot be certified"):
-        SpectralRegressor(Gaussian(0.3), lam=1e-12, solver="low-rank").fit(X, y)
+        SpectralRegressor(Gaussian(0.3), lam=1e-12, solver="low-rank", fit_intercept=False).fit(X, y)
 
 
 class Parabola(Kernel):
@@ -103,18 +106,20 @@ def test_no_route_fits_a_kernel_that_is_none(lam, filter, as_function):
     X, y, _ = data(n=200)
     kernel = Parabola().block if as_function else Parabola()
     with pytest.raises(ValueError, match="not positive (semi-)?definite.*Mercer"):
-        SpectralRegressor(4.0 * Parabola() if not as_function else kernel, filter, lam).fit(3.0 * X, y)
+        SpectralRegressor(4.0 * Parabola() if not as_function else kernel, filter, lam, fit_intercept=False).fit(
+            3.0 * X, y
+        )
 
 
 def test_low_rank_does_not_serve_folds():
     X, y, _ = data(n=60)
     with pytest.raises(ValueError, match="solver='low-rank' does not serve"):
-        SpectralRegressor(Gaussian(1.0), lam="cv", solver="low-rank").fit(X, y)
+        SpectralRegressor(Gaussian(1.0), lam="cv", solver="low-rank", fit_intercept=False).fit(X, y)
 
 
 def test_iterating_once_is_ridge_and_its_leave_one_out_exact():
     from unpooled.filters import IteratedTikhonov
 
     X, y, _ = data(n=40)
-    assert SpectralRegressor(Gaussian(0.5), IteratedTikhonov(1)).fit(X, y).path_.exact
-    assert not SpectralRegressor(Gaussian(0.5), IteratedTikhonov(2)).fit(X, y).path_.exact
+    assert SpectralRegressor(Gaussian(0.5), IteratedTikhonov(1), fit_intercept=False).fit(X, y).path_.exact
+    assert not SpectralRegressor(Gaussian(0.5), IteratedTikhonov(2), fit_intercept=False).fit(X, y).path_.exact

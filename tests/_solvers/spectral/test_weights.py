@@ -62,7 +62,7 @@ def test_weighted_ridge_minimises_the_weighted_squares(center, kernel, seed, lam
     X, y, Z = data(rng)
     w = rng.uniform(0.1, 4, size=len(y))
     c, b = weighted_ridge(kernel(X), y, w, lam, center)
-    model = SpectralRegressor(kernel, lam=lam, center=center).fit(X, y, w)
+    model = SpectralRegressor(kernel, lam=lam, fit_intercept=center).fit(X, y, w)
     assert_allclose(model.predict(Z), kernel(Z, X) @ c + b, atol=1e-8)
 
 
@@ -74,7 +74,7 @@ def test_whole_weights_are_repeated_rows(filter, solver, center, seed, lam):
     rng = np.random.default_rng(seed)
     X, y, Z = data(rng)
     w = rng.integers(1, 4, size=len(y))
-    options = {"filter": filter, "lam": lam, "center": center, "solver": solver}
+    options = {"filter": filter, "lam": lam, "fit_intercept": center, "solver": solver}
     weighted = SpectralRegressor(Gaussian(0.7), **options).fit(X, y, w)
     repeated = SpectralRegressor(Gaussian(0.7), **options).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
     assert weighted.intercept_ == pytest.approx(repeated.intercept_, abs=1e-13)
@@ -88,7 +88,7 @@ def test_whole_weights_are_repeated_rows_for_several_targets_and_the_median_leng
     rng = np.random.default_rng(1)
     X, y, Z = data(rng)
     Y, w = np.column_stack([y, y**2]), rng.integers(0, 4, size=len(y))
-    options = {"filter": filter, "lam": 0.01, "center": center}
+    options = {"filter": filter, "lam": 0.01, "fit_intercept": center}
     weighted = SpectralRegressor(**options).fit(X, Y, w)
     repeated = SpectralRegressor(**options).fit(np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0))
     assert weighted.kernel_.length_scale == pytest.approx(repeated.kernel_.length_scale)
@@ -102,7 +102,7 @@ def test_whole_weights_are_repeated_rows_on_every_lam_of_a_path(solver, center):
     rng = np.random.default_rng(2)
     X, y, Z = data(rng)
     w = rng.integers(1, 4, size=len(y))
-    options = {"lam": np.logspace(0, -3, 4), "center": center, "solver": solver}
+    options = {"lam": np.logspace(0, -3, 4), "fit_intercept": center, "solver": solver}
     weighted = SpectralRegressor(Gaussian(0.7), **options).fit(X, y, w)
     repeated = SpectralRegressor(Gaussian(0.7), **options).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
     assert weighted.solver_ == repeated.solver_ == solver
@@ -120,7 +120,7 @@ def test_a_row_of_weight_zero_is_an_absent_row(lam, filter, center, seed):
     X, y, Z = data(rng)
     w = rng.uniform(0.5, 2, size=len(y)) * (rng.random(len(y)) < 0.7)
     X[w == 0], y[w == 0] = 1e3, 1e9  # whatever they hold
-    options = {"filter": filter, "lam": lam, "center": center, "grid": np.logspace(0, -3, 7)}
+    options = {"filter": filter, "lam": lam, "fit_intercept": center, "grid": np.logspace(0, -3, 7)}
     weighted = SpectralRegressor(**options).fit(X, y, w)
     without = SpectralRegressor(**options).fit(X[w > 0], y[w > 0], w[w > 0])
     assert weighted.lam_ == without.lam_
@@ -135,7 +135,7 @@ def test_a_row_of_weight_zero_is_an_absent_row_of_a_precomputed_matrix(lam, cent
     w = rng.uniform(0.5, 2, size=len(y))
     w[[2, 3, 5, 7, 11, 13]] = 0
     kernel, kept = Gaussian(0.5), w > 0
-    options = {"lam": lam, "center": center, "grid": np.logspace(0, -3, 7)}
+    options = {"lam": lam, "fit_intercept": center, "grid": np.logspace(0, -3, 7)}
     weighted = SpectralRegressor("precomputed", **options).fit(kernel(X), y, w)
     without = SpectralRegressor("precomputed", **options).fit(kernel(X[kept]), y[kept], w[kept])
     if lam in CRITERIA:
@@ -150,8 +150,10 @@ def test_folds_that_a_user_gives_are_folds_of_the_rows_the_user_gave():
     w, fold = rng.uniform(0.5, 2, size=len(y)), rng.permutation(np.arange(len(y)) % 4)
     w[:5] = 0
     grid = np.logspace(0, -3, 7)
-    weighted = SpectralRegressor(Gaussian(0.5), lam="cv", grid=grid, cv=PredefinedSplit(fold)).fit(X, y, w)
-    without = SpectralRegressor(Gaussian(0.5), lam="cv", grid=grid, cv=PredefinedSplit(fold[5:]))
+    weighted = SpectralRegressor(Gaussian(0.5), lam="cv", grid=grid, cv=PredefinedSplit(fold), fit_intercept=False).fit(
+        X, y, w
+    )
+    without = SpectralRegressor(Gaussian(0.5), lam="cv", grid=grid, cv=PredefinedSplit(fold[5:]), fit_intercept=False)
     without.fit(X[5:], y[5:], w[5:])
     assert_allclose(weighted.path_.criterion, without.path_.criterion, rtol=1e-10)
 
@@ -165,7 +167,7 @@ def test_scaling_all_weights_changes_nothing(lam, factor, center):
     rng = np.random.default_rng(5)
     X, y, Z = data(rng)
     w = rng.integers(1, 4, size=len(y)).astype(float)
-    model = SpectralRegressor(Gaussian(0.7), lam=lam, center=center, grid=np.logspace(0, -3, 7))
+    model = SpectralRegressor(Gaussian(0.7), lam=lam, fit_intercept=center, grid=np.logspace(0, -3, 7))
     plain = model.fit(X, y, w).predict(Z)
     assert_allclose(model.fit(X, y, factor * w).predict(Z), plain, rtol=1e-9)
 
@@ -176,7 +178,7 @@ def test_scaling_all_weights_changes_nothing_in_single_precision(factor, center)
     rng = np.random.default_rng(5)
     X, y, Z = data(rng)
     X, w = X.astype(np.float32), rng.integers(1, 4, size=len(y)).astype(float)
-    model = SpectralRegressor(Gaussian(0.7), lam=0.01, center=center)
+    model = SpectralRegressor(Gaussian(0.7), lam=0.01, fit_intercept=center)
     plain = model.fit(X, y, w).predict(Z)
     assert_allclose(model.fit(X, y, factor * w).predict(Z), plain, rtol=1e-4)
 
@@ -186,7 +188,7 @@ def test_scaling_all_weights_changes_nothing_in_single_precision(factor, center)
 @centring
 def test_equal_weights_are_no_weights(lam, filter, center):
     X, y, Z = data(6)
-    model = SpectralRegressor(filter=filter, lam=lam, center=center, grid=np.logspace(0, -3, 7))
+    model = SpectralRegressor(filter=filter, lam=lam, fit_intercept=center, grid=np.logspace(0, -3, 7))
     plain = model.fit(X, y).predict(Z)
     assert_array_equal(model.fit(X, y, np.full(len(y), 0.3)).predict(Z), plain)
     assert_array_equal(model.fit(X, y, sample_weight=7).predict(Z), plain)
@@ -201,7 +203,7 @@ def test_weighted_leave_one_out_is_refitting_without_a_row_and_all_its_weight(so
     X, y, _ = data(rng)
     w, kernel = rng.uniform(0.2, 3, size=len(y)), Gaussian(0.7)
     K, grid = kernel(X), np.logspace(0, -3, 4)
-    model = SpectralRegressor(kernel, lam="loo", grid=grid, center=center, solver=solver).fit(X, y, w)
+    model = SpectralRegressor(kernel, lam="loo", grid=grid, fit_intercept=center, solver=solver).fit(X, y, w)
     for lam, score in zip(grid, model.path_.criterion):
         total = 0.0
         for i in range(len(y)):
@@ -219,7 +221,7 @@ def test_weighted_gcv_weighs_the_errors_and_counts_the_rows(center):
     rng = np.random.default_rng(7)
     X, y, _ = data(rng)
     w, kernel, lam = rng.uniform(0.2, 3, size=len(y)), Gaussian(0.7), 0.01
-    model = SpectralRegressor(kernel, lam="gcv", grid=[lam], center=center).fit(X, y, w)
+    model = SpectralRegressor(kernel, lam="gcv", grid=[lam], fit_intercept=center).fit(X, y, w)
     fits = [weighted_ridge(kernel(X), e, w, lam, center) for e in np.eye(len(y))]
     hat = np.column_stack([kernel(X) @ c + b for c, b in fits])
     df = np.trace(hat)
@@ -235,8 +237,8 @@ def test_weights_mean_the_same_on_the_routes_of_large_samples(kernel, center):
     X, y, Z = data(rng, n=1000, d=1)
     w = rng.uniform(0.2, 3, size=len(y))
     grid = np.logspace(0, -4, 9)
-    large = SpectralRegressor(kernel, center=center, grid=grid).fit(X, y, w)
-    direct = SpectralRegressor(kernel, center=center, grid=grid, solver="eigh").fit(X, y, w)
+    large = SpectralRegressor(kernel, fit_intercept=center, grid=grid).fit(X, y, w)
+    direct = SpectralRegressor(kernel, fit_intercept=center, grid=grid, solver="eigh").fit(X, y, w)
     assert large.solver_ == ("low-rank" if isinstance(kernel, Gaussian) else "mixed")
     assert large.lam_ == direct.lam_
     assert large.intercept_ == pytest.approx(direct.intercept_, abs=1e-12)
@@ -248,7 +250,7 @@ def test_whole_weights_equal_repeated_rows_with_the_default_kernel(n):
     """The median length scale counts weights too, also where it looks at a part of the rows only."""
     rng = np.random.default_rng(n)
     X, y, w = rng.normal(size=(n, 2)), rng.normal(size=n), rng.integers(1, 4, size=n)
-    weighted = SpectralRegressor(lam=0.01, center=True).fit(X, y, w)
-    repeated = SpectralRegressor(lam=0.01, center=True).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    weighted = SpectralRegressor(lam=0.01, fit_intercept=True).fit(X, y, w)
+    repeated = SpectralRegressor(lam=0.01, fit_intercept=True).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
     assert weighted.kernel_.length_scale == repeated.kernel_.length_scale
     assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-7)

@@ -71,7 +71,7 @@ def within_reach(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 def scale_grid(Y: np.ndarray, weights: np.ndarray | None, center: bool, loss: Loss) -> np.ndarray:
     """The scales that are tried, (S, T), rising; the last is infinite, and the only one of a loss without a scale."""
-    factors = np.append(FACTORS, math.inf) if loss.scaled else np.asarray([math.inf])
+    factors = np.append(FACTORS, math.inf) if loss.has_scale else np.asarray([math.inf])
     return factors[:, None] * spread(Y, weights, center)[None, :]
 
 

@@ -55,7 +55,7 @@ from ..._base.arrays import Floats, add_to_diagonal, cholesky
 from ..._linalg.operator import NotPositiveDefinite, dense, project_out
 from ...filters import Tikhonov
 from ...kernels.base import Kernel
-from ...kernels.parts import Path, gradients, with_length_scales
+from ...kernels.parts import PartPath, compute_gradients, replace_length_scales
 from ..spectral.problem import Problem
 from ..spectral.routes import fit_one
 
@@ -147,7 +147,7 @@ class ScaledKernel:
     """
 
     kernel: Kernel
-    parts: list[Path]
+    parts: list[PartPath]
     spread: Floats  #: s, (d,)
     X: Floats
     Y: Floats
@@ -161,7 +161,7 @@ class ScaledKernel:
     def at(self, theta: Floats) -> Kernel:
         """The kernel with the length scales of θ."""
         lengths = np.exp(theta[:-1].reshape(len(self.parts), -1)) * self.spread
-        return with_length_scales(self.kernel, self.parts, list(lengths))
+        return replace_length_scales(self.kernel, self.parts, list(lengths))
 
     def lam(self, theta: Floats) -> float:
         """λ."""
@@ -174,7 +174,7 @@ class ScaledKernel:
         found = leave_one_out(kernel(self.X), self.Y, self.weights, self.lam(theta))
         if found is None:
             return FAILED, np.zeros_like(theta)
-        by_scale = gradients(kernel, self.parts, self.X, found.by_kernel)
+        by_scale = compute_gradients(kernel, self.parts, self.X, found.by_kernel)
         slope = np.append(np.concatenate(by_scale), found.by_log_lam)
         value = max(found.value, np.finfo(float).tiny)
         return float(np.log(value)), slope / value

@@ -22,10 +22,10 @@ import scipy.linalg
 from ..._base import threads
 from ..._base.arrays import Floats
 from ..._linalg.operator import NotPositiveDefinite
-from ...bases.empirical import independent
+from ...bases.empirical import find_independent_rows
 from ...bases.maps import Scaling
 from ...kernels.base import Kernel
-from ...kernels.parts import free_parts, with_length_scales
+from ...kernels.parts import find_free_parts, replace_length_scales
 from ...kernels.stationary import median_distance
 from . import path
 from .path import ALL, LONGEST, MEDIAN, Point, ScaledKernel, Split
@@ -48,7 +48,7 @@ def squared_errors(kernel: Kernel, n_points: int, seen: Rows, held: Rows) -> Flo
     f = aᵀψ + b with ψ = L⁻¹K(p, ·), 𝕂_pp = LLᵀ for the first rows p: orthonormal functions, so that the ridge is λ|a|².
     """
     try:
-        points, L = independent(kernel(seen.X[:n_points]), seen.X[:n_points])
+        points, L = find_independent_rows(kernel(seen.X[:n_points]), seen.X[:n_points])
     except (NotPositiveDefinite, ValueError):
         return np.full(len(held.X), np.inf)
 
@@ -123,16 +123,16 @@ def search(
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[Kernel, Search]:
     """The kernel with numbers (or "median") in the place of every "auto", and the way there. Weights are positive."""
-    parts = free_parts(kernel)
+    parts = find_free_parts(kernel)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scaling, Y = Scaling.of(X, weights), _of_variance_one(Y, weights)
     constant = np.ptp(X, axis=0) == 0
-    median = with_length_scales(kernel, parts, [MEDIAN] * len(parts))
+    median = replace_length_scales(kernel, parts, [MEDIAN] * len(parts))
     if useless := _why_not(len(X), Y, constant, scaling):
         return median, Search(MEDIAN, useless, n_rows=len(X))
     order = drawn(scaling.apply(X), MANY, random_state)
     rows, w = order[: MOST_ROWS + MOST_HELD_OUT], np.ones(len(X)) if weights is None else weights
-    numbers = with_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
+    numbers = replace_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
 
     def on(some: np.ndarray) -> ScaledKernel:
         return ScaledKernel(numbers, parts, scaling.scale, X[some], Y[some], None if weights is None else w[some])
@@ -154,13 +154,13 @@ def search(
         if len(order) >= LARGE:
             cut = 2 * len(order) // 3
             seen, held = (Rows(X[some], Y[some], w[some]) for some in (order[:cut], order[cut:]))
-            kernels = {t: with_length_scales(numbers, parts, list(t * lengths)) for t in TIMES}
-            plain = with_length_scales(numbers, parts, [distance] * len(parts))
+            kernels = {t: replace_length_scales(numbers, parts, list(t * lengths)) for t in TIMES}
+            plain = replace_length_scales(numbers, parts, [distance] * len(parts))
             lengths = lengths * _with_many_rows(kernels, plain, seen, held, report)
         advance()
     if report.taken == MEDIAN:
         return median, report
-    return with_length_scales(kernel, parts, list(lengths)), report
+    return replace_length_scales(kernel, parts, list(lengths)), report
 
 
 def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point, Search]:

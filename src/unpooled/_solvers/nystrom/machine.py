@@ -253,7 +253,7 @@ class OnCores(Machine):
 
     def block(self, X: np.ndarray, scaled: bool = False) -> np.ndarray:
         """r(x_i) for placed rows, a fresh array; rows of double precision may be asked for values in single."""
-        X = X if scaled else self.map.scaled(X)
+        X = X if scaled else self.map.scale_rows(X)
         if X.dtype == self.dtype:  # digits that are lost already, or none
             return np.asarray(self.map.kernel.block(X, self.map.points.astype(self.dtype, copy=False)))
         return np.asarray(self.map.kernel.block(self._without_offset(X), self.points))

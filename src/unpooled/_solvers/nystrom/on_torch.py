@@ -63,7 +63,7 @@ class OnTorch(Machine):
 
     def place(self, rows: Rows) -> Placed:
         weights = None if rows.weights is None else self.array(rows.weights)
-        X = self.map.scaled(self.array(rows.X)) - self.array(self.middle)
+        X = self.map.scale_rows(self.array(rows.X)) - self.array(self.middle)
         return Placed(X.to(self.dtype), None if rows.Y is None else self.array(rows.Y), weights)
 
     def array(self, values: Any) -> Array:
@@ -252,7 +252,8 @@ class Fused(OnTorch):
 
         A feature after the other: neighbouring threads then read neighbouring numbers.
         """
-        length_scale = torch().as_tensor(self.map.kernel.length_scale, dtype=torch().float64, device=self.device)
+        kernel: Any = self.map.kernel  # stationary
+        length_scale = torch().as_tensor(kernel.length_scale, dtype=torch().float64, device=self.device)
         return (X.to(torch().float64) * (self._factor / length_scale)).to(torch().float32).T.contiguous()
 
     def _times(self, A: Array, B: Array, V: Array) -> Array:

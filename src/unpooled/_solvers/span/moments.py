@@ -84,7 +84,9 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     second = means.gram is not None
     centering = "none" if center is False else "public" if center == "public" and not second else "rows"
     if centering != "none" and not means.centred:
-        raise ValueError("the summary has no Σφ and Σy (means=0), so no intercept can be fitted: use center=False")
+        raise ValueError(
+            "the summary has no Σφ and Σy (means=0), so no intercept can be fitted: use fit_intercept=False"
+        )
     shift = {"none": np.zeros(M), "rows": means.phi, "public": basis.mean_}[centering]
     y_mean = np.zeros(T) if centering == "none" else means.y
     d = means.phi_y - np.outer(shift, y_mean)

@@ -1,1 +1,1 @@
-"""Secure sums: keys, numbers on a grid, masks that cancel, and small secrets that are used once."""
+"""Secure sums: keys, numbers on a grid, masks that cancel, and secrets that are used only once."""

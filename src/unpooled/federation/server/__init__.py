@@ -1,1 +1,1 @@
-"""The server of a study: the sites in it, the sums it asks for, the model it makes, and an engine for estimators."""
+"""The server of a study: it asks the sites for sums and makes a model of them, or serves as an estimator's engine."""

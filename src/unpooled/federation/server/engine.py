@@ -1,8 +1,8 @@
-"""FederatedEngine and FlowerEngine: the same estimator on rows that stay at the sites.
+"""FederatedEngine and FlowerEngine, which fit an estimator to rows that stay at the sites.
 
-Parts are references to sites, and functions never travel. An engine maps functions over parts; here the function must
-be a :class:`NamedStatistic`, one of the few that a site knows by name, and that name is sent with its public arguments.
-Any other function is an error on this side, and nothing is sent.
+An engine maps functions over parts. Here the parts are references to sites, and functions never travel: each function
+must be a :class:`NamedStatistic`, one of the few that a site knows by name, and only its name and its public arguments
+are sent. Any other function raises an error before anything is sent.
 
 :class:`FlowerEngine` runs the estimator in this process and makes the sums at the sites of a Flower network.
 """
@@ -21,7 +21,7 @@ from ..._base.rows import RemoteSource, Rows
 from ..._base.text import shown
 from ...bases import Basis
 from ...data.sources import columns_of
-from ..site.statistics import ASKED, Statistic, Sums
+from ..site.statistics import STATISTIC_MAKERS, Statistic, Sums
 from ..study.folder import StudyError, StudyFolder, StudyRecord
 from ..study.study import RESULTS, Study, read_study
 from ..wire import network
@@ -31,21 +31,21 @@ from .server import Progress
 
 
 class FederatedEngine(Engine):
-    """Where an estimator's sums are made: at the sites of a study of the kind "estimator".
+    """The engine that makes an estimator's sums at the sites of a study of the kind "estimator".
 
     ::
 
         study = Study("stay", basis, "days", members, quorum=3, timeout=60, kind="estimator", rounds=10)
         engine = FederatedEngine(study, transport, "stay")
-        model = up.LESSRegressor(basis, rounds=10, engine=engine).fit(engine.rows, "days")
+        model = up.LESSRegressor(basis=basis, rounds=10, engine=engine).fit(engine.rows, "days")
         record = engine.finish(model)
 
     Parameters
     ----------
     study : Study of the kind "estimator"
-    transport : what carries messages to its sites
-    folder : the study's own; what is complete there already is not asked for again
-    progress : called with a :class:`Status` whenever something has changed, or None
+    transport : the transport to its sites
+    folder : the folder of the study; exchanges that are complete there are not repeated
+    progress : a function that is called with a :class:`Status` after each change, or None
     """
 
     def __init__(self, study: Study, transport: Transport, folder: PathLike, progress: Progress | None = None) -> None:
@@ -57,53 +57,53 @@ class FederatedEngine(Engine):
 
     @property
     def n_workers(self) -> int:
-        """Every site works for itself."""
+        """The number of sites, which all work at the same time."""
         return len(self.study.members)
 
     @property
     def rows(self) -> RemoteRows:
-        """What ``fit`` takes for X: all rows of all sites, where they are."""
+        """The rows of all sites, as references, for the argument X of ``fit``."""
         return RemoteRows.of(self)
 
     def begin(self) -> None:
-        """A fit begins: it gets the sums that the folder has already, and asks for the others."""
+        """Begin a fit, which takes the sums that the folder already holds and asks the sites for the others."""
         self._run = Run(self.study, self._transport, self._folder, self._progress)
 
     def ask(self, statistic: Statistic) -> Any:
-        """The sum of a statistic over the sites."""
+        """Return the sum of a statistic over the sites."""
         if self._run is None:
             raise StudyError(_NOT_BEGUN)
         try:
             return self._run.server.ask(statistic)
         except StudyError as error:
-            self._run.failed(str(error))
+            self._run.fail(str(error))
             raise
 
     def work(self, task: Task, progress: object) -> Any:
         """Return the sum over the sites of a statistic they know; a ValueError for any other function."""
         if not isinstance(task.fn, NamedStatistic):
             raise ValueError(
-                f"sites answer named statistics only, and {called(task.fn).strip('_')} is none: give a loss with its "
-                "scale (Huber(1.5)), center=False with such a loss, and use LESSRegressor"
+                f"{called(task.fn).strip('_')} is not among the statistics that sites answer: use LESSRegressor, with "
+                "the squared loss, or with fit_intercept=False and a loss that has its scale, such as Huber(1.5)"
             )
         if self._run is None:
             raise StudyError(_NOT_BEGUN)
-        asked = ASKED[task.fn.name]
-        return self.ask(asked(self.study, self._run.server.number, **task.fn.question(task.args)))
+        make = STATISTIC_MAKERS[task.fn.name]
+        return self.ask(make(self.study, self._run.server.number, **task.fn.question(task.args)))
 
     def finish(self, model: Any) -> StudyRecord:
         """Write the fitted model and the record of the study into its folder."""
         if self._run is None:
-            raise StudyError("nothing was fitted: fit an estimator to the rows of the engine first")
-        return self._run.finished(model, [])
+            raise StudyError("there is no model yet: fit an estimator to engine.rows first")
+        return self._run.finish(model, [])
 
 
-_NOT_BEGUN = "nothing was begun: fit an estimator to the rows of the engine"
+_NOT_BEGUN = "the engine has no fit in progress: fit an estimator to engine.rows"
 
 
 @dataclass
 class RemotePiece:
-    """The rows of one site, which cannot be read from here."""
+    """The rows of one site, which cannot be read here."""
 
     site: str
     n_rows: int = 0  # unknown
@@ -111,11 +111,11 @@ class RemotePiece:
     lazy = None
 
     def read(self, rows: Any = None) -> Rows:
-        """Never."""
-        raise ValueError(f"the rows of {self.site} stay at {self.site}: ask for sums over them")
+        """Raise a ValueError, because the rows never leave their site."""
+        raise ValueError(f"the rows of {self.site} stay at {self.site}: only sums over them can be asked for")
 
     def chunks(self, size: int) -> Iterator[Rows]:
-        """Never."""
+        """Raise a ValueError, because the rows never leave their site."""
         yield self.read()
 
 
@@ -127,7 +127,7 @@ class RemoteRows(RemoteSource):
 
     @classmethod
     def of(cls, engine: FederatedEngine) -> RemoteRows:
-        """Those that the study of an engine is about."""
+        """Return the rows of the study of an engine."""
         study = engine.study
         names = columns_of(study.basis) or None
         pieces, T = [RemotePiece(site) for site in study.members], len(study.targets)
@@ -137,39 +137,39 @@ class RemoteRows(RemoteSource):
         )  # fmt: skip
 
     def open_labeled(self, owner: Any, y: Any, sample_weight: Any) -> RemoteRows:
-        """These rows for one fit; what is asked for must be what the study is about."""
+        """Return these rows for one fit, whose labels and basis must be those of the study."""
         study = self.engine.study
         targets = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, (list, tuple)) else ()
         if targets != study.targets:
-            raise ValueError(f"y must be {', '.join(study.targets)}, which the study is about, got {shown(y)}")
+            raise ValueError(f"y must be {', '.join(study.targets)}, the targets of the study, got {shown(y)}")
         if sample_weight is not None:
-            raise ValueError("sample_weight must be left out: a site's weights are in its own configuration")
+            raise ValueError("sample_weight must be None: each site names its weights in its own configuration")
         if not isinstance(owner, Basis) or owner.digest != study.basis.digest:
-            raise ValueError("kernel must be the basis of the study, which the sites have")
+            raise ValueError("basis must be the basis of the study, engine.study.basis, which the sites have")
         self.engine.begin()
         return RemoteRows.of(self.engine)
 
     @cached_property
     def n_rows(self) -> int:
-        """Over all sites: the sum of labels is asked for, which says so."""
+        """The number of rows of all sites together, learned from a first exchange of sums."""
         return int(self.engine.ask(Sums(self.engine.study)).n_rows)
 
 
 class FlowerEngine(FederatedEngine):
     """Fit an estimator to rows that stay at the sites of a Flower network.
 
-    The network runs, and this process runs where its SuperLink does.
+    The network must be running, and this process must run on the machine of its SuperLink.
 
     Parameters
     ----------
-    folder : one that ``unpooled federation init`` wrote, with ``kind = "estimator"`` in its ``study.toml``
+    folder : a folder from ``unpooled federation init``, with ``kind = "estimator"`` in its ``study.toml``
     superlink : the name of the SuperLink in Flower's settings (``FLWR_HOME``), which ``. folder/env.sh`` sets
-    progress : called with a :class:`Status` whenever something has changed, or None
+    progress : a function that is called with a :class:`Status` after each change, or None
 
     Examples
     --------
     >>> with FlowerEngine("consortium") as engine:  # doctest: +SKIP
-    ...     model = up.LESSRegressor(engine.study.basis, rounds=10, engine=engine).fit(engine.rows, "days")
+    ...     model = up.LESSRegressor(basis=engine.study.basis, rounds=10, engine=engine).fit(engine.rows, "days")
     ...     record = engine.finish(model)
     """
 
@@ -178,14 +178,14 @@ class FlowerEngine(FederatedEngine):
         self._relay = Relay()
         try:
             super().__init__(read_study(place), self._relay, place / RESULTS, progress)
-            self.run_id = network.submitted(place / "app", superlink, {"relay": self._relay.address})
+            self.run_id = network.submit_run(place / "app", superlink, {"relay": self._relay.address})
             self._relay.connect()
         except BaseException:
             self._relay.close()
             raise
 
     def close(self) -> None:
-        """End the run: Flower calls it completed."""
+        """End the run, which Flower then reports as completed."""
         self._relay.close()
 
     def __enter__(self) -> FlowerEngine:

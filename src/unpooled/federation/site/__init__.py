@@ -1,1 +1,1 @@
-"""The site's own side: its settings and rows, the studies it was asked to join, and its answers to questions."""
+"""The site's side of a study: its settings and rows, the studies that ask it to join, and its answers."""

@@ -1,10 +1,10 @@
-"""Statistics that a server may ask a site for: a few, by name, each a sum over rows, and nothing else.
+"""The few statistics that a server may ask a site for; each has a name and is a sum over rows.
 
-A statistic knows how it travels (``parts``), what it is made of (``fields``), how a site makes it (``made``) and what
-the server gets from the sum (``result``). A study says which belong to it; the others are refused on both sides.
+A statistic knows its form in a message (``to_parts``), the shapes of its sums (``shapes``), how a site computes it
+(``compute``) and what the server makes of the sum (``from_sums``). A study determines which statistics belong to it;
+both sides refuse the others.
 
-Sums of a statistic that is no summary and no scores are :class:`Totals`: they are named by the statistic and add up
-like the others.
+The sums of a statistic are a summary, scores, or else :class:`Totals`, which carry the digest of the statistic.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..._base import files
 from ..._base.checks import NotAddable
 from ..._base.compensated import Sum
 from ..._base.text import shown
-from ...bases.maps import finite
+from ...bases.maps import read_array
 from ...gate import Release, facts
 from ...gate.gate import check_policy
-from ...privacy import Noised
+from ...privacy import NoiseRecord
 from ...privacy.ledger import Spending
-from ...privacy.release import Asked, asked
+from ...privacy.release import CheckedRequest, check_request
 from ...summaries import Candidates, Scores, Summary
-from ...summaries.candidates import LEAVE_ONE_OUT, scores_of_source
-from ...summaries.contents import Contents, check_sums, from_arrays, is_digest, loss_of, shapes, to_arrays
-from ...summaries.passes import Functions, Target, residual_target
-from ...summaries.summary import SUMS, of_target
-from ..secure.fixed_point import Shapes, flattened, from_whole, restored, whole
+from ...summaries.candidates import LEAVE_ONE_OUT, score_source
+from ...summaries.contents import Contents, check_sums, field_shapes, from_arrays, is_digest, loss_of, to_arrays
+from ...summaries.passes import Functions, Target, make_target
+from ...summaries.summary import SUMS, summarize_target
+from ..secure.fixed_point import Shapes, flatten, from_whole_numbers, restore, to_whole_numbers
 from ..study.study import Study
 from .config import SiteData
 
@@ -41,10 +41,10 @@ Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Made:
-    """A site's statistic, the facts its policy judges, and what was spent on it: nothing where it is not private."""
+class SiteAnswer:
+    """A site's answer: the statistic, the facts that its policy judges, and the privacy spending, if there is any."""
 
-    part: Any  #: with ``n_rows``, ``sums`` and ``save``
+    part: Any  #: an object with ``n_rows``, ``sums`` and ``save``
     release: Release
     spending: Spending | None = None
 
@@ -52,60 +52,60 @@ class Made:
 class Statistic(ABC):
     """One question of a study."""
 
-    called: ClassVar[str]
+    name: ClassVar[str]
     study: Study
 
     @abstractmethod
-    def parts(self) -> Parts:
-        """The header and the arrays that it travels as."""
+    def to_parts(self) -> Parts:
+        """Return the header and the arrays for a message."""
 
     @abstractmethod
-    def fields(self) -> Shapes:
-        """The sums, by name, and their shapes."""
+    def shapes(self) -> Shapes:
+        """Return the names of the sums and their shapes."""
 
     @abstractmethod
-    def made(self, data: SiteData) -> Made:
-        """The sums over the rows of a site."""
+    def compute(self, data: SiteData) -> SiteAnswer:
+        """Compute the sums over the rows of a site."""
 
     @abstractmethod
-    def result(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Any:
-        """What sums over so many sites are, checked."""
+    def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Any:
+        """Return the result that the sums over ``n_sites`` sites make, after checking them."""
 
     @abstractmethod
-    def loaded(self, path: Path, n_sites: int = 1) -> Any:
-        """What is in a file that a site sent, or a sum over several; a ValueError where it is of another question."""
+    def load(self, path: Path, n_sites: int = 1) -> Any:
+        """Return the content of a file from a site, or of a sum over sites; another question raises a ValueError."""
 
-    def vector(self, part: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What a site adds to a secure sum: one vector of pairs high + low."""
-        return flattened(part.n_rows, part.sums, self.fields())
+    def to_vector(self, part: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return a site's contribution to a secure sum: one vector of pairs high + low."""
+        return flatten(part.n_rows, part.sums, self.shapes())
 
     def from_vector(self, high: np.ndarray, low: np.ndarray) -> tuple[int, dict[str, Sum]]:
-        """The number of rows and the sums, of one vector or of a sum of several."""
-        return restored(high, low, self.fields())
+        """Return the number of rows and the sums from one vector or from a sum of vectors."""
+        return restore(high, low, self.shapes())
 
     @cached_property
     def digest(self) -> str:
-        """The same at the server and at all sites."""
-        header, arrays = self.parts()
-        return files.digest({"study": self.study.digest, "statistic": self.called, **header}, arrays)
+        """The digest of the question, which is the same at the server and at all sites."""
+        header, arrays = self.to_parts()
+        return files.digest({"study": self.study.digest, "statistic": self.name, **header}, arrays)
 
 
 @dataclass(frozen=True)
 class Sums(Statistic):
-    """The sums of a summary: of labels, or of ψ(y - f(x)) for functions f in the span of the basis, one or several."""
+    """The sums of a summary of labels, or of ψ(y - f(x)) for one or several functions f in the span of the basis."""
 
     study: Study
-    number: int = 0  #: the round
+    number: int = 0  #: the number of the round
     functions: Functions | None = None
     loss: str = "squared"
     order: int = 1
     probes: int = 0
 
-    called: ClassVar[str] = SUMS.name
+    name: ClassVar[str] = SUMS.name
 
     def __post_init__(self) -> None:
         study, estimator = self.study, self.study.kind == "estimator"
-        # An estimator counts rows first, by sums of labels; the rest it asks for is of the study's order and loss.
+        # An estimator first counts rows by sums of labels; its other questions have the study's order and loss.
         orders = {study.order, 1} if estimator else {study.order}
         losses = {study.loss, "squared"} if estimator else {study.loss}
         most = {"rounds": study.rounds, "estimator": study.exchanges}.get(study.kind, 1)
@@ -115,7 +115,7 @@ class Sums(Statistic):
             allowed = allowed and (self.functions is None) == (self.number == 0)
         allowed = allowed and (self.functions is None or study.kind in ("rounds", "estimator"))
         if not allowed or (self.probes and not estimator) or not 0 <= self.probes <= 8:
-            raise ValueError("these sums are not among those that the study asks for")
+            raise ValueError("these sums do not belong to the study")
         if self.functions is not None:
             self._check_functions(self.functions.coef, self.functions.intercept)
 
@@ -123,11 +123,11 @@ class Sums(Statistic):
         M, n = self.study.basis.n_features_, len(self.study.targets) + self.probes
         good = coef.ndim == 2 and intercept.ndim == 1 and coef.shape == (M, len(intercept)) and len(intercept) > 0
         if not good or len(intercept) % n or (self.study.kind == "rounds" and len(intercept) != n):
-            raise ValueError("the model whose residuals are asked for does not go with the basis and the targets")
+            raise ValueError("the model of the residuals does not match the basis and the targets")
         if not (np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept))):
-            raise ValueError("the model whose residuals are asked for has coefficients that are no numbers")
+            raise ValueError("the model of the residuals has coefficients that are not finite numbers")
 
-    def parts(self) -> Parts:
+    def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
         header = {"number": self.number, "loss": self.loss, "order": self.order, "probes": self.probes}
         f = self.functions
@@ -135,188 +135,192 @@ class Sums(Statistic):
 
     @property
     def contents(self) -> Contents:
-        """What the summaries of all sites have in common."""
+        """The facts that the summaries of all sites share."""
         basis, f = self.study.basis, self.functions
         n = len(self.study.targets) + self.probes if f is None else len(f.intercept)
         digest = None if f is None else f.digest
         return Contents(basis.digest, basis.n_features_, self.order, n, self.loss, digest)
 
-    def question(self, ledger: Any = None) -> Asked:
-        """The private form."""
-        privacy = self.study.private(self.number, ledger)
-        return asked(self.study.basis, self.order, self.functions, loss_of(self.loss), None, privacy)
+    def private_request(self, ledger: Any = None) -> CheckedRequest:
+        """Return the checked request for these sums with noise."""
+        privacy = self.study.privacy_request(self.number, ledger)
+        return check_request(self.study.basis, self.order, self.functions, loss_of(self.loss), None, privacy)
 
     @cached_property
-    def noised(self) -> Noised | None:
-        """What is known of the noise of one site before it is asked; None without privacy."""
+    def noise_record(self) -> NoiseRecord | None:
+        """The record of the noise of one site, which is known before the site is asked; None without privacy."""
         if self.study.privacy is None:
             return None
-        q = self.question()
+        q = self.private_request()
         return q.privacy.record(q.bounds, q.noise, q.purpose)
 
-    def fields(self) -> Shapes:
+    def shapes(self) -> Shapes:
         """See :class:`Statistic`."""
-        return shapes(self.contents, self.noised)
+        return field_shapes(self.contents, self.noise_record)
 
-    def made(self, data: SiteData) -> Made:
-        """See :class:`Statistic`; with noise the policy, the ledger and the rows are looked at in that order."""
+    def compute(self, data: SiteData) -> SiteAnswer:
+        """See :class:`Statistic`; with noise, first the policy is checked, then the ledger charged, then rows read."""
         study, share, spending = self.study, 0.0, None
         if study.privacy is not None:
             if data.weight is not None:
-                raise ValueError("this site has weights, and a private summary has none")
-            question = self.question(data.ledger)
+                raise ValueError("this site has weights, which a private summary cannot use")
+            question = self.private_request(data.ledger)
             check_policy(data.policy, question)
             spending = question.spending()
-            summary = question.release(question.read(spending, *data.named(study)))
+            summary = question.release(question.read(spending, *data.locate_rows(study)))
             if study.secure and summary.privacy is not None and summary.privacy.grid != question.noise.grid:
-                raise ValueError("this site has more rows than shares of one noise are planned for")
+                raise ValueError("this site has more rows than the shares of the noise allow")
         else:
-            source, mapped = data.opened(study)
+            source, features = data.open_rows(study)
             if source.n_outputs != len(study.targets):
-                raise ValueError(f"there are {source.n_outputs} labels, and the study has {len(study.targets)}")
-            _, target = residual_target(mapped, self.functions, loss_of(self.loss))
+                raise ValueError(f"there are {source.n_outputs} labels, but the study has {len(study.targets)}")
+            _, target = make_target(features, self.functions, loss_of(self.loss))
             target = replace(target, probes=self.probes)
-            summary = of_target(mapped, source, self.contents, target, None)
+            summary = summarize_target(features, source, self.contents, target, None)
             share = summary.label_share
         release = facts.of_summary(summary, share)
         release = replace(release, targets=study.targets, n_targets=len(study.targets))
-        return Made(self._named(summary), release, spending)
+        return SiteAnswer(self._with_targets(summary), release, spending)
 
-    def vector(self, part: Summary) -> tuple[np.ndarray, np.ndarray]:
-        """See :class:`Statistic`; with noise in shares the whole numbers that nothing rounds."""
+    def to_vector(self, part: Summary) -> tuple[np.ndarray, np.ndarray]:
+        """See :class:`Statistic`; with noise in shares the vector holds whole numbers, which are never rounded."""
         if self.study.privacy is None:
-            return super().vector(part)
-        q, sums = self.question(), {name: value.high for name, value in part.sums.items()}
-        high = np.concatenate([[part.n_rows], sums["weight"], whole(sums, q.bounds.released, q.noise.grid)])
+            return super().to_vector(part)
+        q, sums = self.private_request(), {name: value.high for name, value in part.sums.items()}
+        high = np.concatenate(
+            [[part.n_rows], sums["weight"], to_whole_numbers(sums, q.bounds.weighted_sums, q.noise.grid)]
+        )
         return high, np.zeros_like(high)
 
     def from_vector(self, high: np.ndarray, low: np.ndarray) -> tuple[int, dict[str, Sum]]:
         """See :class:`Statistic`."""
         if self.study.privacy is not None:
-            q = self.question()
-            sums = {"weight": high[1:2], **from_whole(high[2:], q.bounds.released, q.noise.grid)}
-            high = np.concatenate([high[:1], *(sums[name] for name in self.fields())])
+            q = self.private_request()
+            sums = {"weight": high[1:2], **from_whole_numbers(high[2:], q.bounds.weighted_sums, q.noise.grid)}
+            high = np.concatenate([high[:1], *(sums[name] for name in self.shapes())])
             low = np.zeros_like(high)
         return super().from_vector(high, low)
 
-    def _named(self, summary: Summary) -> Summary:
-        """With the targets for names, where there is one function for each."""
+    def _with_targets(self, summary: Summary) -> Summary:
+        """Return the summary with the names of the targets, if it has one function for each."""
         names = self.study.targets if self.contents.n_outputs == len(self.study.targets) else ()
-        return replace(summary, targets=names, one_target=self.contents.n_outputs == 1, attached=self.study.basis)
+        return replace(summary, targets=names, one_target=self.contents.n_outputs == 1, known_basis=self.study.basis)
 
-    def result(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Summary:
-        """The summary of all rows."""
-        one = self.noised
-        noised = None if one is None else sum((one for _ in range(n_sites - 1)), start=one)
-        check_sums(sums, n_rows, noised)
-        return self._named(Summary(self.contents, n_rows, sums, privacy=noised))
+    def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Summary:
+        """Return the summary of all rows."""
+        one = self.noise_record
+        record = None if one is None else sum((one for _ in range(n_sites - 1)), start=one)
+        check_sums(sums, n_rows, record)
+        return self._with_targets(Summary(self.contents, n_rows, sums, privacy=record))
 
-    def loaded(self, path: Path, n_sites: int = 1) -> Summary:
+    def load(self, path: Path, n_sites: int = 1) -> Summary:
         """See :class:`Statistic`."""
-        summary, wanted, noised = Summary.load(path), self.contents, self.noised
+        summary, wanted, record = Summary.load(path), self.contents, self.noise_record
         if summary.contents != wanted:
-            raise ValueError(f"the summary is of something else than was asked for: {_different(summary, wanted)}")
-        if (summary.privacy is None) != (noised is None):
-            raise ValueError("the summary has noise where none was asked for, or none where it was")
-        if noised is not None and summary.privacy is not None:
-            wrong = noised.difference(summary.privacy) if n_sites == 1 else ""
+            raise ValueError(
+                f"the summary is of something else than was asked for: {_describe_difference(summary, wanted)}"
+            )
+        if (summary.privacy is None) != (record is None):
+            raise ValueError("the summary has noise that was not requested, or lacks noise that was")
+        if record is not None and summary.privacy is not None:
+            wrong = record.difference(summary.privacy) if n_sites == 1 else ""
             if wrong or summary.privacy.shares != n_sites:
-                raise ValueError(f"the noise of the summary is not what was asked for{': ' if wrong else ''}{wrong}")
+                raise ValueError(f"the noise of the summary is not the requested noise{': ' if wrong else ''}{wrong}")
         if summary.targets not in ((), self.study.targets):
-            raise ValueError(f"the summary is of {', '.join(summary.targets)}")
-        return self._named(summary)
+            raise ValueError(f"the summary has the targets {', '.join(summary.targets)}, not those of the study")
+        return self._with_targets(summary)
 
 
-def _different(summary: Summary, wanted: Contents) -> str:
+def _describe_difference(summary: Summary, wanted: Contents) -> str:
     for name, value in vars(wanted).items():
         own = getattr(summary.contents, name)
         if own != value:
-            return f"its {name} is {shown(own)} and not {shown(value)}"
+            return f"its {name} is {shown(own)}, not {shown(value)}"
     return "its contents"
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(Statistic):
-    """The leave-one-out errors of candidates, one for each λ."""
+    """The leave-one-out errors of candidates for every λ."""
 
     study: Study
     candidates: Candidates
 
-    called: ClassVar[str] = LEAVE_ONE_OUT.name
+    name: ClassVar[str] = LEAVE_ONE_OUT.name
 
     def __post_init__(self) -> None:
         study, c = self.study, self.candidates
         if study.privacy is not None or not (study.lam == "loo" or study.kind == "estimator"):
-            raise ValueError("scores of candidates are not among what the study asks for")
+            raise ValueError("scores of candidates do not belong to the study")
         if c.basis != study.basis.digest or c.coef.shape[1:] != (study.basis.n_features_, len(study.targets)):
-            raise ValueError("the candidates do not go with the basis and the targets of the study")
+            raise ValueError("the candidates do not match the basis and the targets of the study")
 
-    def parts(self) -> Parts:
+    def to_parts(self) -> Parts:
         """See :class:`Statistic`."""
         return self.candidates.to_parts()
 
-    def fields(self) -> Shapes:
+    def shapes(self) -> Shapes:
         """See :class:`Statistic`."""
         n_lam, _, n_targets = self.candidates.coef.shape
         return {"weight": (1,), "square": (n_lam, n_targets)}
 
-    def made(self, data: SiteData) -> Made:
+    def compute(self, data: SiteData) -> SiteAnswer:
         """See :class:`Statistic`."""
-        source, mapped = data.opened(self.study)
-        scores = scores_of_source(self.candidates, mapped, source)
-        share = facts.error_share_of(self.candidates, mapped, source)
-        return Made(scores, facts.of_scores(scores, self.candidates, self.study.targets, share))
+        source, features = data.open_rows(self.study)
+        scores = score_source(self.candidates, features, source)
+        share = facts.error_share_of(self.candidates, features, source)
+        return SiteAnswer(scores, facts.of_scores(scores, self.candidates, self.study.targets, share))
 
-    def result(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Scores:
-        """The scores over all rows."""
+    def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Scores:
+        """Return the scores over all rows."""
         if not (sums["weight"].high[0] > 0 and np.all(sums["square"].high >= 0)):
             raise ValueError("a sum of weights or squares is negative")
         return Scores(self.candidates.digest, n_rows, sums, self.candidates.question)
 
-    def loaded(self, path: Path, n_sites: int = 1) -> Scores:
+    def load(self, path: Path, n_sites: int = 1) -> Scores:
         """See :class:`Statistic`."""
         scores = Scores.load(path)
-        if scores.candidates != self.candidates.digest or scores.sums["square"].high.shape != self.fields()["square"]:
-            raise ValueError(f"the scores are of the candidates {scores.candidates[:12]} and not of those sent")
+        if scores.candidates != self.candidates.digest or scores.sums["square"].high.shape != self.shapes()["square"]:
+            raise ValueError(f"the scores are of the candidates {scores.candidates[:12]}, not of those that were sent")
         return scores
 
 
-def sums_of(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sums:
-    """From the parts; a ValueError where they are not sums that the study asks for."""
+def read_sums(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sums:
+    """Return the sums that a message asks for; raise a ValueError if they do not belong to the study."""
     if set(header) != {"number", "loss", "order", "probes"} or any(type(header[k]) is not int for k in _COUNTS):
-        raise ValueError("the sums that are asked for cannot be read")
+        raise ValueError("the question about sums cannot be read")
     if set(arrays) not in (set(), {"coef", "intercept"}):
-        raise ValueError("the model whose residuals are asked for is not complete")
+        raise ValueError("the model of the residuals is not complete")
     functions = None
     if arrays:
-        functions = Functions(finite("coef", arrays, ndim=2), finite("intercept", arrays, ndim=1))
+        functions = Functions(read_array("coef", arrays, ndim=2), read_array("intercept", arrays, ndim=1))
     return Sums(study, header["number"], functions, str(header["loss"]), header["order"], header["probes"])
 
 
 _COUNTS = ("number", "order", "probes")
 
 
-def _sums_asked(study: Study, number: int, contents: Contents, target: Target) -> Sums:
-    """Sites know functions in the span of the basis, and no other model."""
+def _make_sums(study: Study, number: int, contents: Contents, target: Target) -> Sums:
+    """Return the sums for an estimator; sites only know models that are functions in the span of the basis."""
     if type(target) is not Target or target.predictor is not None or not target.with_loss:
-        raise ValueError("sites take residuals of functions in the span of the basis, and of no other model")
+        raise ValueError("sites can only take residuals of functions in the span of the basis, not of other models")
     f, intercept = target.coef, target.intercept
     functions = None if f is None or intercept is None else Functions(f, intercept)
     return Sums(study, number, functions, contents.loss, contents.order, target.probes)
 
 
-#: what an estimator may ask for in one of the exchanges: by the name of a :class:`NamedStatistic`, from its question
-ASKED: dict[str, Callable[..., Statistic]] = {
-    SUMS.name: _sums_asked,
+#: functions that turn the question of an estimator into a statistic, by the name of its :class:`NamedStatistic`
+STATISTIC_MAKERS: dict[str, Callable[..., Statistic]] = {
+    SUMS.name: _make_sums,
     LEAVE_ONE_OUT.name: lambda study, _, candidates: LeaveOneOut(study, candidates),
 }
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over the rows of one site or several, of the same statistic."""
+    """Sums of one statistic over the rows of one or several sites."""
 
-    statistic: str  #: its digest
+    statistic: str  #: the digest of the statistic
     n_rows: int
     sums: dict[str, Sum] = field(repr=False)
 
@@ -330,18 +334,18 @@ class Totals:
         return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
 
     def save(self, path: files.PathLike) -> None:
-        """Write them to one file."""
+        """Write the totals to one file."""
         files.write(path, "totals", {"statistic": self.statistic, "n_rows": self.n_rows}, to_arrays(self.sums))
 
     @classmethod
     def load(cls, path: files.PathLike, fields: Shapes) -> Totals:
-        """The totals in a file, which must have these fields."""
+        """Return the totals in a file, which must have these fields."""
         header, arrays = files.read(path, "totals")
         try:
             with files.reading(header, arrays, "file of totals") as (entries, numbers):
                 statistic, n_rows = entries["statistic"], entries["n_rows"]
                 if not is_digest(statistic) or type(n_rows) is not int or n_rows < 1:
-                    raise ValueError("its header does not say what it is of")
+                    raise ValueError("its header does not identify the statistic and the number of rows")
                 return cls(statistic, n_rows, from_arrays(numbers, fields))
         except ValueError as error:
             raise files.FileError(f"{path} does not hold complete totals: {error}") from None

@@ -1,1 +1,1 @@
-"""The study: what is asked of the sites, the folder of a run and its record, and a new folder to begin with."""
+"""The study: its definition, the folder of a run with its record, and a new folder to start from."""

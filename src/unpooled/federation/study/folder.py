@@ -1,10 +1,10 @@
-"""The folder of a study at the server: its exchanges, the record of what became of it, and how far it is.
+"""The folder of a study at the server: its exchanges, its record and its status.
 
-An exchange is complete once its entry is there, which is written after the sum it names. So whatever happens to the
-server, a study that is run again begins after the last complete exchange, with the same numbers.
+An exchange is complete once its entry exists, which is written after its sum. Whatever happens to the server, a study
+that is run again therefore continues after the last complete exchange, with the same numbers.
 
-The record says who was asked, who is in the sums, who failed and why, what it cost, and what came out. The status says
-how far a study is: the progress display and ``unpooled federation status`` show it, from the study's folder.
+The record says which sites were asked, which are in the sums, which failed and why, the cost, and the outcome. The
+status says how far a study has got; the progress display and ``unpooled federation status`` show it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ..._base.files import PathLike, atomic
 from ..._base.plain_json import readable
 from ..._base.text import shown
 from ...privacy import Gaussian, composition, mu_for
-from .study import Study
+from .study import INTERCEPT, Study
 
 
 class StudyError(RuntimeError):
-    """A study that cannot go on; no model was written."""
+    """An error that ends a study without a model."""
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A site that failed: when, how soon that was known, and why.
+class SiteFailure:
+    """The failure of a site.
 
     Attributes
     ----------
-    site : its name
-    exchange, attempt : their numbers
-    seconds : from the question to the knowledge
-    reason : in a few words
+    site : the name of the site
+    exchange, attempt : the numbers of the exchange and the attempt
+    seconds : the time from the question until the failure was known
+    reason : the reason in a few words
     """
 
     site: str
@@ -49,20 +49,20 @@ class Failed:
 
 @dataclass
 class Exchange:
-    """One statistic and all attempts to get the sum of it.
+    """One statistic and all attempts to get its sum.
 
     Attributes
     ----------
-    number : from 0 on
-    statistic : what it is called
-    digest : of the statistic
-    members : whose sums were added up
-    n_rows : over all of them
-    attempts : the sites that answered, an attempt after the other
-    seconds : that it took
-    sent, received : bytes
-    failures : list of Failed
-    sha256 : of the file with the sum
+    number : the number of the exchange, from 0
+    statistic : the name of the statistic
+    digest : the digest of the statistic
+    members : the sites in the sum
+    n_rows : the number of rows of these sites
+    attempts : the sites that answered, for each attempt
+    seconds : the duration
+    sent, received : the numbers of bytes
+    failures : list of SiteFailure
+    sha256 : the SHA-256 of the file with the sum
     """
 
     number: int
@@ -74,86 +74,87 @@ class Exchange:
     seconds: float = 0.0
     sent: int = 0
     received: int = 0
-    failures: list[Failed] = field(default_factory=list)
+    failures: list[SiteFailure] = field(default_factory=list)
     sha256: str = ""
 
 
 class StudyFolder:
-    """``study.json``, ``exchanges/``, ``state.json``, and in the end ``record.json`` and the model."""
+    """The folder with ``study.json``, ``exchanges/``, ``state.json``, and at the end ``record.json`` and the model."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def model(self) -> Path:
-        """Where the model comes to be."""
+        """The path of the model."""
         return self.path / "study.model"
 
     def begin(self, study: Study) -> Study:
-        """The study with the id it has here; a StudyError where the folder is of another."""
+        """Return the study with the id that it has in this folder; another study here raises a StudyError."""
         (self.path / "exchanges").mkdir(parents=True, exist_ok=True)
         known = self.definition()
         if known is None:
-            write_json(self.path / "study.json", study.definition())
+            _write_json(self.path / "study.json", study.definition())
             return study
         study = study.with_id(str(known.get("id")))
         if known != (own := study.definition()):
             different = sorted(name for name in {*known, *own} if known.get(name) != own.get(name))
+            different = ["fit_intercept" if name == INTERCEPT else name for name in different]
             raise StudyError(
-                f"{self.path} holds a study that differs in {', '.join(different)}: give the same study to go on with "
-                "it, or another folder to begin anew"
+                f"{self.path} holds a study that differs in {', '.join(different)}: give the same study to continue "
+                "it, or choose another folder to start again"
             )
         return study
 
     def definition(self) -> dict[str, Any] | None:
-        """What the study in the folder asks; None where there is none."""
-        return read_json(self.path / "study.json")
+        """Return the definition of the study in the folder, or None if there is none."""
+        return _read_json(self.path / "study.json")
 
     def exchange(self, number: int) -> Exchange | None:
-        """A complete exchange; None where it is not. A StudyError where its file was damaged."""
+        """Return an exchange, or None if it is not complete; a damaged file raises a StudyError."""
         entry, total = self._entry(number), self.total(number)
-        content = read_json(entry)
+        content = _read_json(entry)
         if content is None:
             return None
         try:
-            found = Exchange(**content | {"failures": [Failed(**failed) for failed in content["failures"]]})
-            whole = hashlib.sha256(total.read_bytes()).hexdigest() == found.sha256 and found.number == number
+            exchange = Exchange(**content | {"failures": _read_failures(content["failures"])})
+            is_whole = hashlib.sha256(total.read_bytes()).hexdigest() == exchange.sha256 and exchange.number == number
         except (TypeError, KeyError, OSError):
-            whole = False
-        if not whole:
-            raise StudyError(f"{entry} and {total.name} do not go together: remove both, and the exchange is repeated")
-        return found
+            is_whole = False
+        if not is_whole:
+            raise StudyError(f"{entry} does not match {total.name}: remove both files to repeat the exchange")
+        return exchange
 
     def exchanges(self) -> list[Exchange]:
-        """The complete ones, in order."""
-        found: list[Exchange] = []
-        while (one := self.exchange(len(found))) is not None:
-            found.append(one)
-        return found
+        """Return the complete exchanges, in order."""
+        exchanges: list[Exchange] = []
+        while (one := self.exchange(len(exchanges))) is not None:
+            exchanges.append(one)
+        return exchanges
 
     def complete(self, exchange: Exchange, result: Any) -> None:
-        """Keep the sum of an exchange, and then say that it is complete."""
+        """Write the sum of an exchange, and then the entry that marks it as complete."""
         total = self.total(exchange.number)
         result.save(total)
         exchange.sha256 = hashlib.sha256(total.read_bytes()).hexdigest()
-        write_json(self._entry(exchange.number), asdict(exchange))
+        _write_json(self._entry(exchange.number), asdict(exchange))
 
     def total(self, number: int) -> Path:
-        """The file with the sum of an exchange."""
+        """Return the path of the sum of an exchange."""
         return self.path / "exchanges" / f"{number:04d}.total"
 
     def _entry(self, number: int) -> Path:
         return self.path / "exchanges" / f"{number:04d}.json"
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Readable, and all of it or nothing."""
+def _write_json(path: Path, content: Any) -> None:
+    """Write readable JSON, either the whole file or nothing."""
     with atomic(path) as file:
         file.write((readable(content) + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """What :func:`write_json` wrote; None where there is no file."""
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """Return the content that :func:`_write_json` wrote, or None if there is no file."""
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -161,35 +162,35 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise StudyError(f"{path} is damaged: it is not the JSON that was written")
+        raise StudyError(f"{path} is damaged: it does not hold a JSON object")
     return content
 
 
 RECORD = "record.json"
-OUTCOMES = ("complete", "partial", "failed")
+_OUTCOMES = ("complete", "partial", "failed")
 
 
 @dataclass
 class StudyRecord:
-    """What is kept of a study; a record that was changed is refused.
+    """The record of a study; a record that was changed afterwards is refused.
 
     Attributes
     ----------
-    outcome : "complete" where every sum is over all members, "partial" where a site is missing in one of them,
-        "failed" where there is no model
-    study, study_digest : its definition, and the digest of that
-    started, finished : when, in UTC
+    outcome : "complete" if every sum is over all members, "partial" if a site is missing from one, "failed" if there is
+        no model
+    study, study_digest : the definition of the study, and its digest
+    started, finished : the times in UTC
     exchanges : list of Exchange
-    failures : list of Failed, of all exchanges
-    missing : members that are not in every sum, with the exchanges they are not in
-    model : its file, the SHA-256 of that and the model's digest; None where there is none
-    privacy : what a private study has cost, the model and every site; else None
-    seconds : that it took
-    sent, received : bytes
-    problem : why there is no model
-    notes : what was warned of
-    unpooled : the version that ran it
-    digest : over all the rest
+    failures : list of SiteFailure, of all exchanges
+    missing : the members that are missing from a sum, with the numbers of these exchanges
+    model : the file of the model, its SHA-256 and the digest of the model; None without a model
+    privacy : the privacy cost to the model and to every site; None without noise
+    seconds : the duration
+    sent, received : the numbers of bytes
+    problem : the reason why there is no model
+    notes : the warnings of the fit
+    unpooled : the version that ran the study
+    digest : the digest of everything else in the record
     """
 
     outcome: str
@@ -198,7 +199,7 @@ class StudyRecord:
     started: str
     finished: str
     exchanges: list[Exchange]
-    failures: list[Failed]
+    failures: list[SiteFailure]
     missing: dict[str, list[int]]
     model: dict[str, str] | None
     privacy: dict[str, Any] | None
@@ -211,50 +212,52 @@ class StudyRecord:
     digest: str = ""
 
     @property
-    def partial(self) -> bool:
-        """Whether a sum lacks a member."""
+    def is_partial(self) -> bool:
+        """Whether a member is missing from a sum."""
         return self.outcome == "partial"
 
-    def signed_off(self) -> StudyRecord:
-        """With its digest."""
+    def sign_off(self) -> StudyRecord:
+        """Set the digest of the record, and return it."""
         self.digest = files.digest(self._content(), {})
         return self
 
     def save(self, folder: Path) -> None:
         """Write ``record.json``."""
-        write_json(folder / RECORD, asdict(self.signed_off()))
+        _write_json(folder / RECORD, asdict(self.sign_off()))
 
     @classmethod
     def load(cls, folder: files.PathLike) -> StudyRecord:
-        """The record in the folder of a study; a StudyError where there is none, or it was changed."""
+        """Return the record in the folder of a study; a missing or changed record raises a StudyError."""
         path = Path(folder) / RECORD
-        content = read_json(path)
+        content = _read_json(path)
         if content is None:
-            raise StudyError(f"there is no record {path}: the study was not run to its end")
+            raise StudyError(f"there is no record {path}: the study has not finished")
         try:
-            exchanges = [Exchange(**one | {"failures": _failures(one["failures"])}) for one in content["exchanges"]]
-            found = cls(**content | {"exchanges": exchanges, "failures": _failures(content["failures"])})
+            exchanges = [
+                Exchange(**one | {"failures": _read_failures(one["failures"])}) for one in content["exchanges"]
+            ]
+            record = cls(**content | {"exchanges": exchanges, "failures": _read_failures(content["failures"])})
         except (TypeError, KeyError) as error:
-            raise StudyError(f"{path} is not a record of a study: {shown(error)}") from None
-        if found.digest != files.digest(found._content(), {}) or found.outcome not in OUTCOMES:
-            raise StudyError(f"{path} was changed after it was written: it does not match its digest")
-        return found
+            raise StudyError(f"{path} is not the record of a study: {shown(error)}") from None
+        if record.digest != files.digest(record._content(), {}) or record.outcome not in _OUTCOMES:
+            raise StudyError(f"{path} was changed after it was written, because it does not match its digest")
+        return record
 
     def _content(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "digest"}
 
 
-def missing_in(study: Study, exchanges: list[Exchange]) -> dict[str, list[int]]:
-    """Members that are not in every sum, with the exchanges they are not in."""
-    found = {name: [one.number for one in exchanges if name not in one.members] for name in study.members}
-    return {name: numbers for name, numbers in found.items() if numbers}
+def find_missing_sites(study: Study, exchanges: list[Exchange]) -> dict[str, list[int]]:
+    """Return the members that are missing from a sum, with the numbers of these exchanges."""
+    missing = {name: [one.number for one in exchanges if name not in one.members] for name in study.members}
+    return {name: numbers for name, numbers in missing.items() if numbers}
 
 
-def spent_in(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, Any] | None:
-    """What a private study has cost: the model, and each site, whose noise is new in every attempt it answers."""
+def account_for_privacy(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, Any] | None:
+    """Return the privacy cost to the model and to each site, which adds new noise in every attempt that it answers."""
     if study.privacy is None:
         return None
-    one_round = study.private(0)
+    one_round = study.privacy_request(0)
     mu = mu_for(one_round.epsilon, one_round.delta)
     releases = {name: sum(name in answered for one in exchanges for answered in one.attempts) for name in study.members}
     delta = study.privacy.delta
@@ -271,8 +274,8 @@ def spent_in(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, A
     }
 
 
-def _failures(content: Any) -> list[Failed]:
-    return [Failed(**one) for one in content]
+def _read_failures(content: Any) -> list[SiteFailure]:
+    return [SiteFailure(**one) for one in content]
 
 
 STATE = "state.json"
@@ -280,20 +283,20 @@ STATE = "state.json"
 
 @dataclass
 class Status:
-    """A study at one moment.
+    """The status of a study at one moment.
 
     Attributes
     ----------
-    study, digest, kind : which study it is
+    study, digest, kind : the name, digest and kind of the study
     state : "joining", "asking", "done", "partial" or "failed"
-    exchanges : how many there will be at most
-    done : how many are complete
-    attempt : at the current one
-    sites : what is known of each
-    sent, received : bytes
-    started, updated : seconds since 1970
-    working : seconds spent on the exchanges that are complete
-    problem : why there is no model, where there is none
+    exchanges : the largest number of exchanges
+    done : the number of complete exchanges
+    attempt : the number of the attempt at the current exchange
+    sites : the state of each site
+    sent, received : the numbers of bytes
+    started, updated : times in seconds since 1970
+    working : the seconds spent on the complete exchanges
+    problem : the reason why there is no model, if there is none
     """
 
     study: str
@@ -313,12 +316,12 @@ class Status:
 
     @property
     def seconds(self) -> float:
-        """Since it was started."""
+        """The seconds since the study was started."""
         return max(0.0, self.updated - self.started)
 
     @property
     def seconds_left(self) -> float | None:
-        """By the mean of the exchanges so far; None before the first, 0 at the end."""
+        """The estimated seconds left, from the mean of the exchanges so far; None before the first, 0 at the end."""
         if self.state not in ("joining", "asking"):
             return 0.0
         return None if not self.done else self.working / self.done * max(0, self.exchanges - self.done)
@@ -326,34 +329,34 @@ class Status:
     def __str__(self) -> str:
         sites = ", ".join(f"{name} {state}" for name, state in self.sites.items())
         left = "" if self.seconds_left is None else f", about {self.seconds_left:.0f} s left"
-        said = f"{self.study} ({self.digest[:12]}): {self.state}, exchange {self.done} of {self.exchanges}"
-        said += f"; {self.received} bytes received, {self.sent} sent, {self.seconds:.0f} s{left}; {sites}"
-        return said + (f"; {self.problem}" if self.problem else "")
+        text = f"{self.study} ({self.digest[:12]}): {self.state}, exchange {self.done} of {self.exchanges}"
+        text += f"; {self.received} bytes received, {self.sent} sent, {self.seconds:.0f} s{left}; {sites}"
+        return text + (f"; {self.problem}" if self.problem else "")
 
 
 def save_status(folder: Path, status: Status) -> None:
-    """Keep it where :func:`status_of` finds it."""
+    """Write the status to the file that :func:`read_status` reads."""
     status.updated = time.time()
-    write_json(folder / STATE, asdict(status))
+    _write_json(folder / STATE, asdict(status))
 
 
-def status_of(folder: PathLike) -> Status:
-    """How far the study in a folder is; a StudyError where there is none.
+def read_status(folder: PathLike) -> Status:
+    """Return the status of the study in a folder; a folder without a study raises a StudyError.
 
     Parameters
     ----------
-    folder : of the study, at the server
+    folder : the folder of the study, at the server
 
     Returns
     -------
     Status
     """
     path = Path(folder)
-    content: dict[str, Any] | None = read_json(path / STATE)
+    content: dict[str, Any] | None = _read_json(path / STATE)
     if content is None:
         known = StudyFolder(path).definition()
-        raise StudyError(f"there is no study in {path}" if known is None else f"the study in {path} was never run")
+        raise StudyError(f"there is no study in {path}" if known is None else f"the study in {path} has never been run")
     try:
         return Status(**content)
     except TypeError:
-        raise StudyError(f"{path / STATE} is not of this version of unpooled") from None
+        raise StudyError(f"{path / STATE} was written by another version of unpooled") from None

@@ -1,6 +1,6 @@
-"""A ready study folder: the Flower app, the study, a TEST network, and a folder for every site.
+"""New study folders, ready to run: the Flower app, the study, a TEST network, and a folder for every site.
 
-The texts of its files come first: the Flower app, the study, the sites' settings, and how the study is run.
+The texts of the files come first: the Flower app, the study, the settings of the sites, and the instructions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from ..._base.files import atomic
 from ...gate import POLICY_NAME, Policy
 from ..secure.keys import Identity
-from ..secure.masks import FEWEST
+from ..secure.masks import FEWEST_MEMBERS
 from ..site.config import CONFIG_NAME
 from ..wire.network import DAYS, HOSTS, NETWORK_NAME, write_network, write_node_key
 from .study import KINDS, STUDY_NAME, ConfigError
 
-APP = """\
+_APP = """\
 [project]
 name = "{package}"
 version = "1.0.0"
@@ -41,7 +41,7 @@ study = {study}
 relay = ""
 """
 
-SERVER_APP = '''\
+_SERVER_APP = '''\
 """The server's side of the study: Flower runs it where the SuperLink is."""
 
 from unpooled.federation.wire.flower import server_app as app
@@ -49,7 +49,7 @@ from unpooled.federation.wire.flower import server_app as app
 __all__ = ["app"]
 '''
 
-CLIENT_APP = '''\
+_CLIENT_APP = '''\
 """A site's side: Flower runs it at every SuperNode that is not started by `unpooled federation site`."""
 
 from unpooled.federation.wire.flower import client_app as app
@@ -58,7 +58,7 @@ __all__ = ["app"]
 '''
 
 STUDY = """\
-# What is asked of the sites. They are told all of it, and each decides for itself.
+# Everything that the sites are asked. They are told all of it, and each site decides for itself.
 
 name = {name}
 basis = "study.basis"    # the public basis, beside this file: unpooled basis public.csv -o {folder}/study.basis
@@ -69,7 +69,7 @@ members = {members}
 quorum = {quorum}
 # Seconds that a site has for an answer.
 timeout = 300
-# Seconds that the study waits for sites that are not connected yet, or whose people have not said yes.
+# Seconds that the study waits for sites that are not connected yet, or whose staff have not approved the study.
 patience = 600
 
 # "second-order": ridge regression on the pooled rows. "less": first-order sums, one round. "rounds": first-order sums
@@ -89,26 +89,26 @@ secure = true
 """
 
 SITE = """\
-# This file belongs to the site. Nothing in it comes from a server, and nothing of it is sent.
+# This file belongs to the site. Nothing in it comes from a server, and none of it is sent.
 
 name = {name}
 data = "rows.parquet"    # a .parquet or .csv file, or a folder of .parquet files
 key = "site.key"         # its identity: keep it here, and give the others what `unpooled federation key` prints
 
-# What each of the other sites told you on a way you trust: in person, by telephone, on paper.
+# The keys that the other sites told you in a way that you trust: in person, by telephone, on paper.
 [peers]
 {peers}
 """
 
-NETWORK = """\
-# How this site gets to the server.
+_NETWORK = """\
+# How this site connects to the server.
 superlink = {superlink}
-certificate = "ca.crt"    # of the authority that signed the server's certificate
-key = "node.key"          # shows the server who this node is; the server has node.key.pub
-port = {port}              # a free port of this machine; Flower's own processes talk on it, here only
+certificate = "ca.crt"    # the certificate of the authority that signed the server's certificate
+key = "node.key"          # identifies this node to the server, which has node.key.pub
+port = {port}              # a free port of this machine, used by Flower's own processes on this machine only
 """
 
-FLOWER = """\
+_FLOWER = """\
 [superlink]
 default = "study"
 
@@ -117,8 +117,9 @@ address = {superlink}
 root-certificates = {certificate}
 """
 
-ENVIRONMENT = """\
-# . {folder}/env.sh    before Flower's own commands: its settings for this study, no telemetry, no look for updates.
+_ENVIRONMENT = """\
+# Run `. {folder}/env.sh` before Flower's own commands. It sets the folder of Flower's settings for this study, and
+# switches telemetry and the check for updates off.
 export FLWR_HOME={home}
 export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 FLWR_SUPEREXEC_TASK_POLL_INTERVAL=0.2
 """
@@ -126,12 +127,12 @@ export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 FLWR_SUPEREXEC_TASK_
 HOWTO = """\
 # How to run this study
 
-**The certificates in `network/` are for a TEST on one machine: they say so, and they end after {days} days. For real
-data use certificates of your own, and make every key at the site it belongs to.**
+**The certificates in `network/` are for a TEST on one machine: they say so, and they expire after {days} days. For real
+data, use certificates of your own, and create every key at the site to which it belongs.**
 
-`study.toml` says what is asked; put the basis beside it as `study.basis`. `sites/` has a folder for each site, which in
-earnest belongs on that site's own machine. Put each site's rows there as `rows.parquet` (or change `site.toml`), and
-read its `unpooled-policy.toml`: it says what may leave.
+`study.toml` defines the study; put the basis beside it as `study.basis`. `sites/` has a folder for each site, which in
+a real study belongs on that site's own machine. Put each site's rows there as `rows.parquet` (or change `site.toml`),
+and read its `unpooled-policy.toml`, which says what may leave the site.
 
 ## The server
 
@@ -142,7 +143,7 @@ flower-superlink --ssl-ca-certfile {folder}/network/ca.crt --ssl-certfile {folde
   --enable-supernode-auth --disable-runtime-dependency-installation
 ```
 
-Whoever can reach that port can register nodes and submit runs: let only the sites and yourself through the firewall.
+Anyone who can reach that port can register nodes and submit runs: let only the sites and yourself through the firewall.
 Register each site's node once, under its name, with the public key that it sent:
 
 ```sh
@@ -156,8 +157,8 @@ Register each site's node once, under its name, with the public key that it sent
 unpooled federation site {folder}/sites/{first}
 ```
 
-It starts Flower's SuperNode and answers with the code that is installed at the site. Flower's own command works as
-well, but then whatever code the server sends runs at the site:
+This starts Flower's SuperNode and answers with the code that is installed at the site. Flower's own command works too,
+but then the site runs any code that the server sends:
 
 ```sh
 flower-supernode --superlink {superlink} --root-certificates {folder}/sites/{first}/ca.crt \\
@@ -165,8 +166,8 @@ flower-supernode --superlink {superlink} --root-certificates {folder}/sites/{fir
   --node-config 'site="{folder}/sites/{first}"'
 ```
 
-Where a policy says `approve = "ask"`, `unpooled federation approve {folder}/sites/{first}` shows what is asked, and a
-person says yes or no.
+If a policy says `approve = "ask"`, `unpooled federation approve {folder}/sites/{first}` shows the study, and a person
+approves or denies it.
 
 ## The study
 
@@ -177,17 +178,17 @@ unpooled federation status {folder}
 unpooled predict {folder}/results/study.model new.csv -o predictions.csv
 ```
 
-`flwr run` ends with exit code 0 whatever happens; `unpooled federation status` does not. A study that was interrupted
-goes on after its last complete exchange when it is run again; remove `{folder}/results` to begin anew.
+`flwr run` always ends with exit code 0; the exit code of `unpooled federation status` shows failures. A study that was
+interrupted continues after its last complete exchange when it is run again; remove `{folder}/results` to start again.
 """
 
 
-MODULE = "unpooled_study"
+_MODULE = "unpooled_study"
 
 
 @dataclass(frozen=True)
 class NewStudy:
-    """What a new folder is to hold."""
+    """The choices for a new study folder."""
 
     folder: Path
     sites: Sequence[str]
@@ -198,22 +199,24 @@ class NewStudy:
     port: int = 8000
 
     def check(self) -> None:
-        """A ConfigError says what is wrong, before anything is written."""
+        """Raise a ConfigError if the folder cannot be written, before anything is written."""
         if self.folder.exists() and any(self.folder.iterdir()):
             raise ConfigError(f"{self.folder} is not empty: choose another folder, or remove it")
-        if len(self.sites) < FEWEST or len(set(self.sites)) < len(self.sites):
-            raise ConfigError(f"give at least {FEWEST} sites, each once, with --site: a secure sum needs so many")
+        if len(self.sites) < FEWEST_MEMBERS or len(set(self.sites)) < len(self.sites):
+            raise ConfigError(f"a secure sum needs at least {FEWEST_MEMBERS} sites: give each of them once with --site")
         for name in self.sites:
             if not re.fullmatch(r"\w[\w.-]{0,99}", name):
                 raise ConfigError(
-                    f"a site's folder is called like the site: use letters, digits, - and _, not {name!r}"
+                    f"the name of a site must consist of letters, digits, - and _, because its folder has the same "
+                    f"name; got {name!r}"
                 )
         if not self.targets:
-            raise ConfigError("name the column to predict with --target")
+            raise ConfigError("there is no target: name the column to predict with --target")
         if self.kind not in KINDS:
             raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         if not 1 <= self.port <= 65535 - len(self.sites):
-            raise ConfigError(f"port {self.port} leaves no port above it for each site")
+            most = 65535 - len(self.sites)
+            raise ConfigError(f"port must be at most {most}, so that every site has a port above it, got {self.port}")
 
     @property
     def superlink(self) -> str:
@@ -221,13 +224,13 @@ class NewStudy:
         return f"{self.host}:{self.port}"
 
     def site(self, name: str) -> Path:
-        """The folder of a site."""
+        """Return the folder of a site."""
         return self.folder / "sites" / name
 
     def write(self) -> dict[str, str]:
-        """All of it; the public keys of the sites by name."""
+        """Write the folder, and return the public keys of the sites by name."""
         self.check()
-        package = self.folder / "app" / MODULE
+        package = self.folder / "app" / _MODULE
         for place in (package, self.folder / "flower", self.folder / "network", *map(self.site, self.sites)):
             place.mkdir(parents=True)
         write_network(self.folder / "network", tuple(dict.fromkeys((*HOSTS, self.host))))
@@ -240,11 +243,11 @@ class NewStudy:
 
     def _write_app(self, package: Path) -> None:
         study = _toml(str(self.folder.absolute()))
-        app = APP.format(package=MODULE.replace("_", "-"), module=MODULE, study=study)
+        app = _APP.format(package=_MODULE.replace("_", "-"), module=_MODULE, study=study)
         _write(package.parent / "pyproject.toml", app)
         _write(package / "__init__.py", '"""A study of unpooled, as Flower runs it."""\n')
-        _write(package / "server_app.py", SERVER_APP)
-        _write(package / "client_app.py", CLIENT_APP)
+        _write(package / "server_app.py", _SERVER_APP)
+        _write(package / "client_app.py", _CLIENT_APP)
 
     def _write_site(self, name: str, number: int, keys: dict[str, str]) -> None:
         folder = self.site(name)
@@ -253,36 +256,36 @@ class NewStudy:
         Policy.write_template(folder / POLICY_NAME)
         write_node_key(folder)
         (folder / "ca.crt").write_bytes((self.folder / "network" / "ca.crt").read_bytes())
-        network = NETWORK.format(superlink=_toml(self.superlink), port=self.port + 1 + number)
+        network = _NETWORK.format(superlink=_toml(self.superlink), port=self.port + 1 + number)
         _write(folder / NETWORK_NAME, network)
 
     def _write_texts(self) -> None:
-        absolute, said = self.folder.absolute(), shlex.quote(str(self.folder))
+        absolute, folder = self.folder.absolute(), shlex.quote(str(self.folder))
         study: dict[str, Any] = {
             "name": self.folder.absolute().name,
             "targets": list(self.targets),
             "members": list(self.sites),
-            "quorum": max(FEWEST, len(self.sites) - 1),
+            "quorum": max(FEWEST_MEMBERS, len(self.sites) - 1),
             "kind": self.kind,
             "rounds": self.rounds,
             "lam": "rule13" if self.kind == "average" else "auto",
         }
         filled = {name: _toml(value) for name, value in study.items()}
-        _write(self.folder / STUDY_NAME, STUDY.format(folder=said, **filled))
+        _write(self.folder / STUDY_NAME, STUDY.format(folder=folder, **filled))
         certificate = _toml(str(absolute / "network" / "ca.crt"))
-        flower = FLOWER.format(superlink=_toml(self.superlink), certificate=certificate)
+        flower = _FLOWER.format(superlink=_toml(self.superlink), certificate=certificate)
         _write(self.folder / "flower" / "config.toml", flower)
         home = shlex.quote(str(absolute / "flower"))
-        _write(self.folder / "env.sh", ENVIRONMENT.format(folder=said, home=home))
-        keys = [f"{said}/sites/{name}/node.key.pub" for name in self.sites]
+        _write(self.folder / "env.sh", _ENVIRONMENT.format(folder=folder, home=home))
+        keys = [f"{folder}/sites/{name}/node.key.pub" for name in self.sites]
         register = [f"flwr supernode register {key} study --name {name}" for key, name in zip(keys, self.sites)]
-        howto = {"folder": said, "host": self.host, "port": self.port, "superlink": self.superlink, "days": DAYS}
+        howto = {"folder": folder, "host": self.host, "port": self.port, "superlink": self.superlink, "days": DAYS}
         howto |= {"register": "\n".join(register), "first": self.sites[0], "node_port": self.port + 1}
         _write(self.folder / "HOWTO.md", HOWTO.format(**howto))
 
 
 def _toml(value: Any) -> str:
-    """JSON's texts, numbers and lists of them are TOML's."""
+    """Return a value as TOML, which writes texts, numbers and lists of them as JSON does."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,6 +1,6 @@
-"""A study: what is asked of the sites, all of it public, fixed before the first is asked, and named by a digest.
+"""The definition of a study: a public list of everything that the sites are asked, fixed in advance.
 
-``study.toml`` is a study as the people who run it write it down, beside its basis.
+A digest identifies the study. ``study.toml``, beside the basis, is the form in which people write it.
 """
 
 from __future__ import annotations
@@ -18,60 +18,62 @@ import numpy as np
 
 from ... import bases
 from ..._base import files
-from ..._base.checks import budget, check_center, check_choice, count, positive
+from ..._base.checks import budget, check_choice, check_fit_intercept, count, positive
 from ..._base.text import one_line, shown
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
-from ...privacy import Private, epsilon_of, mu_for
+from ...privacy import PrivacyRequest, epsilon_of, mu_for
 from ...summaries.contents import loss_of, spec_of
 from ..secure.fixed_point import FixedPoint
 from ..secure.keys import check_name
-from ..secure.masks import FEWEST
+from ..secure.masks import FEWEST_MEMBERS
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be read, or that says something it cannot mean."""
+    """A configuration that cannot be read, or that has an impossible value."""
 
 
 STUDY_NAME = "study.toml"
-RESULTS = "results"  #: the folder beside it that the study's own files come to be in
-NEEDED = ("name", "basis", "targets", "members", "quorum", "timeout")
+RESULTS = "results"  #: the folder beside it for the files of the study
+_NEEDED = ("name", "basis", "targets", "members", "quorum", "timeout")
 
 
 def read_study(folder: Path) -> Study:
-    """The study that ``study.toml`` in a folder asks for; a ConfigError says what is wrong with it."""
+    """Return the study that ``study.toml`` in a folder defines; a ConfigError says what is wrong with it."""
     path = folder / STUDY_NAME
     try:
         content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be read ({error.strerror}): make one with `unpooled federation init`"
+            f"{path} cannot be read ({error.strerror}): create one with `unpooled federation init`"
         ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {shown(str(error))}") from None
     known = [field.name for field in fields(Study) if field.name != "id"]
-    _only(path, content, known)
-    if missing := [name for name in NEEDED if name not in content]:
-        raise ConfigError(f"{path} lacks {', '.join(missing)}")
+    if "center" in content and "fit_intercept" not in content:  # the name that version 0.1 used
+        content["fit_intercept"] = content.pop("center")
+    _check_keys(path, content, known)
+    if missing := [name for name in _NEEDED if name not in content]:
+        raise ConfigError(f"{path} has no {', '.join(missing)}")
     if not isinstance(content["basis"], str):
         raise ConfigError(f"basis in {path} must be the name of a file beside it, got {shown(content['basis'])}")
     content["basis"] = folder / content["basis"]
     if "privacy" in content:
-        _only(path, content["privacy"], [field.name for field in fields(StudyPrivacy)])
+        _check_keys(path, content["privacy"], [field.name for field in fields(StudyPrivacy)])
     try:
         return Study(**content)
     except FileNotFoundError:
-        raise ConfigError(f"{path} speaks of {content['basis']}, which does not exist: put the basis there") from None
+        raise ConfigError(f"{path} names the basis {content['basis']}, which does not exist: put it there") from None
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{path}: {one_line(error)}") from None
 
 
-def _only(path: Path, content: Any, known: list[str]) -> None:
+def _check_keys(path: Path, content: Any, known: list[str]) -> None:
     if not isinstance(content, dict):
         raise ConfigError(f"privacy in {path} must be a table, [privacy], got {shown(content)}")
     if unknown := sorted(set(content) - set(known)):
-        raise ConfigError(f"{path} has {', '.join(unknown)}, which a study does not have; it has {', '.join(known)}")
+        raise ConfigError(f"{path} has the unknown entries {', '.join(unknown)}; choose from {', '.join(known)}")
 
 
 KINDS = {
@@ -81,18 +83,20 @@ KINDS = {
     "average": "each site's own ridge regression in the basis, averaged; λ by validation on halves",
     "estimator": "an estimator of the server's, with first-order sums for many λ at once",
 }
-_ORDERS = {"second-order": 2, "average": 2}  # of the others it is 1
-OUTSIDE = ("basis", "timeout", "patience", "poll")  # what the digest takes by other means, or leaves to the server
+_ORDERS = {"second-order": 2, "average": 2}  # the order of all other kinds is 1
+#: the word for fit_intercept in the definition of a study, which sites of every version read and which has a digest
+INTERCEPT = "center"
+_OUTSIDE = ("basis", "timeout", "patience", "poll")  # not in the digest, which has that of the basis instead
 
 
 @dataclass(frozen=True)
 class StudyPrivacy:
-    """ε and δ of a whole study. Every round takes an equal part.
+    """The privacy budget of a whole study; every round takes an equal part of it.
 
     Parameters
     ----------
-    epsilon, delta : what the study may spend
-    label_bound, means, labels, kappa : as in :class:`unpooled.privacy.Private`
+    epsilon, delta : the budget of the study
+    label_bound, means, labels, kappa : as in :class:`unpooled.privacy.PrivacyRequest`
     """
 
     epsilon: float
@@ -105,15 +109,19 @@ class StudyPrivacy:
 
     def __post_init__(self) -> None:
         budget(self.epsilon, self.delta)
-        Private(self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa)
+        PrivacyRequest(
+            self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa
+        )
 
-    def of_round(self, rounds: int, parties: int, missing: int, purpose: str, ledger: Any = None) -> Private:
-        """What one of so many rounds asks for: μ² is split evenly."""
+    def request_for_round(
+        self, rounds: int, parties: int, missing: int, purpose: str, ledger: Any = None
+    ) -> PrivacyRequest:
+        """Return the request of one of several rounds, among which μ² is split evenly."""
         epsilon = _epsilon_of_round(self.epsilon, self.delta, rounds)
         if not epsilon > 0:
-            raise ValueError(f"epsilon {self.epsilon:g} is too little for {rounds} rounds: take fewer rounds")
+            raise ValueError(f"epsilon {self.epsilon:g} is too small for {rounds} rounds: choose fewer rounds")
         facts = {"means": self.means, "labels": self.labels, "kappa": self.kappa, "purpose": purpose, "ledger": ledger}
-        return Private(epsilon, self.delta, self.label_bound, parties=parties, missing=missing, **facts)
+        return PrivacyRequest(epsilon, self.delta, self.label_bound, parties=parties, missing=missing, **facts)
 
 
 @cache
@@ -123,33 +131,33 @@ def _epsilon_of_round(epsilon: float, delta: float, rounds: int) -> float:
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked. Whatever a site agrees to is in here; what it does not hold is never asked.
+    """A study, which lists everything that sites are asked; a site agrees to this list, and nothing else is asked.
 
     Parameters
     ----------
-    name : what people call it
+    name : a name for people
     basis : the public basis, or the path of its file
     targets : the columns to predict
-    members : the sites by name
-    quorum : how many of them a sum needs at least; at least three where sums are secure
-    timeout : how many seconds a site has for an answer
-    kind : "less", "second-order", "rounds", "average", or "estimator" (what :class:`FederatedEngine` runs)
-    order : of the sums, 1 or 2; 0 is what follows from the kind
-    rounds : of kind "rounds", how many; of kind "estimator" the most
-    loss : of kind "rounds": "squared", or with a scale "huber 1.5", "correntropy 3.0"
+    members : the names of the sites
+    quorum : the fewest sites in a sum; at least three if sums are secure
+    timeout : the seconds that a site has for an answer
+    kind : "less", "second-order", "rounds", "average", or "estimator" (for :class:`FederatedEngine`)
+    order : the order of the sums, 1 or 2; 0 means that of the kind
+    rounds : the number of rounds for the kind "rounds", and the largest number for the kind "estimator"
+    loss : for the kind "rounds": "squared", or a loss with its scale such as "huber 1.5" or "correntropy 3.0"
     lam : a number; "auto", from the sums alone; or "loo", by leave-one-out errors that sites send in one more exchange
         (kind "average": "rule13", by validation on every site's second half)
     grid : the λ to choose from; None is the default
-    filter, center, ridge, steps : as in :class:`unpooled.SummaryRegressor`
+    filter, fit_intercept, ridge, steps : as in :class:`unpooled.SummaryRegressor`
     score_by : of kind "average": "sites" is rule (13) as printed, every site counts alike; "rows", every row
     privacy : a StudyPrivacy, or None for sums without noise
-    secure : whether the server sees nothing but sums over all sites
-    fraction_bits : of the numbers of a secure sum, at least 40
-    steady : whether a study ends where a site drops out after the first sum. Otherwise it goes on while the quorum
-        holds; then the sums before and after differ by that site, and its number of rows and Σφ follow from them
-    patience : how many seconds the study waits for sites that are not connected yet, or whose people have not said yes
-    poll : how many seconds pass until such a site is asked again
-    id : tells this study from another run of the same; made up where it is not given
+    secure : whether the server sees only sums over all sites
+    fraction_bits : the fraction bits of the numbers in a secure sum, at least 40
+    steady : whether the study ends if a site drops out after the first sum. Otherwise it continues as long as there is
+        a quorum; the sums before and after then differ by that site, so its number of rows and Σφ follow from them
+    patience : the seconds to wait for sites that are not connected yet, or whose staff have not approved the study
+    poll : the seconds until such a site is asked again
+    id : distinguishes this study from other runs of the same study; random if it is not given
     """
 
     name: str
@@ -166,7 +174,7 @@ class Study:
     lam: Any = "auto"
     grid: tuple[float, ...] | None = None
     filter: Any = "tikhonov"
-    center: Any = True
+    fit_intercept: Any = True
     ridge: bool = False
     steps: str = "plain"
     score_by: str = "rows"
@@ -209,13 +217,13 @@ class Study:
         check_choice("kind", self.kind, tuple(KINDS))
         check_choice("steps", self.steps, STEPS)
         check_choice("score_by", self.score_by, ("rows", "sites"))
-        check_center(self.center)
+        check_fit_intercept(self.fit_intercept)
         as_filter(self.filter)
         count("rounds", self.rounds)
         if not 1 <= count("quorum", self.quorum) <= len(self.members):
-            raise ValueError(f"quorum is {self.quorum}, and there are {len(self.members)} members")
-        if self.secure and self.quorum < FEWEST:
-            raise ValueError(f"a secure sum needs a quorum of at least {FEWEST} sites, got {self.quorum}")
+            raise ValueError(f"quorum must be at most the number of members, {len(self.members)}, got {self.quorum}")
+        if self.secure and self.quorum < FEWEST_MEMBERS:
+            raise ValueError(f"quorum must be at least {FEWEST_MEMBERS} if sums are secure, got {self.quorum}")
         for name in ("secure", "steady", "ridge"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name} must be true or false, got {shown(getattr(self, name))}")
@@ -230,96 +238,98 @@ class Study:
         if isinstance(self.lam, str):
             check_choice("lam", self.lam, rules or ("auto", "loo"))
         if self.kind not in ("rounds", "estimator") and self.rounds != 1:
-            raise ValueError(f'rounds is {self.rounds}, and only studies of the kind "rounds" have more than one')
+            raise ValueError(f"rounds must be 1 for the kind {self.kind!r}, got {self.rounds}")
         if self.order not in (1, 2) or (self.kind != "estimator" and self.order != _ORDERS.get(self.kind, 1)):
-            raise ValueError(f"order is {shown(self.order)}, and sums of the kind {self.kind!r} have another")
+            raise ValueError(f"order does not belong to the kind {self.kind!r}, got {shown(self.order)}")
         if self.order == 2 and self.rounds > 1:
-            raise ValueError("sums of order 2 are exact in one round: rounds of residuals are of order 1")
+            raise ValueError("rounds must be 1 at order 2, which is exact in one round")
         if spec_of(loss_of(self.loss)) != self.loss:
-            raise ValueError(f'loss must be "squared", or one with its scale, "huber 1.5"; got {shown(self.loss)}')
+            raise ValueError(
+                f'loss must be "squared" or a loss with its scale, such as "huber 1.5"; got {shown(self.loss)}'
+            )
         if self.loss != "squared" and (self.kind not in ("rounds", "estimator") or self.lam == "loo"):
-            raise ValueError(f'loss is {self.loss!r}: it goes with kind="rounds", and with lam other than "loo"')
+            raise ValueError(f'loss {self.loss!r} needs the kind "rounds" or "estimator", and a lam other than "loo"')
         if self.privacy is None:
             return
         if self.kind not in ("less", "second-order", "rounds") or self.lam == "loo" or len(self.targets) > 1:
             raise ValueError(
-                "a private study is of one target, of the kinds less, second-order or rounds, and chooses lam from the "
-                "sums alone: averages, scores and many λ at once have no private form"
+                "a private study must have one target, the kind less, second-order or rounds, and a number or 'auto' "
+                "for lam: there are no private averages, scores or sums for many λ at once"
             )
-        self.private(0).bounds(self.basis.kernel_, self.basis.n_features_, self.order, loss_of(self.loss).bound)
+        self.privacy_request(0).bounds(self.basis.kernel_, self.basis.n_features_, self.order, loss_of(self.loss).bound)
 
     @property
     def exchanges(self) -> int:
-        """How many different statistics it asks for, at most."""
+        """The largest number of different statistics that the study asks for."""
         if self.kind == "average":
             return 3 if isinstance(self.lam, str) else 1
         if self.kind == "estimator":
-            return self.rounds + 2  # the rows are counted first, and the losses of every λ are summed at the end
+            return self.rounds + 2  # the first exchange counts the rows, and the last sums the loss of every λ
         return self.rounds + (self.lam == "loo")
 
-    def private(self, number: int, ledger: Any = None) -> Private:
-        """What round ``number`` asks for; noise is made in shares where nothing but the sum is seen."""
+    def privacy_request(self, number: int, ledger: Any = None) -> PrivacyRequest:
+        """Return the request of round ``number``; if sums are secure, the noise is made in shares."""
         assert self.privacy is not None
         n = len(self.members)
-        # One more than may drop out: a member that sees the total can take its own share off.
+        # One share more than may drop out, because a member that sees the total can subtract its own share.
         parties, missing = (n, n - self.quorum + 1) if self.secure else (1, 0)
-        return self.privacy.of_round(self.rounds, parties, missing, f"{self.name}, round {number + 1}", ledger)
+        return self.privacy.request_for_round(self.rounds, parties, missing, f"{self.name}, round {number + 1}", ledger)
 
     def definition(self) -> dict[str, Any]:
-        """Everything that a site is told, as JSON; the basis by its digest."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in OUTSIDE}
-        found |= {"basis": self.basis.digest, "filter": to_spec(as_filter(self.filter))}
-        found |= {"privacy": None if self.privacy is None else asdict(self.privacy)}
-        found |= {name: list(found[name]) for name in ("targets", "members")}
-        found["grid"] = None if self.grid is None else list(self.grid)
-        return found
+        """Return everything that a site is told, for JSON; the basis is identified by its digest."""
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OUTSIDE}
+        content |= {"basis": self.basis.digest, "filter": to_spec(as_filter(self.filter))}
+        content |= {"privacy": None if self.privacy is None else asdict(self.privacy)}
+        content |= {name: list(content[name]) for name in ("targets", "members")}
+        content["grid"] = None if self.grid is None else list(self.grid)
+        return {INTERCEPT if name == "fit_intercept" else name: value for name, value in content.items()}
 
     @cached_property
     def digest(self) -> str:
-        """What tells it from other studies."""
+        """The digest that identifies the study."""
         return files.digest(self.definition(), {})
 
     @classmethod
     def from_definition(cls, content: Any, basis: Basis, timeout: float = 1.0) -> Study:
-        """The inverse, as a site reads it; a ValueError says what is wrong."""
+        """Return the study that a site was told; a ValueError says what is wrong with it."""
         from ...filters import from_spec
 
-        names = {f.name for f in fields(cls)} - {"timeout", "patience", "poll"}
+        names = {f.name for f in fields(cls)} - {"timeout", "patience", "poll", "fit_intercept"} | {INTERCEPT}
         if not isinstance(content, dict) or set(content) != names:
-            raise ValueError(f"a study must say {', '.join(sorted(names))}, and nothing else")
+            raise ValueError(f"the definition of a study must have exactly the entries {', '.join(sorted(names))}")
         if content["basis"] != basis.digest:
             raise ValueError(
-                f"the study is of the basis {shown(content['basis'])[1:13]}, and {basis.digest[:12]} came with it"
+                f"the study has the basis {shown(content['basis'])[1:13]}, but {basis.digest[:12]} came with it"
             )
         try:
             inner = {**content, "basis": basis, "filter": from_spec(content["filter"]), "timeout": timeout}
-            return cls(**inner)
+            return cls(fit_intercept=inner.pop(INTERCEPT), **inner)
         except (TypeError, KeyError) as error:
             raise ValueError(f"the study cannot be read: {shown(error)}") from None
 
     def with_id(self, id: str) -> Study:
-        """The same study as an earlier run of it."""
+        """Return the study with the id of an earlier run."""
         return replace(self, id=id)
 
     def describe(self) -> str:
-        """What is asked, for the people who decide at a site."""
+        """Describe the study for the people who decide at a site."""
         names = ", ".join(self.targets)
-        said = [
+        lines = [
             f"study {self.name!r} ({self.digest[:12]}): {KINDS[self.kind]}",
             f"to predict {names}, in the basis {self.basis.digest[:12]} of {self.basis.n_features_} features",
-            f"members: {', '.join(self.members)}; sums of fewer than {self.quorum} are not used",
+            f"members: {', '.join(self.members)}; sums over fewer than {self.quorum} sites are not used",
             "secure sums: nobody sees this site's numbers, only the sum over all sites"
             if self.secure
             else "plain sums: the server sees this site's own numbers",
         ]
         most = self.exchanges
         if most > 1 and self.secure and not self.steady:
-            said.append("if this site drops out after the first exchange, its number of rows follows from the sums")
-        said.append("one exchange" if most == 1 else f"up to {most} exchanges, each of other sums of the same rows")
+            lines.append("if this site drops out after the first exchange, its number of rows follows from the sums")
+        lines.append("one exchange" if most == 1 else f"up to {most} exchanges, each of other sums of the same rows")
         if self.loss != "squared":
-            said.append(f"loss: {self.loss}")
+            lines.append(f"loss: {self.loss}")
         if self.privacy is None:
-            said.append("no noise is added")
+            lines.append("no noise is added")
         else:
-            said.append(f"with noise: ε = {self.privacy.epsilon:g} and δ = {self.privacy.delta:g} for the whole study")
-        return "\n".join(said)
+            lines.append(f"with noise: ε = {self.privacy.epsilon:g} and δ = {self.privacy.delta:g} for the whole study")
+        return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""The way between a server and its sites: messages, transports, Flower, certificates, and processes at both ends."""
+"""The connection between a server and its sites: messages, transports, Flower, certificates and processes."""

@@ -1,7 +1,7 @@
-"""Flower's side of a federation: only this file knows Flower's names. The rest speaks of sites, messages and bytes.
+"""The Flower side of a federation; no other file uses Flower's names.
 
-Only the Message API is used. A message of ours is one array of raw bytes in a RecordDict, so Flower cuts large ones
-into chunks and sends what is the same for all sites once to its store.
+It uses only Flower's Message API. A message of ours is one array of raw bytes in a RecordDict, so Flower splits large
+messages into chunks, and sends content that is the same for all sites only once to its store.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ..server.running import run_study
 from ..site.site import Site
 from ..study.folder import Status
 from ..study.study import RESULTS, read_study
-from .transport import Failure, Message, MessageError, receive, refusal, relayed
+from .transport import Failure, Message, MessageError, make_refusal, receive, serve_relay
 
 CLIENT_COMMAND, EXEC_COMMAND = "flwr-clientapp", "flower-superexec"
 ACTION = "unpooled"
-QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
-ASK_NAME = 60.0  # seconds that a node without a registered name has to tell it
-RESTART = 30.0  # seconds that a site which was there has to come back
-FIRST_LOOK, LAST_LOOK = 0.1, 1.0  # seconds between two looks for answers, at first and after a while
-# Flower's SuperNode. It waits three seconds whenever there is no message for it; between two messages of a study there
-# is none for a moment, so every one of them would wait that long. Here it does not, and ends with the process of its
-# site, whose number it is given.
+_QUERY, NAME = f"query.{ACTION}", f"query.{ACTION}_name"
+_ASK_NAME = 60.0  # seconds in which a node without a registered name must send its name
+_RESTART = 30.0  # seconds in which a site that was connected before must reconnect
+_FIRST_LOOK, _LAST_LOOK = 0.1, 1.0  # seconds between two checks for answers, at first and later
+# Flower's SuperNode waits three seconds whenever it finds no message. Between two messages of a study there is a moment
+# without one, so every message would be that late. This code shortens the wait, and ends the node with the process of
+# its site, whose process id it is given.
 NODE = """
 import os, signal, threading, time, types
 
@@ -51,59 +51,59 @@ flower_supernode()
 
 
 class GridTransport:
-    """Carries messages over the Grid that Flower hands to a ServerApp.
+    """A transport over the Grid that Flower gives to a ServerApp.
 
-    A site is the SuperNode that was registered under its name (``flwr supernode register --name``); a node that has no
-    name there is asked for it. Flower has authenticated the node by then; that the site is who it says is checked by
-    its signature, above this.
+    A site is the SuperNode that was registered under its name (``flwr supernode register --name``); a node that was
+    registered without a name is asked for it. Flower authenticates the nodes, and the signatures of the sites are
+    checked by the code that uses this transport.
     """
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
-        self._told: dict[int, str] = {}  # names that nodes were asked for
-        self._seen: set[str] = set()  # sites that were connected at some time
+        self._names: dict[int, str] = {}  # the names that nodes sent
+        self._past_sites: set[str] = set()  # sites that were connected at some time
 
     def sites(self) -> list[str]:
-        """The names of the SuperNodes that are connected now; one that two of them claim is nobody's."""
+        """Return the names of the SuperNodes that are connected now; a name that two nodes claim is left out."""
         return sorted(self._nodes())
 
     def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
-        """The answers that come within ``timeout`` seconds; what Flower reports of a node is a Failure of its site."""
-        nodes, until = self._nodes(), time.monotonic() + min(timeout, RESTART)
-        while not self._seen & set(messages) <= set(nodes) and time.monotonic() < until:
-            time.sleep(LAST_LOOK)
+        """Return the answers within ``timeout`` seconds; an error that Flower reports is a Failure of that site."""
+        nodes, until = self._nodes(), time.monotonic() + min(timeout, _RESTART)
+        while not self._past_sites & set(messages) <= set(nodes) and time.monotonic() < until:
+            time.sleep(_LAST_LOOK)
             nodes = self._nodes()
-        self._seen |= set(nodes)
-        found: dict[str, Message | Failure] = {
+        self._past_sites |= set(nodes)
+        answers: dict[str, Message | Failure] = {
             name: Failure("its SuperNode is not connected") for name in messages if name not in nodes
         }
         names = {node: name for name, node in nodes.items() if name in messages}
-        contents = {node: _packed(messages[name].to_bytes(), to=name) for node, name in names.items()}
-        for node, answer in self._ask(contents, QUERY, timeout):
-            found[names[node]] = _opened(answer)
+        contents = {node: _pack(messages[name].to_bytes(), to=name) for node, name in names.items()}
+        for node, answer in self._ask(contents, _QUERY, timeout):
+            answers[names[node]] = _read_message(answer)
         late = Failure(f"no answer within {timeout:g} s")
-        return {name: found.get(name, late) for name in messages}
+        return {name: answers.get(name, late) for name in messages}
 
     def _nodes(self) -> dict[str, int]:
-        """The node of each name."""
+        """Return the node of each name."""
         given = {node.node_id: node.name for node in self._grid.get_nodes()}
-        unknown = [node for node, name in given.items() if not name and node not in self._told]
-        for node, answer in self._ask({node: _packed(b"") for node in unknown}, NAME, ASK_NAME):
+        unknown = [node for node, name in given.items() if not name and node not in self._names]
+        for node, answer in self._ask({node: _pack(b"") for node in unknown}, NAME, _ASK_NAME):
             if isinstance(answer, bytes):
-                self._told[node] = answer.decode("utf-8", "replace")
+                self._names[node] = answer.decode("utf-8", "replace")
         named: dict[str, list[int]] = {}
         for node, name in given.items():
-            if name or node in self._told:
-                named.setdefault(name or self._told[node], []).append(node)
+            if name or node in self._names:
+                named.setdefault(name or self._names[node], []).append(node)
         return {name: nodes[0] for name, nodes in named.items() if len(nodes) == 1}
 
     def _ask(
         self, contents: Mapping[int, RecordDict], kind: str, timeout: float
     ) -> Iterator[tuple[int, bytes | Failure]]:
-        """(node, bytes or Failure) as they come, until all have or the time is over.
+        """Yield (node, bytes or Failure) as answers arrive, until all have arrived or the time is over.
 
-        Not with ``send_and_receive``, which looks every three seconds. What is late is not delivered any more: it
-        would be worked on in vain.
+        Flower's ``send_and_receive`` would only check for answers every three seconds. Messages expire when the time is
+        over, because the answers would come too late.
         """
         if not contents:
             return
@@ -114,19 +114,19 @@ class GridTransport:
             if identifier:
                 waiting[identifier] = node
             else:
-                yield node, Failure("the SuperLink did not take the message for it")
-        pause = FIRST_LOOK
+                yield node, Failure("the SuperLink did not accept the message to this site")
+        pause = _FIRST_LOOK
         while waiting and time.monotonic() < until:
             for reply in self._grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if node is not None:
-                    yield node, _unpacked(reply)
+                    yield node, _unpack(reply)
             if waiting:
                 time.sleep(min(pause, max(0.0, until - time.monotonic())))
-                pause = min(LAST_LOOK, 1.2 * pause)
+                pause = min(_LAST_LOOK, 1.2 * pause)
 
 
-def _opened(answer: bytes | Failure) -> Message | Failure:
+def _read_message(answer: bytes | Failure) -> Message | Failure:
     if isinstance(answer, Failure):
         return answer
     try:
@@ -135,38 +135,38 @@ def _opened(answer: bytes | Failure) -> Message | Failure:
         return Failure(str(error))
 
 
-def _packed(content: bytes, to: str = "") -> RecordDict:
+def _pack(content: bytes, to: str = "") -> RecordDict:
     array = Array(dtype="uint8", shape=(len(content),), stype=ACTION, data=content)
     return RecordDict({ACTION: ArrayRecord({ACTION: array}), "address": ConfigRecord({"to": to})})
 
 
-def _unpacked(parcel: Parcel) -> bytes | Failure:
+def _unpack(parcel: Parcel) -> bytes | Failure:
     if parcel.has_error():
         return Failure(f"Flower reports: {one_line(parcel.error.reason)[:300]}")
     try:
         array = parcel.content.array_records[ACTION][ACTION]
     except (KeyError, ValueError):
-        return Failure("the answer is not from this app: it holds no message of unpooled")
+        return Failure("the answer does not hold a message of unpooled: it is from another app")
     return array.data
 
 
-def _served(grid: Grid, context: Context) -> None:
-    """The study of the folder that the app's configuration names; or a relay for a :class:`FlowerEngine` elsewhere.
+def _serve_study(grid: Grid, context: Context) -> None:
+    """Run the study of the folder in the app's configuration, or serve the relay of a :class:`FlowerEngine`.
 
-    What ends a study is raised: Flower would say "completed" of a run whose sites are all gone, and says "failed" then.
+    Errors that end a study are raised, because Flower would otherwise report the run as completed and not as failed.
     """
     if address := context.run_config.get("relay"):
-        relayed(str(address), GridTransport(grid))
+        serve_relay(str(address), GridTransport(grid))
         return
     folder = Path(str(context.run_config["study"]))
     study = read_study(folder)
     print(study.describe(), flush=True)
-    record = run_study(study, GridTransport(grid), folder / RESULTS, Told())
+    record = run_study(study, GridTransport(grid), folder / RESULTS, StatusPrinter())
     print(f"{record.outcome}: {folder / RESULTS / 'study.model'}", flush=True)
 
 
-class Told:
-    """Says how far a study is, a line a change, where ``flwr run --stream`` and ``flwr log`` show it."""
+class StatusPrinter:
+    """Prints a line for each change of a study's status, which ``flwr run --stream`` and ``flwr log`` show."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -177,52 +177,56 @@ class Told:
             print(self._last, flush=True)
 
 
-def _answered(parcel: Parcel, context: Context) -> Parcel:
-    """A site's answer. Where its data, policy and keys are, its own ``--node-config`` says, and never the server."""
-    content, to = _unpacked(parcel), parcel.content.config_records["address"]["to"]
+def _answer(parcel: Parcel, context: Context) -> Parcel:
+    """Return a site's answer; its own ``--node-config``, and never the server, determines its data, policy and keys."""
+    content, to = _unpack(parcel), parcel.content.config_records["address"]["to"]
     if not isinstance(content, bytes):
         raise ValueError(content.reason)
     try:
         site = _site(context)
-    except Exception as error:  # whose words are for the people of the site alone
+    except Exception as error:  # only the staff of the site may see the message
         print(f"error: {error}", file=sys.stderr, flush=True)
-        answer = refusal("the configuration of this site cannot be read; what its node printed says why").to_bytes()
+        answer = make_refusal(
+            "the configuration of this site cannot be read; its node has printed the reason"
+        ).to_bytes()
     else:
-        other = f"this SuperNode is registered as {to}, and its folder is that of {site.name}"
-        answer = receive(site, content) if to == site.name else refusal(other).to_bytes()
-    return Parcel(_packed(answer), reply_to=parcel)
+        other = f"this SuperNode is registered as {to}, but its folder belongs to {site.name}"
+        answer = receive(site, content) if to == site.name else make_refusal(other).to_bytes()
+    return Parcel(_pack(answer), reply_to=parcel)
 
 
-def _named(parcel: Parcel, context: Context) -> Parcel:
-    """The site's name, for a server that has not registered it under one."""
-    return Parcel(_packed(_site(context).name.encode()), reply_to=parcel)
+def _tell_name(parcel: Parcel, context: Context) -> Parcel:
+    """Return the site's name, for a node that was registered without one."""
+    return Parcel(_pack(_site(context).name.encode()), reply_to=parcel)
 
 
 def _site(context: Context) -> Site:
     folder = context.node_config.get("site")
     if not isinstance(folder, str):
-        raise ValueError("the SuperNode was not told where its site is: --node-config 'site=\"/path/of/its/folder\"'")
+        raise ValueError("the SuperNode does not know its site: give --node-config 'site=\"/path/of/its/folder\"'")
     return Site.from_folder(folder)
 
 
 server_app, client_app = ServerApp(), ClientApp()
-server_app.main()(_served)
-client_app.query(ACTION)(_answered)
-client_app.query(f"{ACTION}_name")(_named)
+server_app.main()(_serve_study)
+client_app.query(ACTION)(_answer)
+client_app.query(f"{ACTION}_name")(_tell_name)
 
 
-def own_client() -> Callable[[list[str]], None]:
-    """Flower's ``flwr-clientapp``, with the app above in the place of the code that a server sends along.
+def make_own_client() -> Callable[[list[str]], None]:
+    """Return Flower's ``flwr-clientapp``, which runs the app above instead of the code that a server sends.
 
-    Flower runs at every site whatever app a run brings, which would leave nothing to decide to the site. This stands on
-    two names that are not Flower's public ones: where they are gone, nothing runs.
+    By itself Flower runs at every site whatever app the server sends, which would leave the site no decision. This
+    function relies on two names that are not public in Flower; without them, nothing runs.
     """
     from flwr.supernode.cli import flwr_clientapp
     from flwr.supernode.runtime import run_clientapp as runtime
 
     for name in ("install_from_fab", "get_load_client_app_fn"):
         if not hasattr(runtime, name):
-            raise ImportError(f"this Flower has no {name}, so the server's code cannot be kept out: use an older one")
+            raise ImportError(
+                f"this version of Flower has no {name}, so the server's code cannot be kept out: use an older version"
+            )
     replaced: Any = runtime
     replaced.install_from_fab = lambda *_, **__: None
     replaced.get_load_client_app_fn = lambda *_, **__: lambda *_, **__: client_app

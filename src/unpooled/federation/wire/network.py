@@ -1,11 +1,11 @@
 """Flower's processes on this machine: its commands, a site's node, and certificates and keys for a TEST network.
 
-A real consortium brings its own certificates. These are good for a rehearsal on one machine: whoever holds the folder
-holds the private key of the server. There is one authority, a server on this machine, and a key for every SuperNode.
+A real consortium has certificates of its own. These are meant for a rehearsal on one machine, because anyone with the
+folder has the private key of the server. There is one authority, one server, and a key for every SuperNode.
 
-A site's node is Flower's SuperNode, and beside it a process that answers with the code that is installed here. Flower
-starts a new ``flwr-clientapp`` for every message and runs in it whatever app the server has sent. Here that command is
-a few lines that call this process, which has everything imported, forks, and answers by itself: no code of the server
+A site's node consists of Flower's SuperNode and a process that answers with the code that is installed here. Flower
+starts a new ``flwr-clientapp`` for every message and runs in it any app that the server has sent. Here that command is
+a few lines that call our process, which has imported everything, forks, and answers itself. So no code of the server
 ever runs at the site, and no message waits for imports.
 """
 
@@ -33,35 +33,35 @@ from typing import Any
 
 from ..._base.files import atomic
 from ..._base.text import one_line, shown
-from ..secure.keys import primitives
+from ..secure.keys import import_primitives
 from ..site.config import SiteConfig
 from ..study.folder import StudyError
 from ..study.study import ConfigError
 
 DAYS = 90
-WARNING = "unpooled TEST network, not for real data"
+_WARNING = "unpooled TEST network, not for real data"
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 def write_network(folder: Path, hosts: tuple[str, ...] = HOSTS) -> None:
-    """ca.crt, server.crt and server.key in the folder; the authority's own key is thrown away once it has signed.
+    """Write ca.crt, server.crt and server.key into the folder; the authority's own key is discarded.
 
-    Nobody can sign another certificate then: for a server of another name make the network again.
+    Nobody can sign another certificate afterwards: for a server with another name, create the network again.
     """
-    ec = primitives("asymmetric.ec")
+    ec = import_primitives("asymmetric.ec")
     authority, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca = _certificate(f"{WARNING}: authority", authority.public_key(), "authority", authority, ())
-    own = _certificate(f"{WARNING}: server", server.public_key(), "authority", authority, hosts)
+    ca = _certificate(f"{_WARNING}: authority", authority.public_key(), "authority", authority, ())
+    own = _certificate(f"{_WARNING}: server", server.public_key(), "authority", authority, hosts)
     _write(folder / "ca.crt", _pem(ca))
     _write(folder / "server.crt", _pem(own))
-    _write(folder / "server.key", _private(server, "PKCS8"), private=True)
+    _write(folder / "server.key", _private_pem(server, "PKCS8"), private=True)
 
 
 def write_node_key(folder: Path) -> None:
-    """node.key and node.key.pub: how a SuperNode shows the SuperLink who it is (ECDSA on P-384, as Flower wants it)."""
-    ec, formats = primitives("asymmetric.ec"), primitives("serialization")
+    """Write node.key and node.key.pub, which identify a SuperNode to the SuperLink (ECDSA on P-384 for Flower)."""
+    ec, formats = import_primitives("asymmetric.ec"), import_primitives("serialization")
     key = ec.generate_private_key(ec.SECP384R1())
-    _write(folder / "node.key", _private(key, "OpenSSH"), private=True)
+    _write(folder / "node.key", _private_pem(key, "OpenSSH"), private=True)
     public = key.public_key().public_bytes(formats.Encoding.OpenSSH, formats.PublicFormat.OpenSSH)
     _write(folder / "node.key.pub", public + b"\n")
 
@@ -70,17 +70,17 @@ def _certificate(name: str, public: Any, kind: str, signer: Any, hosts: tuple[st
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    def called(text: str) -> Any:
+    def common_name(text: str) -> Any:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
-        .subject_name(called(name))
-        .issuer_name(called(f"{WARNING}: {kind}"))
+        .subject_name(common_name(name))
+        .issuer_name(common_name(f"{_WARNING}: {kind}"))
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks differ
+        .not_valid_before(now - datetime.timedelta(hours=1))  # the clocks of machines differ
         .not_valid_after(now + datetime.timedelta(days=DAYS))
         .add_extension(x509.BasicConstraints(ca=not hosts, path_length=None if hosts else 0), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
@@ -91,7 +91,7 @@ def _certificate(name: str, public: Any, kind: str, signer: Any, hosts: tuple[st
         names = x509.SubjectAlternativeName([_host(x509, host) for host in hosts])
         builder = builder.add_extension(names, critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    return builder.sign(signer, primitives("hashes").SHA256())
+    return builder.sign(signer, import_primitives("hashes").SHA256())
 
 
 def _usage(x509: Any, is_authority: bool) -> Any:
@@ -113,11 +113,11 @@ def _host(x509: Any, host: str) -> Any:
 
 
 def _pem(certificate: Any) -> bytes:
-    return bytes(certificate.public_bytes(primitives("serialization").Encoding.PEM))
+    return bytes(certificate.public_bytes(import_primitives("serialization").Encoding.PEM))
 
 
-def _private(key: Any, form: str) -> bytes:
-    formats = primitives("serialization")
+def _private_pem(key: Any, form: str) -> bytes:
+    formats = import_primitives("serialization")
     return bytes(key.private_bytes(formats.Encoding.PEM, getattr(formats.PrivateFormat, form), formats.NoEncryption()))
 
 
@@ -126,7 +126,7 @@ def _write(path: Path, content: bytes, private: bool = False) -> None:
         file.write(content)
 
 
-# Nothing is reported to anybody, and a message is taken up within a fifth of a second, not one.
+# No telemetry, no check for updates, and a check for messages every fifth of a second instead of every second.
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -134,36 +134,37 @@ QUIET = {
 }
 
 
-def command(name: str) -> str:
-    """One of Flower's commands, of the installation that runs this; a ConfigError where there is none."""
+def _find_command(name: str) -> str:
+    """Return the path of one of Flower's commands, from this Python's installation if it is there."""
     beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
+    path = str(beside) if beside.exists() else shutil.which(name)
+    if path is None:
         raise ConfigError(f"{name} is not installed: pip install 'unpooled[flower]'")
-    return found
+    return path
 
 
-def submitted(app: Path, superlink: str, config: dict[str, str]) -> str:
-    """Start a run of an app at a SuperLink, with these settings; the run's number."""
+def submit_run(app: Path, superlink: str, config: dict[str, str]) -> str:
+    """Start a run of an app at a SuperLink with these settings, and return the number of the run."""
     settings = " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
-    asked = [command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
-    done = subprocess.run(asked, env=QUIET | os.environ, capture_output=True, text=True, check=False)
+    arguments = [_find_command("flwr"), "run", str(app), superlink, "--run-config", settings, "--format", "json"]
+    done = subprocess.run(arguments, env=QUIET | os.environ, capture_output=True, text=True, check=False)
     try:
         return str(json.loads(done.stdout)["run-id"])
     except (ValueError, KeyError, TypeError):
-        said = one_line(done.stderr or done.stdout)[-500:]
-        raise StudyError(f"no run of {app} could be started at the SuperLink {superlink!r}: {said}") from None
+        output = one_line(done.stderr or done.stdout)[-500:]
+        raise StudyError(f"the SuperLink {superlink!r} could not start a run of {app}: {output}") from None
 
 
 NETWORK_NAME = "network.toml"
-LONGEST = 1 << 16  # bytes of a call
-# After a power cut a SuperLink believes for a minute that the node is still there, and does not take it again.
-SOON, PAUSE, PATIENCE = 30.0, 5.0, 120.0
+_KINDS = {str: "a text", int: "a whole number"}
+LONGEST = 1 << 16  # the most bytes of a call
+# After a power cut a SuperLink considers the node connected for another minute, and refuses it until then.
+_SOON, _PAUSE, PATIENCE = 30.0, 5.0, 120.0
 
 
 @dataclass(frozen=True)
 class Network:
-    """How a site gets to the SuperLink: its address, the certificate of its authority, the node's key, a free port."""
+    """A site's connection to the SuperLink: its address, the authority's certificate, the node's key, a free port."""
 
     superlink: str
     certificate: Path
@@ -172,7 +173,7 @@ class Network:
 
     @classmethod
     def read(cls, folder: Path) -> Network:
-        """From ``network.toml`` of a site's folder; paths in it are beside it."""
+        """Return the connection in ``network.toml`` of a site's folder, to which its paths are relative."""
         path = folder / NETWORK_NAME
         try:
             content = tomllib.loads(path.read_text("utf-8"))
@@ -181,47 +182,47 @@ class Network:
         wanted = {"superlink": str, "certificate": str, "key": str, "port": int}
         for name, kind in wanted.items():
             if type(content.get(name)) is not kind:
-                raise ConfigError(f"{path} must say {name}, and it says {shown(content.get(name))}")
+                raise ConfigError(f"{name} in {path} must be {_KINDS[kind]}, got {shown(content.get(name))}")
         places = {name: (folder / content[name]).absolute() for name in ("certificate", "key")}
         for place in places.values():
             if not place.is_file():
-                raise ConfigError(f"{path} speaks of {place}, which does not exist")
+                raise ConfigError(f"{path} names {place}, which does not exist")
         return cls(content["superlink"], port=content["port"], **places)
 
 
-def run(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
-    """Be a site until stopped, or until the SuperNode ends: its exit code."""
+def run_site(folder: Path, ready: Callable[[], None] = lambda: None) -> int:
+    """Run a site until it is stopped or the SuperNode ends, and return the exit code of the SuperNode."""
     if not hasattr(os, "fork"):
-        raise ConfigError("a site's node needs a system that can fork: start flower-supernode as the how-to says")
-    os.environ.update(QUIET | os.environ)  # before Flower is imported: it looks then
+        raise ConfigError("a site's node needs a system that can fork: start flower-supernode as HOWTO.md describes")
+    os.environ.update(QUIET | os.environ)  # before Flower is imported, which reads them then
     from . import flower
 
     folder = folder.absolute()
-    SiteConfig.read(folder)  # what is wrong with it is said here and not at the first question
-    network, client = Network.read(folder), flower.own_client()
+    SiteConfig.read(folder)  # reports errors in the settings now and not at the first question
+    network, client = Network.read(folder), flower.make_own_client()
     with tempfile.TemporaryDirectory(prefix="unpooled-") as private, socket.socket(socket.AF_UNIX) as calls:
         calls.bind(f"{private}/calls")
         calls.listen()
         calls.settimeout(1.0)
         commands = Path(private) / "bin"
         _write_commands(commands, f"{private}/calls", flower.CLIENT_COMMAND, flower.EXEC_COMMAND)
-        asked = [
+        arguments = [
             *(sys.executable, "-P", "-c", flower.NODE),
             *("--superlink", network.superlink, "--port", str(network.port)),
             *("--root-certificates", str(network.certificate), "--auth-supernode-private-key", str(network.key)),
             *("--node-config", f"site={json.dumps(str(folder))}"),
         ]
-        # Nothing else is on its path: were the command called otherwise one day, nothing would run at all.
+        # Only our commands are on its path, so if Flower renames its command one day, nothing runs at all.
         environment = {**os.environ, "PATH": str(commands), "UNPOOLED_SITE": str(os.getpid())}
         ready()
         began = time.monotonic()
         while True:
             started = time.monotonic()
-            code = _serve(calls, subprocess.Popen(asked, env=environment), client)
-            refused = code > 0 and time.monotonic() - started < SOON
+            code = _serve(calls, subprocess.Popen(arguments, env=environment), client)
+            refused = code > 0 and time.monotonic() - started < _SOON
             if not refused or time.monotonic() - began > PATIENCE:
                 return code
-            time.sleep(PAUSE)
+            time.sleep(_PAUSE)
 
 
 def _serve(calls: socket.socket, node: subprocess.Popen[bytes], work: Callable[[list[str]], None]) -> int:
@@ -235,7 +236,7 @@ def _serve(calls: socket.socket, node: subprocess.Popen[bytes], work: Callable[[
         while node.poll() is None:
             with suppress(TimeoutError), calls.accept()[0] as call:
                 arguments = json.loads(call.recv(LONGEST))
-                working.add(_forked(calls, work, arguments))
+                working.add(_fork_answer(calls, work, arguments))
             working = {child for child in working if os.waitpid(child, os.WNOHANG) == (0, 0)}
         return node.returncode
     finally:
@@ -247,7 +248,7 @@ def _serve(calls: socket.socket, node: subprocess.Popen[bytes], work: Callable[[
             os.waitpid(child, 0)
 
 
-def _forked(calls: socket.socket, work: Callable[[list[str]], None], arguments: list[str]) -> int:
+def _fork_answer(calls: socket.socket, work: Callable[[list[str]], None], arguments: list[str]) -> int:
     child = os.fork()
     if child:
         return child
@@ -269,9 +270,9 @@ def _forked(calls: socket.socket, work: Callable[[list[str]], None], arguments: 
 
 
 def _write_commands(folder: Path, address: str, client: str, executor: str) -> None:
-    """The two commands that a SuperNode starts: the one that calls us, and Flower's own that starts it."""
+    """Write the two commands that a SuperNode starts: the one that calls our process, and Flower's own."""
     folder.mkdir()
-    (folder / executor).symlink_to(command(executor))
+    (folder / executor).symlink_to(_find_command(executor))
     (folder / "call.py").write_text(_CALL.format(address=address))
     script = f'exec {shlex.quote(sys.executable)} -IS {shlex.quote(str(folder / "call.py"))} "$@"'
     (folder / client).write_text(f"#!/bin/sh\n{script}\n")

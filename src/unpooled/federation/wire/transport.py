@@ -1,11 +1,11 @@
-"""Messages between a server and its sites, and what carries them: this process, Flower's network, or a relay to it.
+"""Messages between a server and its sites, and the transports for them: in one process, by Flower, or by a relay.
 
-A message is a kind, a JSON header and arrays, in the container of :mod:`unpooled._base.files`. In front of the
-container stand the 32 bytes of its SHA-256. So a message that differs in any bit from the one that was sent is refused
-before anything of it is read; whether it is from whom it says is the business of TLS and of keys.
+A message is a kind, a JSON header and arrays, in the container of :mod:`unpooled._base.files`, preceded by the 32 bytes
+of its SHA-256. A message that differs in any bit from the one that was sent is therefore refused before its content is
+read. TLS and keys ensure that the sender is who it claims to be.
 
-With a relay a study's own process, a notebook perhaps, asks the sites through a process that the network runs. The two
-processes talk over a socket in a folder that only their user may enter, and send each other messages in bytes.
+With a relay, another process of the study, such as a notebook, asks the sites through a process that the network runs.
+The two processes exchange messages over a socket in a folder that only their user may enter.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ import numpy as np
 from ..._base import files
 from ..study.folder import StudyError
 
-FORMAT = 1  # of what the headers say, apart from the container's
+FORMAT = 1  # the format of the headers; the container has a format of its own
 _HASH = 32
 
 
 class MessageError(ValueError):
-    """A message that was damaged on its way, or is none."""
+    """A message that was damaged on its way, or bytes that are not a message."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What travels between the server and a site.
+    """A message between the server and a site.
 
-    A message is not changed once it is made: its bytes are made when they are first asked for and kept, and one that
-    was received keeps those it came in.
+    A message never changes. Its bytes are made once, when they are first needed, and a message that was received keeps
+    the bytes in which it came.
 
     Attributes
     ----------
-    kind : what is asked or answered
-    header : what JSON can hold
+    kind : the kind of question or answer
+    header : the content for JSON
     arrays : numbers, or the bytes of files, by name
     """
 
@@ -53,7 +53,7 @@ class Message:
     _bytes: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def to_bytes(self) -> bytes:
-        """Return the message as it travels."""
+        """Return the bytes of the message."""
         if self._bytes is None:
             header = {"message": FORMAT, "says": self.kind, "content": self.header}
             content = files.to_bytes("message", header, self.arrays)
@@ -63,9 +63,9 @@ class Message:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Message:
-        """The inverse; a MessageError says in a sentence what is wrong."""
+        """Return the message in these bytes; a MessageError says in one sentence what is wrong."""
         if not isinstance(data, bytes) or len(data) <= _HASH:
-            raise MessageError("the message is too short to be one: it was cut off")
+            raise MessageError("the message is too short: it was cut off")
         content = data[_HASH:]
         if hashlib.sha256(content).digest() != data[:_HASH]:
             raise MessageError("the message was damaged on its way: it does not match its SHA-256")
@@ -75,33 +75,33 @@ class Message:
             raise MessageError(str(error)) from None
         kind, inner = header.get("says"), header.get("content")
         if header.get("kind") != "message" or not isinstance(kind, str) or not isinstance(inner, dict):
-            raise MessageError("the message is a file of unpooled, but no message")
+            raise MessageError("the content is a file of unpooled, but not a message")
         if header.get("message") != FORMAT:
             raise MessageError(
-                f"the message has format {header.get('message')!r} and this unpooled reads {FORMAT}: use one version of"
-                " unpooled everywhere"
+                f"the message has format {header.get('message')!r}, but this version of unpooled reads format {FORMAT}:"
+                " use the same version everywhere"
             )
         for array in arrays.values():
             array.flags.writeable = False
-        found = cls(kind, inner, arrays)
-        object.__setattr__(found, "_bytes", data)
-        return found
+        message = cls(kind, inner, arrays)
+        object.__setattr__(message, "_bytes", data)
+        return message
 
     def file(self, name: str) -> bytes:
-        """The bytes of a file that the message carries."""
+        """Return the bytes of a file in the message."""
         array = self.arrays.get(name)
         if array is None or array.dtype != np.uint8 or array.ndim != 1:
-            raise MessageError(f"the message {self.kind!r} lacks the file {name!r}")
+            raise MessageError(f"the message of the kind {self.kind!r} lacks the file {name!r}")
         return array.tobytes()
 
 
 def as_array(content: bytes) -> np.ndarray:
-    """The bytes of a file as an array, for a message to carry."""
+    """Return the bytes of a file as an array for a message."""
     return np.frombuffer(content, dtype=np.uint8)
 
 
 def as_file(content: bytes, read: Callable[[Path], Any]) -> Any:
-    """What ``read`` makes of a file with this content."""
+    """Return the result of ``read`` for a temporary file with this content."""
     with tempfile.TemporaryDirectory(prefix="unpooled-") as folder:
         place = Path(folder) / "content"
         place.write_bytes(content)
@@ -110,85 +110,85 @@ def as_file(content: bytes, read: Callable[[Path], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Failure:
-    """A site that gave no usable answer.
+    """The failure of a site to give a usable answer.
 
     Attributes
     ----------
-    reason : why, in a few words
+    reason : the reason in a few words
     """
 
     reason: str
 
 
 class Transport(Protocol):
-    """Carries a message to each of several sites, and brings the answers back."""
+    """A way to send messages to several sites and to get their answers."""
 
     def sites(self) -> list[str]:
-        """The names of the sites that can be reached now."""
+        """Return the names of the sites that can be reached now."""
 
     def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
-        """An answer or a Failure for every site that a message is for, after at most ``timeout`` seconds.
+        """Return an answer or a Failure for every site that gets a message, after at most ``timeout`` seconds.
 
         Parameters
         ----------
-        messages : by the names of the sites
-        timeout : in seconds
+        messages : the messages by the names of their sites
+        timeout : the time limit in seconds
 
         Returns
         -------
         dict
-            A :class:`Message` or a :class:`Failure` a site.
+            One :class:`Message` or :class:`Failure` per site.
         """
 
 
-class Answering(Protocol):
-    """A site, as far as a transport knows it."""
+class AnsweringSite(Protocol):
+    """The part of a site that a transport needs."""
 
     @property
     def name(self) -> str:
-        """By which the others know it."""
+        """The name by which the other sites know it."""
 
     def answer(self, message: Message) -> Message:
-        """The answer; never an exception."""
+        """Return the answer, and never raise an exception."""
 
 
-class Lost(Exception):
-    """A message that gets lost on its way; raised by the hook of :class:`InProcess`."""
+class LostMessage(Exception):
+    """A message that was lost on its way; the hook of :class:`InProcess` raises it."""
 
 
 Hook = Callable[[str, str, bytes], bytes]
 
 
 class InProcess:
-    """Sites that live in this process, for tests, examples and rehearsals; messages go through bytes both ways.
+    """A transport to sites in this process, for tests, examples and rehearsals; it turns all messages into bytes.
 
     Parameters
     ----------
     sites : Site objects
     hook : function or None
-        ``hook(site, way, content)`` sees all bytes, ``way`` is "request" or "reply". It may return others, wait, or
-        raise :class:`Lost`: a site that is killed, late, or at the end of a bad line.
+        ``hook(site, way, content)`` gets all bytes; ``way`` is "request" or "reply". To simulate a site that is killed,
+        late or badly connected, it may return other bytes, wait, or raise :class:`LostMessage`.
     """
 
-    def __init__(self, sites: Iterable[Answering], hook: Hook | None = None) -> None:
+    def __init__(self, sites: Iterable[AnsweringSite], hook: Hook | None = None) -> None:
         self._sites = {site.name: site for site in sites}
         self.hook = hook
 
     def sites(self) -> list[str]:
-        """All of them."""
+        """Return the names of all sites."""
         return sorted(self._sites)
 
     def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
-        """Every site in a thread of its own, which is left behind where it is late."""
-        found: dict[str, Message | Failure] = {}
+        """Ask every site in a thread of its own; a thread that is late is abandoned."""
+        answers: dict[str, Message | Failure] = {}
         lock = threading.Lock()
-        open_ = True
+        is_open = True
 
         def ask(name: str, message: Message) -> None:
             answer = self._ask(name, message)
             with lock:
-                if open_:
-                    found[name] = answer
+                if is_open:
+                    answers[name] = answer
 
         threads = [
             threading.Thread(target=ask, args=(name, message), daemon=True) for name, message in messages.items()
@@ -199,72 +199,72 @@ class InProcess:
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
         with lock:
-            open_ = False
+            is_open = False
             late = Failure(f"no answer within {timeout:g} s")
-            return {name: found.get(name, late) for name in messages}
+            return {name: answers.get(name, late) for name in messages}
 
     def _ask(self, name: str, message: Message) -> Message | Failure:
         if name not in self._sites:
             return Failure("there is no such site")
         try:
-            request = self._through(name, "request", message.to_bytes())
-            # What arrives damaged at a site is answered like any other message: with a refusal.
+            request = self._pass_through_hook(name, "request", message.to_bytes())
+            # A site answers a damaged message with a refusal.
             reply = receive(self._sites[name], request)
-            return Message.from_bytes(self._through(name, "reply", reply))
-        except Lost as lost:
+            return Message.from_bytes(self._pass_through_hook(name, "reply", reply))
+        except LostMessage as lost:
             return Failure(str(lost) or "the site did not answer")
         except MessageError as error:
             return Failure(str(error))
 
-    def _through(self, name: str, way: str, content: bytes) -> bytes:
+    def _pass_through_hook(self, name: str, way: str, content: bytes) -> bytes:
         return content if self.hook is None else self.hook(name, way, content)
 
 
-def receive(site: Answering, content: bytes) -> bytes:
-    """The bytes that a site answers to bytes; every transport ends in this."""
+def receive(site: AnsweringSite, content: bytes) -> bytes:
+    """Return the bytes of a site's answer to the bytes of a message; every transport calls this at the site."""
     try:
         message = Message.from_bytes(content)
     except MessageError as error:
-        return refusal(str(error)).to_bytes()
+        return make_refusal(str(error)).to_bytes()
     return site.answer(message).to_bytes()
 
 
-def refusal(reason: str, **header: object) -> Message:
-    """A site's no, with a sentence that says why."""
+def make_refusal(reason: str, **header: object) -> Message:
+    """Return a refusal with a sentence that gives the reason."""
     return Message("refusal", {"reason": reason, **header})
 
 
-PATIENCE = 120.0  # seconds in which the other end has to call back
+PATIENCE = 120.0  # seconds until the other process must have connected
 
 
 class Line:
-    """Messages over a socket: eight bytes that say how long one is, and then it."""
+    """Messages over a socket, each preceded by its length in eight bytes."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end, self._stream = end, end.makefile("rwb")
 
     def send(self, message: Message) -> None:
-        """All of it."""
+        """Send a message."""
         content = message.to_bytes()
         self._stream.write(len(content).to_bytes(8, "big") + content)
         self._stream.flush()
 
     def receive(self) -> Message:
-        """The next one; an EOFError where the other end has hung up."""
+        """Return the next message; raise an EOFError if the other process has closed the connection."""
         start = self._stream.read(8)
         content = self._stream.read(int.from_bytes(start, "big")) if len(start) == 8 else b""
         if not content:
-            raise EOFError("it has hung up")
+            raise EOFError("the connection was closed")
         return Message.from_bytes(content)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._stream.close()
         self._end.close()
 
 
 class Relay:
-    """A transport in this process; :func:`relayed` is its other end."""
+    """A transport through another process, which runs :func:`serve_relay`."""
 
     def __init__(self) -> None:
         self._private = tempfile.TemporaryDirectory(prefix="unpooled-")
@@ -275,53 +275,55 @@ class Relay:
         self._line: Line | None = None
 
     def connect(self, patience: float = PATIENCE) -> None:
-        """Wait until the other end calls."""
+        """Wait until the other process connects."""
         self._listening.settimeout(patience)
         try:
             self._line = Line(self._listening.accept()[0])
         except TimeoutError:
             self.close()
-            raise StudyError(f"the server's app did not call back within {patience:g} s: look at `flwr log`") from None
+            raise StudyError(f"the server's app did not connect within {patience:g} s: look at `flwr log`") from None
 
     def sites(self) -> list[str]:
-        """The names of the sites that can be reached now."""
-        return [str(name) for name in self._said(Message("sites")).header["sites"]]
+        """Return the names of the sites that can be reached now."""
+        return [str(name) for name in self._ask(Message("sites")).header["sites"]]
 
     def exchange(self, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | Failure]:
-        """As the other end's transport does it."""
-        return _unbundled(self._said(_bundle("exchange", messages, timeout=timeout)))
+        """Forwards each message to the other process and returns its replies."""
+        return _unbundle(self._ask(_bundle("exchange", messages, timeout=timeout)))
 
     def close(self) -> None:
-        """Let the other end go."""
+        """Close the connection to the other process."""
         if self._line is not None:
             self._line.close()
             self._line = None
         self._listening.close()
         self._private.cleanup()
 
-    def _said(self, message: Message) -> Message:
+    def _ask(self, message: Message) -> Message:
         if self._line is None:
-            raise StudyError("the relay is closed: make a new engine to go on with the study")
+            raise StudyError("the relay is closed: create a new engine to continue the study")
         try:
             self._line.send(message)
             return self._line.receive()
         except (EOFError, OSError) as error:
-            raise StudyError(f"the server's app is gone ({error}): look at `flwr log`, then run this again") from None
+            raise StudyError(
+                f"the server's app has stopped ({error}): look at `flwr log`, then run this again"
+            ) from None
 
 
-def relayed(address: str, transport: Transport) -> None:
-    """Do for a :class:`Relay` what it asks, until it hangs up."""
+def serve_relay(address: str, transport: Transport) -> None:
+    """Answer the requests of a :class:`Relay` until it closes the connection."""
     end = socket.socket(socket.AF_UNIX)
     end.connect(address)
     line = Line(end)
     try:
         while True:
-            asked = line.receive()
-            if asked.kind == "sites":
+            request = line.receive()
+            if request.kind == "sites":
                 line.send(Message("sites", {"sites": transport.sites()}))
                 continue
-            messages = {name: item for name, item in _unbundled(asked).items() if isinstance(item, Message)}
-            line.send(_bundle("replies", transport.exchange(messages, float(asked.header["timeout"]))))
+            messages = {name: item for name, item in _unbundle(request).items() if isinstance(item, Message)}
+            line.send(_bundle("replies", transport.exchange(messages, float(request.header["timeout"]))))
     except EOFError:
         return
     finally:
@@ -329,20 +331,20 @@ def relayed(address: str, transport: Transport) -> None:
 
 
 def _bundle(kind: str, messages: Mapping[str, Message] | Mapping[str, Message | Failure], **header: float) -> Message:
-    """Messages by site in one message; failures go by their reason."""
+    """Return the messages of several sites in one message; a failure is represented by its reason."""
     failures = {name: item.reason for name, item in messages.items() if isinstance(item, Failure)}
     whole = {name: item for name, item in messages.items() if isinstance(item, Message)}
     arrays = {str(number): as_array(item.to_bytes()) for number, item in enumerate(whole.values())}
     return Message(kind, {"names": list(whole), "failures": failures, **header}, arrays)
 
 
-def _unbundled(bundle: Message) -> dict[str, Message | Failure]:
-    found: dict[str, Message | Failure] = {
+def _unbundle(bundle: Message) -> dict[str, Message | Failure]:
+    items: dict[str, Message | Failure] = {
         name: Failure(str(reason)) for name, reason in bundle.header["failures"].items()
     }
     for number, name in enumerate(bundle.header["names"]):
         try:
-            found[name] = Message.from_bytes(bundle.file(str(number)))
+            items[name] = Message.from_bytes(bundle.file(str(number)))
         except MessageError as error:
-            found[name] = Failure(str(error))
-    return found
+            items[name] = Failure(str(error))
+    return items

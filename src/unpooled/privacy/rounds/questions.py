@@ -1,11 +1,11 @@
-"""Questions that may be asked of private rows, and how far one record moves each answer (docs/privacy/rounds.md).
+"""Questions about private rows, with the sensitivity of each answer (docs/privacy/rounds.md has the proofs).
 
-Every question is a sum over records. It says how many numbers the answer has, its sensitivity, and a bound on what one
-record adds, so that its noise is planned without a look at the rows. It also says how it is summed over rows, and what
-its mean over made-up records is (:mod:`.simulation`).
+The answer to a question is a sum over records. A question knows the size of its answer, its sensitivity and a bound on
+the contribution of one record, so its noise is calibrated without looking at the rows. It also knows how to sum over
+rows, and its mean over simulated records (:mod:`.simulation`).
 
-An answer is summed a block at a time. The sums have no noise yet and must get it: :class:`Custodian` holds the rows,
-answers the learner's questions and adds the noise to every answer.
+An answer is summed a block at a time, and these sums have no noise yet. A :class:`RowHolder` holds the rows, answers
+the learner's questions and adds the noise to every answer.
 """
 
 from __future__ import annotations
@@ -24,95 +24,95 @@ from ..._base.compensated import Sum
 from ..._base.rows import Block, Rows, Source
 from ..._base.threads import quietly
 from ...losses import Loss
-from ...summaries.passes import mapped, stretches
-from ..composition import Spent
+from ...summaries.passes import map_block, split_source
+from ..composition import Expense
 from ..gaussian import Gaussian
-from ..noise import GridGaussian, opendp, plan
+from ..noise import GridGaussian, calibrate_noise, load_opendp
 from ..sensitivity import ROOM, ROUNDING
-from .belief import slopes
+from .belief import derivative_slopes
 from .frame import Frame
 
 SLACK = 1.0 + ROOM
-SHORTEST = 1e-150  # of rows, and of what is divided by: numbers stay numbers then
+SHORTEST = 1e-150  # the smallest divisor, so that no division overflows
 
 
 class Records(Protocol):
-    """Made-up records, of which no single one is known."""
+    """Simulated records, known only through their distribution."""
 
     frame: Frame
     n: int
     rng: np.random.Generator
-    target: np.ndarray  #: the coefficients of the function that they lie around
+    target: np.ndarray  #: the coefficients of the true function
 
     @property
-    def labels(self) -> np.ndarray: ...  #: at equal probabilities
-    def residuals(self, coef: np.ndarray) -> np.ndarray: ...  #: of a function, at equal probabilities
+    def labels(self) -> np.ndarray: ...  #: quantiles at equally spaced probabilities
+    def residuals(self, coef: np.ndarray) -> np.ndarray: ...  #: quantiles of the residuals of a function
 
 
 class Question(ABC):
-    """A question: how large its answer is, how far one record moves it, how it is summed and how it is simulated."""
+    """A question: the size and sensitivity of its answer, its sum over rows, and its mean over simulated records."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many numbers the answer has."""
+        """The number of values in the answer."""
 
     @property
     @abstractmethod
     def sensitivity(self) -> float:
-        """Δ in ℓ2 norm."""
+        """The sensitivity Δ in ℓ2 norm."""
 
     @property
     @abstractmethod
     def largest(self) -> float:
-        """A bound on the ℓ2 norm of what one record adds."""
+        """A bound on the ℓ2 norm of the contribution of one record."""
 
     @abstractmethod
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         """Yield the sums over the rows of a block, a few rows at a time."""
 
-    def expected(self, records: Records) -> np.ndarray:
-        """Return the mean over made-up records, without noise."""
-        raise NotImplementedError(f"{type(self).__name__} is asked of real rows only")
+    def simulate_mean(self, records: Records) -> np.ndarray:
+        """Return the mean over simulated records, without noise."""
+        raise NotImplementedError(f"{type(self).__name__} can be asked about real rows only")
 
 
-class OfFunction(Question):
-    """A question about functions of the features: rows are mapped into the frame."""
+class FunctionQuestion(Question):
+    """A question about functions of the features, for which rows are mapped into the frame."""
 
     @abstractmethod
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the sum over rows z = (1, centred features) with labels y."""
 
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         assert frame is not None
-        for rows, phi in mapped(block, features):
-            with threads.one_blas_thread:  # blocks are small: several threads would wait for one another
-                found = self.of_mapped(frame.coordinates(phi), _labels(rows, label_bound))
-            yield found
+        for rows, phi in map_block(block, features):
+            with threads.one_blas_thread:  # blocks are so small that several threads would only wait for each other
+                total = self.sum_mapped(frame.coordinates(phi), _clipped_labels(rows, label_bound))
+            yield total
 
 
-class OfRows(Question):
-    """A question about the rows as they are."""
+class RowQuestion(Question):
+    """A question about the rows themselves, without features."""
 
     @abstractmethod
-    def of_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
+    def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
         """Return the sum over rows."""
 
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         for stretch in block.labeled:
-            for rows in stretch.chunks(32 * Plain.rows_at_once):
-                yield self.of_rows(rows, label_bound)
+            for rows in stretch.chunks(32 * _UnmappedRows.rows_at_once):
+                yield self.sum_rows(rows, label_bound)
 
 
 @dataclass(frozen=True)
-class Counts(OfRows):
-    """How many labels lie between edges: a replaced record leaves one bin and enters another, so Δ = √2 (theorem 1)."""
+class LabelCounts(RowQuestion):
+    """The number of labels in each bin; a replaced record leaves one bin and enters another, so Δ = √2 (theorem 1)."""
 
     edges: np.ndarray
 
     @property
     def size(self) -> int:
-        """The bins, with the two that have no end."""
+        """The number of bins, including the two unbounded ones."""
         return len(self.edges) + 1
 
     @property
@@ -123,20 +123,21 @@ class Counts(OfRows):
     def largest(self) -> float:
         return 1.0
 
-    def of_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
-        return counted(_labels(rows, label_bound), self.edges)
+    def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
+        return _count_in_bins(_clipped_labels(rows, label_bound), self.edges)
 
-    def expected(self, records: Records) -> np.ndarray:
-        return counted(records.labels, self.edges) / len(records.labels)
+    def simulate_mean(self, records: Records) -> np.ndarray:
+        return _count_in_bins(records.labels, self.edges) / len(records.labels)
 
 
 @dataclass(frozen=True)
-class Residuals(OfFunction):
-    """Σ ψ(ru)/r ωWz and, times v, counts of |u| between edges: u = y - aᵀz, ω = min(1, L/|Wz|), r = ω|Wz|/B.
+class Residuals(FunctionQuestion):
+    """Σ ψ(ru)/r ωWz, and v times the counts of |u| in bins: u = y - aᵀz, ω = min(1, L/|Wz|), r = ω|Wz|/B.
 
-    z = (1, centred features). Rows longer than L are shrunk to it. The residual of a long row is cut off earlier and
-    that of a short one later, so that what a record adds is cut off as a whole: |ψ(ru)/r ωWz| ≤ B sup|ψ|, whatever the
-    kernel and however large labels and features are, and Δ² = 4 B² sup|ψ|² + 2v² (theorem 2).
+    z = (1, centred features), and rows longer than L are shrunk to length L. The residual of a long row is clipped
+    earlier and that of a short row later, so that the contribution of a record is clipped as a whole:
+    |ψ(ru)/r ωWz| ≤ B sup|ψ| for every kernel and for labels and features of any size. Hence Δ² = 4 B² sup|ψ|² + 2v²
+    (theorem 2).
     """
 
     coef: np.ndarray  #: a, with the constant's coefficient first
@@ -149,7 +150,7 @@ class Residuals(OfFunction):
 
     @property
     def size(self) -> int:
-        """A number a coordinate, and a bin more than there are edges."""
+        """One number per coordinate, and one bin more than there are edges."""
         return len(self.coef) + len(self.edges) + 1
 
     @property
@@ -160,36 +161,36 @@ class Residuals(OfFunction):
     def largest(self) -> float:
         return math.hypot(self.loss.bound * self.length * SLACK, self.counts_weight)
 
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         lengths = np.sqrt((z * z) @ (self.weights**2))
-        z = _finite(z, lengths)
-        # ψ of what is beyond all numbers is that of the largest one: every record must add something finite.
+        z = _zero_endless_rows(z, lengths)
+        # An infinite residual counts as the largest finite one, so that every contribution is finite.
         u = np.nan_to_num(y - z @ self.coef)
         lengths = np.where(np.isfinite(lengths), np.maximum(lengths, SHORTEST), SHORTEST)
         omega = np.minimum(1.0, self.longest / lengths)
-        # ψ(ru)/r: a larger r than it should be only makes it smaller; a smaller one would break the bound.
+        # A larger r only makes ψ(ru)/r smaller, whereas a smaller r would break the bound.
         r = np.maximum(omega * lengths / self.length, SHORTEST)
         push = omega * np.asarray(self.loss.derivative(np.nan_to_num(u * r))) / r
-        bins = counted(np.abs(u), self.edges)
+        bins = _count_in_bins(np.abs(u), self.edges)
         return np.concatenate([(push @ z) * self.weights, self.counts_weight * bins])
 
-    def expected(self, records: Records) -> np.ndarray:
+    def simulate_mean(self, records: Records) -> np.ndarray:
         frame = records.frame
         q, u = frame.moments, records.residuals(self.coef)
         lengths = np.sqrt(frame.squares @ self.weights**2)
         omega = np.minimum(1.0, self.longest / lengths)
-        each = np.mean(slopes(self.loss, np.multiply.outer(omega * lengths / self.length, u)), axis=1)
+        each = np.mean(derivative_slopes(self.loss, np.multiply.outer(omega * lengths / self.length, u)), axis=1)
         seen = float(np.mean(omega * each))
         missing = records.target - self.coef
-        # Public second moments differ from those of the records, and a mean over records from its expectation.
+        # Public second moments differ from those of the records, and a mean over records differs from its expectation.
         spread = float(q @ missing**2) / frame.basis.n_public_ + float(np.mean(u**2)) / records.n
         gradient = q * missing + np.sqrt(q * spread) * records.rng.standard_normal(len(q))
-        bins = counted(np.abs(u), self.edges) / len(u)
+        bins = _count_in_bins(np.abs(u), self.edges) / len(u)
         return np.concatenate([self.weights * seen * gradient, self.counts_weight * bins])
 
 
 @dataclass(frozen=True)
-class Calibration(OfFunction):
+class Calibration(FunctionQuestion):
     """Σ ψ(ru)/r (1, g) of one function f: u = y - f(x), g = (f(x) - m)/s, r = |(1, g)|/B; Δ = 2B sup|ψ| (theorem 5)."""
 
     coef: np.ndarray  #: f = aᵀz
@@ -200,7 +201,7 @@ class Calibration(OfFunction):
 
     @property
     def size(self) -> int:
-        """One number for where the function lies and one for how far it reaches."""
+        """One number for the level of the function and one for its scale."""
         return 2
 
     @property
@@ -211,25 +212,25 @@ class Calibration(OfFunction):
     def largest(self) -> float:
         return self.loss.bound * self.length * SLACK
 
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        f = np.nan_to_num(_finite(z, np.sum(z * z, axis=1)) @ self.coef)
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        f = np.nan_to_num(_zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coef)
         g = np.nan_to_num((f - self.middle) / self.spread)
         h = np.hypot(1.0, g)
-        # With (1, g)/h made first no rounding of a tiny number is multiplied by a huge one.
+        # Dividing (1, g) by h first avoids multiplying the rounding error of a tiny number by a huge one.
         push = self.length * np.asarray(self.loss.derivative(np.nan_to_num((y - f) * (h / self.length))))
         return np.asarray([push @ (1.0 / h), push @ (g / h)])
 
-    def expected(self, records: Records) -> np.ndarray:
+    def simulate_mean(self, records: Records) -> np.ndarray:
         direction = records.frame.moments * self.coef / self.spread
         missing = records.target - self.coef
         g = records.frame.rows[:, 1:] @ self.coef[1:] / self.spread
         r = np.hypot(1.0, g) / self.length
-        each = np.mean(slopes(self.loss, np.multiply.outer(r, records.residuals(self.coef))), axis=1)
+        each = np.mean(derivative_slopes(self.loss, np.multiply.outer(r, records.residuals(self.coef))), axis=1)
         return np.asarray([np.mean(each) * missing[0], np.mean(each * g**2) * float(direction[1:] @ missing[1:])])
 
 
 @dataclass(frozen=True)
-class Losses(OfFunction):
+class ClippedErrors(FunctionQuestion):
     """Σ min(u², L²)/L² for each of K functions: a record moves each by at most one, so Δ = √K (theorem 4)."""
 
     coefs: np.ndarray  #: (M+1, K)
@@ -237,7 +238,7 @@ class Losses(OfFunction):
 
     @property
     def size(self) -> int:
-        """A number a function."""
+        """One number per function."""
         return int(self.coefs.shape[1])
 
     @property
@@ -248,24 +249,24 @@ class Losses(OfFunction):
     def largest(self) -> float:
         return math.sqrt(self.size)
 
-    def of_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        u = np.nan_to_num(y[:, None] - _finite(z, np.sum(z * z, axis=1)) @ self.coefs)
+    def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        u = np.nan_to_num(y[:, None] - _zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coefs)
         return np.asarray(np.sum(np.minimum(np.abs(u) / self.limit, 1.0) ** 2, axis=0))
 
-    def expected(self, records: Records) -> np.ndarray:
-        found = [np.mean(np.minimum(np.abs(records.residuals(coef)) / self.limit, 1.0) ** 2) for coef in self.coefs.T]
-        return np.asarray(found)
+    def simulate_mean(self, records: Records) -> np.ndarray:
+        means = [np.mean(np.minimum(np.abs(records.residuals(coef)) / self.limit, 1.0) ** 2) for coef in self.coefs.T]
+        return np.asarray(means)
 
 
 @dataclass(frozen=True)
-class Marginals(OfRows):
-    """How many values of each input lie between edges: d histograms of the same records, Δ = √(2d) (theorem 3)."""
+class InputCounts(RowQuestion):
+    """The number of values of each input in each bin: d histograms of the same records, so Δ = √(2d) (theorem 3)."""
 
     edges: np.ndarray  #: (d, k)
 
     @property
     def size(self) -> int:
-        """The bins of all columns."""
+        """The number of bins of all inputs together."""
         return int(self.edges.shape[0] * (self.edges.shape[1] + 1))
 
     @property
@@ -276,81 +277,85 @@ class Marginals(OfRows):
     def largest(self) -> float:
         return math.sqrt(self.edges.shape[0])
 
-    def of_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
+    def sum_rows(self, rows: Rows, label_bound: float) -> np.ndarray:
         X = np.asarray(to_numpy(rows.X), dtype=np.float64)
-        return np.concatenate([counted(X[:, j], edges) for j, edges in enumerate(self.edges)])
+        return np.concatenate([_count_in_bins(X[:, j], edges) for j, edges in enumerate(self.edges)])
 
 
 def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
-    """The noise with which the answer over n records costs μ."""
+    """Return the noise with which the answer over n records costs μ."""
     total = n * question.largest
-    return plan(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
+    return calibrate_noise(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
 
 
-def check_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
-    """Refuse what :func:`noise_for` or the sampler would refuse later, when it has been paid for.
+def check_noise_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
+    """Raise now any error that :func:`noise_for` or the sampler would raise later, after the ledger was charged.
 
-    A grid must hold n·largest, which is hardest at the highest price, and the noise, which is hardest at the lowest;
-    both in units of Δ hardly differ among questions.
+    The grid must represent n·largest, which is hardest for the largest μ, and the noise, which is hardest for the
+    smallest μ. In units of Δ both are nearly the same for all questions.
     """
-    opendp()
+    load_opendp()
     for mu in (max(prices), min(prices)):
-        noise_for(Counts(np.zeros(n_features + 64)), n, mu)
+        noise_for(LabelCounts(np.zeros(n_features + 64)), n, mu)
 
 
-def answer(
+def sum_answer(
     question: Question, source: Source, frame: Frame | None, features: Any, label_bound: float, engine: Any
 ) -> np.ndarray:
-    """The sums over all rows of a source; ``features`` maps them into the frame, or knows what they are there already.
+    """Return the sums over all rows of a source.
 
-    Counts of labels and of inputs need neither.
+    ``features`` maps rows into the frame, or holds their features already; counts of labels and inputs need neither.
     """
-    found: Sum = engine.map_reduce(
-        part, stretches(source, features or Plain), _plus, args=(question, frame, features, label_bound), label="asking"
+    total: Sum = engine.map_reduce(
+        _sum_block,
+        split_source(source, features or _UnmappedRows),
+        _add,
+        args=(question, frame, features, label_bound),
+        label="asking",
     )
-    return found.high
+    return total.high
 
 
-class Plain:
-    """Rows that are not mapped."""
+class _UnmappedRows:
+    """A stand-in for a basis, for questions that need no features."""
 
     rows_at_once = 1024
 
 
-def part(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
-    """The sums over one block. Rows and labels may be of any size, and a warning about one would tell of it."""
-    found = Sum.of(np.zeros(question.size))
+def _sum_block(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
+    """Return the sums over one block, without warnings, because a warning could reveal something about a record."""
+    total = Sum.of(np.zeros(question.size))
     with quietly():
         for sums in question.sums(block, frame, features, label_bound):
-            found = found + Sum.of(sums)
-    return found
+            total = total + Sum.of(sums)
+    return total
 
 
-def _labels(rows: Rows, label_bound: float) -> np.ndarray:
+def _clipped_labels(rows: Rows, label_bound: float) -> np.ndarray:
     return np.clip(np.asarray(to_numpy(rows.Y), dtype=np.float64)[:, 0], -label_bound, label_bound)
 
 
-def _plus(a: Sum, b: Sum) -> Sum:
+def _add(a: Sum, b: Sum) -> Sum:
     return a + b
 
 
-def _finite(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Rows whose length is no number, as that of features of an unbounded kernel far away, count as zero."""
+def _zero_endless_rows(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Replace rows of infinite length, which an unbounded kernel can give far away, by zeros."""
     endless = ~np.isfinite(lengths)
     return np.where(endless[:, None], 0.0, z) if endless.any() else z
 
 
-def counted(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many values lie in (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
+def _count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return the number of values in each of (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.float64)
 
 
 @dataclass
-class Custodian:
-    """Who holds the rows: answers questions, with noise.
+class RowHolder:
+    """The holder of the rows, which answers questions with noise.
 
-    ``sites`` is how many sites add noise of their own, each as much as the whole sum would need: one where noise
-    is shared or there is one place only.
+    ``sites`` is the number of sites that each add as much noise as the whole sum needs; it is 1 if the noise is shared
+    or all rows are in one place.
     """
 
     source: Any
@@ -362,23 +367,23 @@ class Custodian:
     def ask(
         self, question: Question, mu: float, frame: Frame | None = None, features: Any = None
     ) -> tuple[np.ndarray, float]:
-        """Means over the records with noise that makes them cost μ, and the standard deviation of that noise."""
+        """Return the noisy mean over the records, at a cost of μ, and the standard deviation of its noise."""
         noise = noise_for(question, self.n, mu)
-        values = noise.add(answer(question, self.source, frame, features, self.label_bound, self.engine))
+        values = noise.add(sum_answer(question, self.source, frame, features, self.label_bound, self.engine))
         for _ in range(self.sites - 1):
             values = values + noise.add(np.zeros(question.size))
         return values / self.n, math.sqrt(self.sites) * noise.sigma / self.n
 
 
-def held(
-    learner: Generator[Any, Any, Any], told: Callable[[Question, float], tuple[np.ndarray, float]]
-) -> tuple[Any, list[Spent]]:
-    """Run a learner to its end; returns what it learned and what that cost."""
-    spent: list[Spent] = []
+def run_learner(
+    learner: Generator[Any, Any, Any], answer: Callable[[Question, float], tuple[np.ndarray, float]]
+) -> tuple[Any, list[Expense]]:
+    """Run a learner to its end, and return its result and the cost of each question."""
+    expenses: list[Expense] = []
     try:
         question, mu, purpose = next(learner)
         while True:
-            spent.append(Spent(purpose, Gaussian(mu)))
-            question, mu, purpose = learner.send(told(question, mu))
+            expenses.append(Expense(purpose, Gaussian(mu)))
+            question, mu, purpose = learner.send(answer(question, mu))
     except StopIteration as end:
-        return end.value, spent
+        return end.value, expenses

@@ -38,7 +38,7 @@ def _errors_with_shift(p: Protocol, at: Setting) -> Numbers:
         X = rng.random((n, 1))
         y = basis.transform(X) @ weights + p["noise"] * rng.standard_normal(n)
         for name, (center, times) in COLUMNS.items():
-            model = SpectralRegressor(kernel, lam=n ** -p["power"], center=center)
+            model = SpectralRegressor(kernel, lam=n ** -p["power"], fit_intercept=center)
             off = model.fit(X, y + times * p["shift"]).predict(points) - truth
             errors[name].append(np.mean((off - times * p["shift"]) ** 2))
             if name == PLAIN_SHIFTED:
@@ -105,7 +105,7 @@ def _errors_centred(p: Protocol, at: Setting) -> Numbers:
     target, first = find_target(p["kernel"], at.case), p["sizes"][0]
     lam = target.best_lam("tikhonov", first, p["noise"]) * (at.size / first) ** (-1 / (2 * target.r + 1))
     X, Y = target.draw(at.rng(), at.size, p["noise"], p["draws"])
-    model = SpectralRegressor(target.kernel, lam=lam, center=True).fit(X, Y + p["shift"])
+    model = SpectralRegressor(target.kernel, lam=lam, fit_intercept=True).fit(X, Y + p["shift"])
     return {"errors": target.squared_error(model.predict(grid()[:, None]) - p["shift"])}
 
 
@@ -148,7 +148,9 @@ def _measure_error(
 ) -> float:
     """The squared error of the average over m machines, rows without labels dealt to them (3.22)."""
     more = unlabeled if len(unlabeled) else None
-    return target.error_of(fit_average(SpectralRegressor(target.kernel), m, X, Y, seed, more, lam=lam))
+    return target.error_of(
+        fit_average(SpectralRegressor(target.kernel, fit_intercept=False), m, X, Y, seed, more, lam=lam)
+    )
 
 
 def _without_logs(n: int, target: Target, total: int | None = None) -> float:
@@ -249,7 +251,7 @@ def _errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
     lam = target.best_lam("tikhonov", n, p["noise"])
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
     more = rng.random(((max(p["times"]) - 1) * n, 1))
-    errors = {"one": target.error_of(SpectralRegressor(target.kernel, lam=lam).fit(X, Y))}
+    errors = {"one": target.error_of(SpectralRegressor(target.kernel, lam=lam, fit_intercept=False).fit(X, Y))}
     for q, ms in _tried_machines(p)[1].items():
         for m in ms:
             errors[f"{q}, {m}"] = _measure_error(target, m, lam, X, Y, more[: (q - 1) * n], at.repetition)

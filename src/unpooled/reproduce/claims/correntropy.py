@@ -79,7 +79,10 @@ def _errors_of_methods(p: Protocol, at: Setting) -> Numbers:
     K, K_new = kernel(X), kernel(points, X)
 
     def over_scales(loss: str, scales: Sequence[float]) -> list[float]:
-        models = (CorrentropyRegressor(kernel, scale, max(stops), loss=loss).fit(X, y) for scale in scales)
+        models = (
+            CorrentropyRegressor(kernel, scale, max(stops), loss=loss, fit_intercept=False).fit(X, y)
+            for scale in scales
+        )
         return [target.squared_error(row) for model in models for row in model.path_.predict(points)]
 
     by_mee = (_descend(K, y, K_new, h, stops, target.known.kappa_sq) for h in p["scales"])
@@ -88,7 +91,7 @@ def _errors_of_methods(p: Protocol, at: Setting) -> Numbers:
         HUBER: over_scales("huber", p["huber"]),
         MEE: [target.squared_error(row) for predicted in by_mee for row in predicted],
         CORRENTROPY: over_scales("correntropy", p["scales"]),
-        AUTO: [target.error_of(CorrentropyRegressor(kernel).fit(X, y))],
+        AUTO: [target.error_of(CorrentropyRegressor(kernel, fit_intercept=False).fit(X, y))],
     }
 
 
@@ -171,7 +174,7 @@ def _errors_over_scales(p: Protocol, at: Setting) -> Numbers:
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
 
     def predict(labels: np.ndarray, scale: float) -> np.ndarray:
-        model = CorrentropyRegressor(target.kernel, scale, T, jump=0.0)  # every step is taken
+        model = CorrentropyRegressor(target.kernel, scale, T, jump=0.0, fit_intercept=False)  # every step is taken
         return np.asarray(model.fit(X, labels).predict(grid()[:, None]))
 
     plain, own = predict(Y, math.inf), [predict(Y, scale) for scale in p["scales"]]
@@ -256,7 +259,7 @@ def _errors_of_averages(p: Protocol, at: Setting) -> Numbers:
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
 
     def error(scale: float, m: int, labels: np.ndarray) -> float:
-        local = CorrentropyRegressor(target.kernel, scale, T, jump=0.0)
+        local = CorrentropyRegressor(target.kernel, scale, T, jump=0.0, fit_intercept=False)
         return target.error_of(fit_average(local, m, X, labels, at.repetition))
 
     numbers = {"rate": error(theory.scale(n, target.r, target.beta), _most_machines(target, n), Y)}

@@ -36,7 +36,7 @@ def _errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
     summary, lam = Summary.of(basis, X, Y), target.lam_from(first_lam, p["sizes"][0], m)
     by_rule = fit_less(summary, lam, "rule")
     numbers: dict[str, Any] = {
-        KRR: target.error_of(SpectralRegressor(target.kernel, lam=lam).fit(X, Y)),
+        KRR: target.error_of(SpectralRegressor(target.kernel, lam=lam, fit_intercept=False).fit(X, Y)),
         ALL: target.error_of(fit_less(summary, lam)),
         RULE: target.error_of(by_rule),
         "N": int(by_rule.n_features_rule_),
@@ -94,7 +94,7 @@ def _gap_to_ridge(p: Protocol, target: Target) -> float:
     """The largest difference between LESS whose public rows are those of the labels and ridge regression."""
     X, Y = target.draw(np.random.default_rng(p["seed"]), p["sizes"][0], 0.3)
     ours, ridge = (
-        model(target.kernel, lam=0.01).fit(X, Y[:, 0]).predict(grid()[:, None])
+        model(target.kernel, lam=0.01, fit_intercept=False).fit(X, Y[:, 0]).predict(grid()[:, None])
         for model in (LESSRegressor, SpectralRegressor)
     )
     return float(np.max(np.abs(ours - ridge)))
@@ -133,7 +133,9 @@ def _errors_over_sources(p: Protocol, at: Setting) -> Numbers:
     for count in p["sources"]:
         first, *others = (Summary.of(basis, X[own], Y[own]) for own in np.array_split(rng.permutation(m), count))
         model = fit_less(sum(others, first), lam)
-        average = fit_average(SpectralRegressor(target.kernel), count, X, Y, at.repetition, lam=lam)
+        average = fit_average(
+            SpectralRegressor(target.kernel, fit_intercept=False), count, X, Y, at.repetition, lam=lam
+        )
         numbers["moved"].append(float(np.max(np.abs(model.coef_ - whole.coef_))))
         numbers[LESS].append(target.error_of(model))
         numbers[AVERAGE].append(target.error_of(average))
@@ -182,12 +184,14 @@ def _errors_over_public(p: Protocol, at: Setting) -> Numbers:
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"], p["draws"])
     U = rng.random((max(p["factors"]) * m, 1))
-    ridge = SpectralRegressor(target.kernel, lam=lam).fit(X, Y)
+    ridge = SpectralRegressor(target.kernel, lam=lam, fit_intercept=False).fit(X, Y)
     numbers: dict[str, Any] = {LESS: [], INFLATED: [], POOLED: target.error_of(ridge)}
     for n in (factor * m for factor in p["factors"]):
         basis = EmpiricalFeatures(target.kernel, p["features"]).fit(U[:n])
         numbers[LESS].append(target.error_of(fit_less(Summary.of(basis, X, Y), lam)))
-        inflated = fit_average(SpectralRegressor(target.kernel), m, X, Y, at.repetition, U[:n], lam=lam)
+        inflated = fit_average(
+            SpectralRegressor(target.kernel, fit_intercept=False), m, X, Y, at.repetition, U[:n], lam=lam
+        )
         numbers[INFLATED].append(target.error_of(inflated))
     return numbers
 
@@ -265,13 +269,13 @@ def _errors_of_ways(p: Protocol, at: Setting) -> Numbers:
     lam = target.best_lam("tikhonov", m, p["noise"])
     X, Y = target.draw(rng, m, p["noise"], p["draws"])
     U = rng.random((max(p["public"]), 1))
-    pooled = SpectralRegressor(target.kernel, lam=lam).fit(X, Y)
+    pooled = SpectralRegressor(target.kernel, lam=lam, fit_intercept=False).fit(X, Y)
     numbers: dict[str, Any] = {POOLED: target.error_of(pooled), "floor": []} | {name: [] for name in _ways(p)}
     for n in p["public"]:
         basis = EmpiricalFeatures(target.kernel).fit(U[:n])
         for name, way in _ways(p).items():
             with on_purpose():
-                model: Any = LESSRegressor(basis, lam=lam, **way).fit(X, Y)
+                model: Any = LESSRegressor(basis=basis, lam=lam, fit_intercept=False, **way).fit(X, Y)
             numbers[name].append(target.error_of(model))
             if way.get("rounds") == 1:
                 numbers["floor"].append(model.floor_.error)

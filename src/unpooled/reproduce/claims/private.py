@@ -12,7 +12,7 @@ from ..._solvers.descent.sgd import one_by_one
 from ...bases import CosineFeatures, EmpiricalFeatures
 from ...estimators import PrivateRegressor, PrivateSGDRegressor, SummaryRegressor
 from ...kernels import Gaussian
-from ...privacy import Private, delta_of, sgd, sigma_for
+from ...privacy import PrivacyRequest, delta_of, sgd, sigma_for
 from ...summaries import Summary
 from ..experiment import Experiment, Measurements, Numbers, Protocol, Setting
 from ..inference import Estimate, above, below, exponent, is_so, make_curve, mean, no_slower, together, typical_ratio
@@ -35,16 +35,16 @@ def schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, 
 
 def _noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delta: float) -> float:
     """√(2 log(2.5/δ)) Δ_SGD(δ/2)/ε with (17) to the letter."""
-    return math.sqrt(2 * math.log(2.5 / delta)) * sgd.paper_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
+    return math.sqrt(2 * math.log(2.5 / delta)) * sgd.wang_guo_as_printed(n, T, eta, c, KAPPA, delta / 2) / epsilon
 
 
 def _noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
     """Standard deviations on a weight: corrected has Δ of the proof's last line, exactly calibrated at δ/2."""
     (eta, T), c, delta = schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
-    moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient(c, KAPPA), kappa=KAPPA)
+    moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient_bound(c, KAPPA), kappa=KAPPA)
     return {
         PRINTED: _noise_as_printed(n, T, eta, c, epsilon, delta),
-        CORRECTED: sgd.paper(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
+        CORRECTED: sgd.wang_guo(n, T, eta, c, KAPPA, delta / 2) * sigma_for(epsilon, delta / 2),
         SHUFFLED: moved * sigma_for(epsilon, delta),
     }
 
@@ -102,7 +102,9 @@ def _judge_privacy(p: Protocol) -> tuple[Verdict, Verdict, Verdict]:
     """Two neighbouring data sets refute (17) as printed, not as it is proved; an ε above one refutes Lemma 1.1."""
     n, T, eta, c = (p["refuting"][key] for key in ("n", "T", "eta", "c"))
     apart = _neighbours_apart(n, T, eta, c, p["seed"])
-    printed, corrected = (bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.paper_as_printed, sgd.paper))
+    printed, corrected = (
+        bound(n, T, eta, c, KAPPA, p["delta"] / 2) for bound in (sgd.wang_guo_as_printed, sgd.wang_guo)
+    )
     where = f"n = {n}, T = {T}, η = {eta:g}, c = {c:g}: two neighbours end {apart:.2e} apart"
     as_printed = "Theorem 2, (17) as printed, bounds how far one record moves the weights"
     epsilon, delta = p["large_epsilon"], p["delta"]
@@ -189,8 +191,8 @@ def _excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, 
     rng, n, c, delta, points = at.rng(), at.size, p["label_bound"], p["delta"], grid()[:, None]
     X, y = draw(p, rng, n)
     public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), _truth(p, points)
-    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, _features(p, n), "paper").fit(X, y)
-    plan, phi = paper.plan_, paper.basis_.features(points)
+    paper = PrivateSGDRegressor(epsilon, delta, c, kernel, _features(p, n), "paper", fit_intercept=False).fit(X, y)
+    plan, phi = paper.schedule_, paper.basis_.features(points)
     weights = one_by_one(paper.basis_.features(X), y, rng.integers(0, n, plan.steps), plan.step)
     alone, length = float(np.mean((phi @ weights - target) ** 2)), float(np.mean(np.sum(phi**2, axis=1)))
     printed = _noise_as_printed(n, plan.steps, plan.step, c, epsilon, delta)
@@ -287,12 +289,14 @@ def _explained_by_methods(p: Protocol, at: Setting) -> Numbers:
     y, true = _smooth(X) + p["noise"] * rng.uniform(-1, 1, len(X)), _smooth(fresh)
     basis = EmpiricalFeatures(None, p["features"]).fit(public)
 
-    second = SummaryRegressor(center=True).fit_summary(Summary.of(basis, X, y, order=2))
+    second = SummaryRegressor().fit_summary(Summary.of(basis, X, y, order=2))
     models: dict[str, list[Any]] = {NOT_PRIVATE: [second]} | {name: [] for name in FRONTIER_METHODS}
     for epsilon in p["epsilons"]:
         budget = (epsilon, p["delta"], 1.0)
-        algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper").fit(X, y, public=public)
-        less = fit_less(Summary.of(basis, X, y, privacy=Private(*budget)), "auto", center="public")
+        algorithm = PrivateSGDRegressor(*budget, None, p["features"], "paper", fit_intercept=False).fit(
+            X, y, public=public
+        )
+        less = fit_less(Summary.of(basis, X, y, privacy=PrivacyRequest(*budget)), "auto", fit_intercept="public")
         descent = PrivateSGDRegressor(*budget, None, p["features"]).fit(X, y, public=public)
         rounds = PrivateRegressor(*budget).fit(X, y, public=public)
         for name, model in zip(FRONTIER_METHODS, (algorithm, less, descent, rounds)):

@@ -36,7 +36,7 @@ def _errors_by_machines(p: Protocol, at: Setting) -> Numbers:
     target, first, last = find_target(kernel, r), p["sizes"][0], p["sizes"][-1]
     lam = target.lam_from(target.best_lam(filter, first, p["noise"]), first, at.size, filter)
     X, Y = target.draw(at.rng(), at.size, p["noise"], p["draws"])
-    local = SpectralRegressor(target.kernel, filter, lam)
+    local = SpectralRegressor(target.kernel, filter, lam, fit_intercept=False)
     errors = {ONE: target.error_of(local.fit(X, Y))}
     if _most_machines(target, last, filter) > 1:
         m = _most_machines(target, at.size, filter)
@@ -95,7 +95,7 @@ def _errors_over_path(p: Protocol, at: Setting) -> Numbers:
     target = find_target(p["kernel"], p["r"])
     lams = target.known.kappa_sq * np.geomspace(p["lam_least"], 1.0, p["n_lams"])
     X, Y = target.draw(at.rng(), at.size, p["noise"], p["draws"])
-    path = SpectralRegressor(target.kernel, at.case, lams).fit(X, Y).path_
+    path = SpectralRegressor(target.kernel, at.case, lams, fit_intercept=False).fit(X, Y).path_
     return {"errors": target.squared_error(path.predict(grid()[:, None]))}
 
 
@@ -108,7 +108,9 @@ def _judge_saturation(p: Protocol, data: Measurements) -> Outcome:
     for number, name in enumerate(p["filters"]):
         filter, tried = as_filter(name), [data.at("errors", number, j) for j in range(len(sizes))]
         squares[name] = np.stack([errors[:, np.argmin(errors.mean(axis=0))] for errors in tried], axis=1)
-        fits = (SpectralRegressor(target.kernel, name, lam).fit(x[:, None], labels) for lam in lams)
+        fits = (
+            SpectralRegressor(target.kernel, name, lam, fit_intercept=False).fit(x[:, None], labels) for lam in lams
+        )
         bias[name] = np.sqrt([target.error_of(model) for model in fits])
         shares[name] = bias[name] / (filter.gamma(target.r) * np.asarray(lams) ** target.r * norm)
     landweber = squares["landweber"]
@@ -175,7 +177,7 @@ def _errors_over_machines(p: Protocol, at: Setting) -> Numbers:
     """Of averages over a range of m, with one λ."""
     kernel, r, filter = at.case
     target, n = find_target(kernel, r), at.size
-    lam, local = target.best_lam(filter, n, p["noise"]), SpectralRegressor(target.kernel, filter)
+    lam, local = target.best_lam(filter, n, p["noise"]), SpectralRegressor(target.kernel, filter, fit_intercept=False)
     X, Y = target.draw(at.rng(), n, p["noise"], p["draws"])
     models = (fit_average(local, m, X, Y, at.repetition, lam=lam) for m in _machine_counts(p, target, n, filter))
     return {"errors": [target.error_of(model) for model in models]}
@@ -232,11 +234,11 @@ def _errors_by_lam(p: Protocol, at: Setting) -> Numbers:
     X, Y = target.draw(at.rng(), n, p["noise"], p["draws"])
     for choice, rows in ((WHOLE, n), (BLOCK, n // m)):
         lam = target.best_lam("tikhonov", rows, p["noise"])
-        alone = SpectralRegressor(target.kernel, lam=lam).fit(X[: n // m], Y[: n // m])
-        average = fit_average(SpectralRegressor(target.kernel), m, X, Y, at.repetition, lam=lam)
+        alone = SpectralRegressor(target.kernel, lam=lam, fit_intercept=False).fit(X[: n // m], Y[: n // m])
+        average = fit_average(SpectralRegressor(target.kernel, fit_intercept=False), m, X, Y, at.repetition, lam=lam)
         errors[f"{ALONE}, {choice}"], errors[f"{MEAN}, {choice}"] = target.error_of(alone), target.error_of(average)
     lams = target.known.kappa_sq * np.logspace(-5, 0, 21)
-    choosing = SpectralRegressor(target.kernel, lam="loo", per_target=True, grid=lams)
+    choosing = SpectralRegressor(target.kernel, lam="loo", per_target=True, grid=lams, fit_intercept=False)
     errors[f"{MEAN}, {OWN}"] = target.error_of(fit_average(choosing, m, X, Y, at.repetition, lam="local"))
     return errors
 
@@ -292,7 +294,7 @@ def _errors_by_rule(p: Protocol, at: Setting) -> Numbers:
     best, up_to = target.best_lam("tikhonov", n, p["noise"]), [*(2**k for k in range(20) if 2**k < limit), limit]
     numbers: dict[str, Any] = {}
     for name, m, lam in ((ORACLE, limit, best), (PRINTED, limit, lams), (REFITTED, limit, lams), (JOINT, up_to, lams)):
-        local, refit = SpectralRegressor(target.kernel), name != PRINTED
+        local, refit = SpectralRegressor(target.kernel, fit_intercept=False), name != PRINTED
         model = fit_average(local, m, X, Y[:, 0], at.repetition, lam=lam, refit=refit)
         numbers |= {name: target.error_of(model), f"{name}: λ, m": (float(model.lam_), model.n_blocks_)}
     return numbers
