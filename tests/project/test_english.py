@@ -48,7 +48,7 @@ NUMBERED = re.compile(r"(?<![\w.,\-])00[0-4](?![\w.,]*\d)(?![\w{])")
 Places = dict[str, list[str]]
 
 
-def openings(tree: ast.Module) -> Iterator[str]:
+def find_openings(tree: ast.Module) -> Iterator[str]:
     """Docstrings with an opening that belongs to a translation."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -62,7 +62,7 @@ def is_participle(name: str) -> bool:
     return word not in EXCEPTIONS.split() and (word in IRREGULAR.split() or re.fullmatch(r"[a-z]+ed", word) is not None)
 
 
-def participles(tree: ast.Module) -> Iterator[str]:
+def find_participles(tree: ast.Module) -> Iterator[str]:
     """Functions and classes of the file, and methods of its classes, that are called by a bare participle."""
 
     def walk(body: list[ast.stmt]) -> Iterator[str]:
@@ -76,14 +76,14 @@ def participles(tree: ast.Module) -> Iterator[str]:
     yield from walk(tree.body)
 
 
-def found(tree: ast.Module) -> Iterator[str]:
+def find_found(tree: ast.Module) -> Iterator[str]:
     """Places where a variable or an argument is called ``found``."""
     for node in ast.walk(tree):
         if (isinstance(node, ast.Name) and node.id == "found") or (isinstance(node, ast.arg) and node.arg == "found"):
             yield f"{node.lineno}: found"
 
 
-def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def list_definitions(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Names without an underscore that a file defines, without constants; a name that a decorator registers is used."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -98,14 +98,14 @@ def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
         yield from ((node.lineno, name) for name in names if not name.startswith("_") and not name.isupper())
 
 
-def stem(path: str) -> str:
-    """The last part of a module's name; that of a package is its folder's."""
+def name_module(path: str) -> str:
+    """Return the last part of a module's name; for a package, its folder's name."""
     parts = Path(path).with_suffix("").parts
     return parts[-1] if parts[-1] != "__init__" else (parts[-2] if len(parts) > 1 else "unpooled")
 
 
-def used(path: str, tree: ast.Module) -> set[tuple[str, str]]:
-    """What a file takes from others: (module, name), imported or read from an imported module; * is everything."""
+def list_uses(path: str, tree: ast.Module) -> set[tuple[str, str]]:
+    """List (module, name) that a file imports from others or reads from an imported module; * is everything."""
     names: set[tuple[str, str]] = set()
     modules: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -126,24 +126,24 @@ def used(path: str, tree: ast.Module) -> set[tuple[str, str]]:
 
 def count(trees: dict[str, ast.Module]) -> dict[str, Places]:
     """The places of everything counted, by file and by what it is; a file without any is left out."""
-    of_others = {path: used(path, tree) for path, tree in trees.items()}
-    public = {name for path, tree in trees.items() for name in listed(tree) if "/_" not in f"/{Path(path).parent}"}
+    of_others = {path: list_uses(path, tree) for path, tree in trees.items()}
+    public = {name for path, tree in trees.items() for name in list_public(tree) if "/_" not in f"/{Path(path).parent}"}
     places: dict[str, Places] = {}
     for path, tree in trees.items():
         taken = set[tuple[str, str]]().union(*(names for other, names in of_others.items() if other != path))
-        elsewhere = public | {name for module, name in taken if module == stem(path)}
+        elsewhere = public | {name for module, name in taken if module == name_module(path)}
         here = {
-            "openings": list(openings(tree)),
-            "participles": list(participles(tree)),
-            "found": list(found(tree)),
-            "lonely": [f"{line}: {name}" for line, name in defined(tree) if not {name, "*"} & elsewhere],
+            "openings": list(find_openings(tree)),
+            "participles": list(find_participles(tree)),
+            "found": list(find_found(tree)),
+            "lonely": [f"{line}: {name}" for line, name in list_definitions(tree) if not {name, "*"} & elsewhere],
         }
         if kept := {what: lines for what, lines in here.items() if lines}:
             places[path] = kept
     return places
 
 
-def listed(tree: ast.Module) -> set[str]:
+def list_public(tree: ast.Module) -> set[str]:
     """The names in a file's ``__all__``."""
     return {
         one.value
@@ -189,12 +189,12 @@ def read_stored() -> dict[str, dict[str, int]]:
 
 
 @cache
-def places() -> dict[str, Places]:
+def find_places() -> dict[str, Places]:
     return count(read_trees(ROOT))
 
 
 def counts() -> dict[str, dict[str, int]]:
-    return {path: {what: len(lines) for what, lines in here.items()} for path, here in places().items()}
+    return {path: {what: len(lines) for what, lines in here.items()} for path, here in find_places().items()}
 
 
 @pytest.mark.parametrize("what", COUNTED)
@@ -202,7 +202,7 @@ def test_no_file_has_more_than_before(what: str) -> None:
     stored = read_stored()
     worse = [
         f"{path} has {len(here[what])}, not {stored.get(path, {}).get(what, 0)}:\n  " + "\n  ".join(here[what])
-        for path, here in places().items()
+        for path, here in find_places().items()
         if len(here.get(what, ())) > stored.get(path, {}).get(what, 0)
     ]
     assert not worse, f"{COUNTED[what]}:\n" + "\n".join(worse)

@@ -54,13 +54,13 @@ NOISED = {"private-excess", "private-frontier"}  # the noise that protects has n
 @pytest.fixture(scope="module")
 def tiny_outcomes():
     """Every experiment at a tiny size: its protocol, what it found, and how often it said that a step was done."""
-    found = {}
+    result = {}
     for name, experiment in EXPERIMENTS.items():
         if experiment.private and find_spec("opendp") is None:
             continue
         protocol, steps = {**experiment.quick, **TINY[name]}, []
-        found[name] = (protocol, experiment.run(protocol, lambda steps=steps: steps.append(1)), len(steps))
-    return found
+        result[name] = (protocol, experiment.run(protocol, lambda steps=steps: steps.append(1)), len(steps))
+    return result
 
 
 def of(outcomes, name):
@@ -134,7 +134,7 @@ def test_every_experiment_can_be_drawn(tiny_outcomes):
 
 
 def test_identities_and_errata_come_out_at_any_size(tiny_outcomes):
-    """What no chance enters: centring, the split, u = x, and the formulas that are known to be misprinted."""
+    """Verdicts without chance: centring, the split, u = x, and the formulas that are known to be misprinted."""
     verdicts = {v.claim: v for _, outcome, _ in tiny_outcomes.values() for v in outcome.verdicts}
     known = [v for v in verdicts.values() if v.known_wrong]
     assert len(known) >= 5
