@@ -41,11 +41,11 @@ def test_no_shipped_mechanism_exceeds_its_claim_and_every_planted_fault_is_caugh
 
 def test_the_bounds_come_near_the_claim_where_the_noise_is_tight(table):
     """6000 runs show about half of ε = 3 without any assumption, and about 2.2 with that of Gaussian privacy."""
-    found = {row.name: row for row in table.rows}
+    result = {row.name: row for row in table.rows}
     for name in ("discrete Gaussian noise, M = 3", "summary of order 1", "summary of order 2"):
-        assert found[name].found > 0.5
-        assert 1.2 < found[name].found_if_gaussian < 3.0
-    assert found["PrivateSGDRegressor, paper"].found < 0.5, "its noise is far more than it needs"
+        assert result[name].found > 0.5
+        assert 1.2 < result[name].found_if_gaussian < 3.0
+    assert result["PrivateSGDRegressor, paper"].found < 0.5, "its noise is far more than it needs"
 
 
 def test_the_table_prints_and_goes_to_json(table):
@@ -64,9 +64,9 @@ def test_every_shipped_mechanism_is_refuted_once_the_noise_is_taken_out(name, mo
     mechanism = SHIPPED[name]()
     if mechanism.many is None:  # a fit without noise gives the same numbers every time, so a few are enough
         outputs = [np.stack([np.ravel(mechanism.release(data)) for _ in range(2)]) for data in mechanism.neighbours]
-        for found in outputs:
-            np.testing.assert_array_equal(found[0], found[1])
-        each = {id(data): found[0] for data, found in zip(mechanism.neighbours, outputs)}
+        for result in outputs:
+            np.testing.assert_array_equal(result[0], result[1])
+        each = {id(data): result[0] for data, result in zip(mechanism.neighbours, outputs)}
         mechanism = replace(mechanism, many=lambda data, runs: np.tile(each[id(data)], (runs, 1)))
     row = audit(mechanism, quick=True, progress=False).rows[0]
     assert row.attainable > 1.4 * row.epsilon
@@ -76,10 +76,10 @@ def test_every_shipped_mechanism_is_refuted_once_the_noise_is_taken_out(name, mo
 def test_runs_that_cannot_refute_a_claim_are_no_evidence_for_it():
     exact = Mechanism("exact", lambda x: x, (0.0, 1.0), 3.0, 0.01)
     for runs, verdict in ((100, "too few runs to refute"), (3000, "EXCEEDS ITS CLAIM")):
-        found = audit(exact, runs=runs, progress=False)
-        assert not found.ok
-        assert found.rows[0].verdict == verdict
-        assert found.rows[0].found == pytest.approx(found.rows[0].attainable)
+        result = audit(exact, runs=runs, progress=False)
+        assert not result.ok
+        assert result.rows[0].verdict == verdict
+        assert result.rows[0].found == pytest.approx(result.rows[0].attainable)
     for runs, delta, confidence in ((30, 0.0, 0.9), (1000, 0.01, 0.999)):
         most = lower_bound(np.ones(runs), np.zeros(runs), delta, confidence).epsilon
         assert attainable(runs, delta, confidence) == pytest.approx(most)
@@ -108,17 +108,17 @@ def test_what_is_drawn_together_has_the_law_of_what_is_called(name):
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_search_finds_neighbours_as_far_apart_as_is_proved(order):
     question = check_request(_fit_public_basis(), order, None, "squared", None, PrivacyRequest(1.0, 1e-3, 1.0))
-    found = _find_furthest(question)
-    assert 0.99 < found.distance / question.noise.sensitivity <= 1 + 1e-9
-    (X, y), (other_X, other_y) = found.first, found.second
+    result = _find_furthest(question)
+    assert 0.99 < result.distance / question.noise.sensitivity <= 1 + 1e-9
+    (X, y), (other_X, other_y) = result.first, result.second
     assert np.sum(np.any(other_X != X, axis=1) | (y != other_y)) == 1
 
 
 def test_the_search_climbs_where_no_start_is_the_worst():
     """A sum of bumps: labels alone are not enough, the record has to be at its top."""
-    found = worst_neighbours(lambda X, y: (y * np.exp(-((X[:, 0] - 1.0) ** 2))).sum(keepdims=True), 3, 1, 2.0)
-    assert 3.99 < found.distance <= 4.0
-    np.testing.assert_allclose(np.abs(found.direction), found.distance)
+    result = worst_neighbours(lambda X, y: (y * np.exp(-((X[:, 0] - 1.0) ** 2))).sum(keepdims=True), 3, 1, 2.0)
+    assert 3.99 < result.distance <= 4.0
+    np.testing.assert_allclose(np.abs(result.direction), result.distance)
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0])
@@ -127,11 +127,11 @@ def test_bounds_are_below_the_truth_and_near_it(mu, learned):
     rng = np.random.default_rng(0)
     direction = np.asarray([3.0, -4.0, 0.0]) / 5
     P, Q = rng.normal(size=(100_000, 3)) + mu * direction, rng.normal(size=(100_000, 3))
-    found = lower_bound(P, Q, 0.01, direction=None if learned else direction)
-    assert 0.9 * mu - 0.03 < found.mu <= mu
+    result = lower_bound(P, Q, 0.01, direction=None if learned else direction)
+    assert 0.9 * mu - 0.03 < result.mu <= mu
     truth = epsilon_of(mu, 0.01)
-    assert 0.9 * truth - 0.1 < found.gaussian_epsilon <= truth
-    assert 0.65 * truth < found.epsilon <= truth
+    assert 0.9 * truth - 0.1 < result.gaussian_epsilon <= truth
+    assert 0.65 * truth < result.epsilon <= truth
 
 
 def test_a_bound_is_seldom_too_large():
@@ -140,22 +140,22 @@ def test_a_bound_is_seldom_too_large():
     truth = epsilon_of(1.0, 0.01)
     bounds = [lower_bound(rng.normal(size=(300, 1)) + 1, rng.normal(size=(300, 1)), 0.01, 0.9) for _ in range(100)]
     for name, value in (("mu", 1.0), ("epsilon", truth)):
-        wrong = sum(getattr(found, name) > value for found in bounds)
+        wrong = sum(getattr(result, name) > value for result in bounds)
         assert stats.binomtest(wrong, 100, 0.1, alternative="greater").pvalue > 1e-6
 
 
 def test_equal_outputs_prove_nothing_and_different_ones_all_that_runs_can():
     ones = np.ones((3000, 2))
     assert lower_bound(ones, ones, 0.0).epsilon == 0.0
-    found = lower_bound(ones, -ones, 0.0)
+    result = lower_bound(ones, -ones, 0.0)
     none_in_2000 = 1 - (0.5e-7) ** (1 / 2000)
-    assert found.epsilon == pytest.approx(math.log((1 - none_in_2000) / none_in_2000), rel=1e-6)
+    assert result.epsilon == pytest.approx(math.log((1 - none_in_2000) / none_in_2000), rel=1e-6)
 
 
 def test_noise_whose_size_depends_on_the_data_is_seen():
     rng = np.random.default_rng(2)
-    found = lower_bound(rng.normal(size=(5000, 3)), 3 * rng.normal(size=(5000, 3)), 1e-3)
-    assert found.epsilon > 2.0
+    result = lower_bound(rng.normal(size=(5000, 3)), 3 * rng.normal(size=(5000, 3)), 1e-3)
+    assert result.epsilon > 2.0
 
 
 def test_both_tails_are_looked_at():
@@ -224,9 +224,9 @@ def test_the_command_prints_the_table_and_its_exit_code_is_the_verdict():
     pytest.importorskip("opendp")
     assert "within its claim" in call("audit", "--runs", "1000", "noise", "summary-1").stdout
     assert said("audit", "noise", "--runs", "100", code=7).startswith("discrete Gaussian noise, M = 3: too few runs")
-    found = answer_of("audit", "--quick", "noise-small-epsilon")
-    assert found["kept"] is True
-    assert found["rows"][0]["runs"] == 6000
+    result = answer_of("audit", "--quick", "noise-small-epsilon")
+    assert result["kept"] is True
+    assert result["rows"][0]["runs"] == 6000
     assert said("audit", "half-noise", "--runs", "100", code=7).startswith("half the noise: not caught")
     assert answer_of("audit", "half-noise", "--runs", "100", code=7)["reasons"]
     assert said("audit", "typo", code=2).startswith("there is no mechanism typo")

@@ -1,4 +1,4 @@
-"""What `make demo` runs: four hospitals, the files between them, and the claims its page makes."""
+"""The demo of `make demo`: four hospitals, the files between them, and the claims its page makes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
+def demo_run(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo")
     text = io.StringIO()
     lines = demo.run(out, Console(file=text, width=80))
@@ -43,13 +43,13 @@ def shown(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def error(shown):
-    by_name = {line["name"]: line["rmse"] for line in shown[0]}
+def error(demo_run):
+    by_name = {line["name"]: line["rmse"] for line in demo_run[0]}
     return {key: by_name[name] for key, name in NAMES.items()}
 
 
-def test_the_table_has_every_method_and_fits_a_narrow_terminal(shown):
-    lines, text, _ = shown
+def test_the_table_has_every_method_and_fits_a_narrow_terminal(demo_run):
+    lines, text, _ = demo_run
     assert len(lines) == 12
     for line in lines:
         assert re.search(rf"{re.escape(line['name'])} +{line['rmse']:.2f} ", text)
@@ -68,8 +68,8 @@ def test_every_patient_is_tested_once_and_never_learned_from():
     assert np.all(tested == 1)
 
 
-def test_one_hospitals_model_does_not_serve_the_others(shown, error):
-    for line in shown[0][:4]:
+def test_one_hospitals_model_does_not_serve_the_others(demo_run, error):
+    for line in demo_run[0][:4]:
         assert line["rmse"] > 1.1 * error["own"]
 
 
@@ -94,17 +94,17 @@ def test_these_data_promise_no_hospital_a_large_gain(error):
     assert 0 < error["own"] - error["pooled"] < 0.5
 
 
-def test_what_a_hospital_sends_is_small_beside_its_rows(shown):
-    sent = {line["name"]: line["numbers_sent"] for line in shown[0]}
+def test_what_a_hospital_sends_is_small_beside_its_rows(demo_run):
+    sent = {line["name"]: line["numbers_sent"] for line in demo_run[0]}
     assert sent[NAMES["less"]] == 2 * 30 + 4
     assert sent[NAMES["rounds"]] == 64 + 4 * 65
     assert sent[NAMES["second"]] == 15 * 16 // 2 + 2 * 15 + 4
     assert sent[NAMES["rounds"]] < sent[NAMES["pooled"]] / 5
-    assert all(line["numbers_sent"] == 0 for line in shown[0][:5])
+    assert all(line["numbers_sent"] == 0 for line in demo_run[0][:5])
 
 
-def test_the_models_are_made_of_the_files_that_were_sent(shown):
-    folder = shown[2] / "study-3"
+def test_the_models_are_made_of_the_files_that_were_sent(demo_run):
+    folder = demo_run[2] / "study-3"
     basis = up.bases.load(folder / "consortium" / "study.basis")
     sent = [up.Summary.load(folder / site / "less.summary") for site in HOSPITALS]
     again = up.SummaryRegressor(lam=up.load(folder / "consortium" / "less.model").lam_, fit_intercept=True)
@@ -118,8 +118,8 @@ def test_the_models_are_made_of_the_files_that_were_sent(shown):
     assert [summary.n_rows for summary in sent] == rows
 
 
-def test_the_smallest_hospital_refuses_second_order_and_its_log_says_so(shown):
-    out = shown[2]
+def test_the_smallest_hospital_refuses_second_order_and_its_log_says_so(demo_run):
+    out = demo_run[2]
     for number in range(1, 6):
         assert not (out / f"study-{number}" / "switzerland" / "second.summary").exists()
         for site in HOSPITALS:
@@ -131,8 +131,8 @@ def test_the_smallest_hospital_refuses_second_order_and_its_log_says_so(shown):
     assert "turned back into the rows" in (out / "index.html").read_text(encoding="utf-8")
 
 
-def test_the_page_needs_nothing_but_itself_and_says_what_was_sent(shown):
-    lines, _, out = shown
+def test_the_page_needs_nothing_but_itself_and_says_what_was_sent(demo_run):
+    lines, _, out = demo_run
     text = (out / "index.html").read_text(encoding="utf-8")
     assert all(line["name"].replace("'", "&#x27;") in text for line in lines)
     assert "<svg" in text
@@ -143,9 +143,9 @@ def test_the_page_needs_nothing_but_itself_and_says_what_was_sent(shown):
         assert described in text
 
 
-def test_the_commands_on_the_page_do_what_it_says(shown, tmp_path, monkeypatch):
+def test_the_commands_on_the_page_do_what_it_says(demo_run, tmp_path, monkeypatch):
     folder = tmp_path / "study-1"
-    shutil.copytree(shown[2] / "study-1", folder)
+    shutil.copytree(demo_run[2] / "study-1", folder)
     monkeypatch.chdir(folder)
     for command in page.COMMANDS:
         ran = CliRunner().invoke(app, shlex.split(command)[1:])

@@ -48,7 +48,7 @@ NUMBERED = re.compile(r"(?<![\w.,\-])00[0-4](?![\w.,]*\d)(?![\w{])")
 Places = dict[str, list[str]]
 
 
-def openings(tree: ast.Module) -> Iterator[str]:
+def find_openings(tree: ast.Module) -> Iterator[str]:
     """Docstrings with an opening that belongs to a translation."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -62,7 +62,7 @@ def is_participle(name: str) -> bool:
     return word not in EXCEPTIONS.split() and (word in IRREGULAR.split() or re.fullmatch(r"[a-z]+ed", word) is not None)
 
 
-def participles(tree: ast.Module) -> Iterator[str]:
+def find_participles(tree: ast.Module) -> Iterator[str]:
     """Functions and classes of the file, and methods of its classes, that are called by a bare participle."""
 
     def walk(body: list[ast.stmt]) -> Iterator[str]:
@@ -76,14 +76,14 @@ def participles(tree: ast.Module) -> Iterator[str]:
     yield from walk(tree.body)
 
 
-def found(tree: ast.Module) -> Iterator[str]:
+def find_found(tree: ast.Module) -> Iterator[str]:
     """Places where a variable or an argument is called ``found``."""
     for node in ast.walk(tree):
         if (isinstance(node, ast.Name) and node.id == "found") or (isinstance(node, ast.arg) and node.arg == "found"):
             yield f"{node.lineno}: found"
 
 
-def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def list_definitions(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Names without an underscore that a file defines, without constants; a name that a decorator registers is used."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -98,18 +98,27 @@ def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
         yield from ((node.lineno, name) for name in names if not name.startswith("_") and not name.isupper())
 
 
-def used(tree: ast.Module) -> set[str]:
-    """Names that a file takes from others: imported, read from an imported module, or listed in ``__all__``."""
-    names: set[str] = set()
-    modules: set[str] = set()
+def name_module(path: str) -> str:
+    """Return the last part of a module's name; for a package, its folder's name."""
+    parts = Path(path).with_suffix("").parts
+    return parts[-1] if parts[-1] != "__init__" else (parts[-2] if len(parts) > 1 else "unpooled")
+
+
+def list_uses(path: str, tree: ast.Module) -> set[tuple[str, str]]:
+    """List (module, name) that a file imports from others or reads from an imported module; * is everything."""
+    names: set[tuple[str, str]] = set()
+    modules: dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom | ast.Import):
-            names |= {alias.name.rpartition(".")[2] for alias in node.names}
-            modules |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {"__all__", "_HOMES"}:
-            names |= {one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)}
+        if isinstance(node, ast.ImportFrom):
+            folders = ("unpooled", *Path(path).parts[:-1])
+            package = folders[: len(folders) - node.level + 1] if node.level else ()
+            module = (node.module or "").rpartition(".")[2] or package[-1]
+            names |= {(module, alias.name) for alias in node.names}
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            names |= {(home.rpartition(".")[2], name) for name, home in ast.literal_eval(node.value).items()}
     return names | {
-        node.attr
+        (modules[node.value.id], node.attr)
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules
     }
@@ -117,23 +126,24 @@ def used(tree: ast.Module) -> set[str]:
 
 def count(trees: dict[str, ast.Module]) -> dict[str, Places]:
     """The places of everything counted, by file and by what it is; a file without any is left out."""
-    of_others = {name: used(tree) for name, tree in trees.items()}
-    public = {name for path, tree in trees.items() for name in listed(tree) if "/_" not in f"/{Path(path).parent}"}
+    of_others = {path: list_uses(path, tree) for path, tree in trees.items()}
+    public = {name for path, tree in trees.items() for name in list_public(tree) if "/_" not in f"/{Path(path).parent}"}
     places: dict[str, Places] = {}
     for path, tree in trees.items():
-        elsewhere = public.union(*(names for name, names in of_others.items() if name != path))
+        taken = set[tuple[str, str]]().union(*(names for other, names in of_others.items() if other != path))
+        elsewhere = public | {name for module, name in taken if module == name_module(path)}
         here = {
-            "openings": list(openings(tree)),
-            "participles": list(participles(tree)),
-            "found": list(found(tree)),
-            "lonely": [f"{line}: {name}" for line, name in defined(tree) if name not in elsewhere],
+            "openings": list(find_openings(tree)),
+            "participles": list(find_participles(tree)),
+            "found": list(find_found(tree)),
+            "lonely": [f"{line}: {name}" for line, name in list_definitions(tree) if not {name, "*"} & elsewhere],
         }
         if kept := {what: lines for what, lines in here.items() if lines}:
             places[path] = kept
     return places
 
 
-def listed(tree: ast.Module) -> set[str]:
+def list_public(tree: ast.Module) -> set[str]:
     """The names in a file's ``__all__``."""
     return {
         one.value
@@ -179,12 +189,12 @@ def read_stored() -> dict[str, dict[str, int]]:
 
 
 @cache
-def places() -> dict[str, Places]:
+def find_places() -> dict[str, Places]:
     return count(read_trees(ROOT))
 
 
 def counts() -> dict[str, dict[str, int]]:
-    return {path: {what: len(lines) for what, lines in here.items()} for path, here in places().items()}
+    return {path: {what: len(lines) for what, lines in here.items()} for path, here in find_places().items()}
 
 
 @pytest.mark.parametrize("what", COUNTED)
@@ -192,7 +202,7 @@ def test_no_file_has_more_than_before(what: str) -> None:
     stored = read_stored()
     worse = [
         f"{path} has {len(here[what])}, not {stored.get(path, {}).get(what, 0)}:\n  " + "\n  ".join(here[what])
-        for path, here in places().items()
+        for path, here in find_places().items()
         if len(here.get(what, ())) > stored.get(path, {}).get(what, 0)
     ]
     assert not worse, f"{COUNTED[what]}:\n" + "\n".join(worse)
@@ -224,10 +234,11 @@ def test_papers_are_cited_by_author_and_year() -> None:
         ("lonely", "def alone(): ...\nSize = int | None\nshape: int = 4", 3),
         ("lonely", "def shared(): ...\ndef read_it(): ...\n@app.command()\ndef fit(): ...\n_own = LIMIT = 1", 0),
         ("lonely", "__all__ = ['f']\ndef f(): ...", 0),
+        ("lonely", "def twin(): ...", 1),
     ],
 )
 def test_the_counters_see_planted_faults(what: str, code: str, expected: int) -> None:
-    other = ast.parse("from .planted import shared\nfrom . import planted\nplanted.read_it()")
+    other = ast.parse("from .planted import shared\nfrom .third import twin\nfrom . import planted\nplanted.read_it()")
     places = count({"planted.py": ast.parse(code), "other.py": other})
     assert len(places.get("planted.py", {}).get(what, [])) == expected
 

@@ -24,14 +24,14 @@ WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 PATIENCE = 30.0  # seconds for one answer
 
 
-def found() -> str | None:
+def find() -> str | None:
     """The browser on this machine, if there is one; UNPOOLED_CHROMIUM names another."""
     return os.environ.get("UNPOOLED_CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-def installed() -> tuple[str | None, str]:
+def install() -> tuple[str | None, str]:
     """The browser, or why there is none. With CI=true, or UNPOOLED_INSTALL_CHROMIUM=1, root installs Debian's."""
-    if path := found():
+    if path := find():
         return path, ""
     if os.environ.get("UNPOOLED_INSTALL_CHROMIUM") != "1" and os.environ.get("CI") != "true":
         return None, (
@@ -43,12 +43,12 @@ def installed() -> tuple[str | None, str]:
     with open(Path(tempfile.gettempdir()) / "unpooled-chromium.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes of one test run may want it at once
         for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
-            if found():
+            if find():
                 break
             done = subprocess.run(command, capture_output=True, text=True, timeout=600)
             if done.returncode != 0:
                 return None, f"{' '.join(command)} failed: {' '.join(done.stderr.split())[-200:]}"
-    return found(), "apt-get installed it, and there is no chromium to run all the same"
+    return find(), "apt-get installed it, and there is no chromium to run all the same"
 
 
 class Browser:
@@ -151,7 +151,7 @@ class Browser:
         self.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def complaints(self) -> list[str]:
-        """What the console holds: errors and warnings of the page, and everything logged."""
+        """Return the messages of the console: errors and warnings of the page, and everything logged."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [json.dumps(event["params"])[:400] for event in self.events if event.get("method") in kinds]
 
@@ -196,7 +196,7 @@ class Browser:
 
 def main(page: Path, folder: Path) -> None:
     """Screenshots of a page: whole, as on a desktop and on a phone, and on a dark screen; and as it prints."""
-    path, why = installed()
+    path, why = install()
     if path is None:
         raise SystemExit(why)
     folder.mkdir(parents=True, exist_ok=True)

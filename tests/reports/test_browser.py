@@ -12,7 +12,7 @@ TAB, RIGHT, END, DOWN = ("Tab", 9), ("ArrowRight", 39), ("End", 35), ("ArrowDown
 
 @pytest.fixture(scope="module")
 def browser():
-    path, why = chromium.installed()
+    path, why = chromium.install()
     if path is None:
         pytest.skip(why)
     with chromium.Browser(path) as running:

@@ -1,4 +1,4 @@
-"""What a report says in numbers: sites left out, errors from sums, paths, spectra, inputs; and how it writes them."""
+"""The numbers of a report: sites left out, errors from sums, paths, spectra and inputs, and how they are written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from unpooled.reports.svg import Axis
 ORDERS = pytest.mark.parametrize(("kind", "order"), [("second order", 2), ("first order", 1)])
 
 
-def pooled():
+def make_pooled_rows():
     """All rows of the three sites."""
     parts = [named_rows(seed, n) for n, seed in ((120, 10), (150, 11), (90, 12))]
     return pd.concat([X for X, _ in parts]), np.concatenate([y for _, y in parts]), np.repeat([0, 1, 2], [120, 150, 90])
@@ -43,9 +43,9 @@ def pooled():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_leaving_a_site_out_is_the_refit_without_it_to_the_last_bit(kind, order):
     parts, model = summaries(order), models()[kind]
-    found = leave_one_out(model, open_summaries(parts))
-    assert [one.name for one in found.sites] == list(parts)
-    for one in found.sites:
+    result = leave_one_out(model, open_summaries(parts))
+    assert [one.name for one in result.sites] == list(parts)
+    for one in result.sites:
         others = [part for name, part in parts.items() if name != one.name]
         refit = up.SummaryRegressor(fit_intercept=True).fit_summary(others[0] + others[1])
         assert refit.lam_ == one.lam
@@ -57,10 +57,10 @@ def test_leaving_a_site_out_is_the_refit_without_it_to_the_last_bit(kind, order)
 
 
 def test_what_sums_of_second_order_say_of_errors_and_changes_is_true_of_the_rows():
-    X, y, at = pooled()
+    X, y, at = make_pooled_rows()
     model = models()["second order"]
-    found = leave_one_out(model, open_summaries(summaries()))
-    for site, one in enumerate(found.sites):
+    result = leave_one_out(model, open_summaries(summaries()))
+    for site, one in enumerate(result.sites):
         others = [part for name, part in summaries().items() if name != one.name]
         refit = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(others))
         mine = at == site
@@ -91,11 +91,11 @@ def test_a_model_that_sites_scored_keeps_its_lam_when_sites_are_left_out():
 
 
 def test_what_is_said_of_labels_is_true_of_the_rows():
-    _, y, at = pooled()
-    for site, found in enumerate(_summarize_labels(open_summaries(summaries()), basis())):
-        assert found.mean == pytest.approx(y[at == site].mean())
-        assert found.spread == pytest.approx(y[at == site].std())
-        assert 0 < found.unlike < 3 * found.chance  # all were drawn alike
+    _, y, at = make_pooled_rows()
+    for site, result in enumerate(_summarize_labels(open_summaries(summaries()), basis())):
+        assert result.mean == pytest.approx(y[at == site].mean())
+        assert result.spread == pytest.approx(y[at == site].std())
+        assert 0 < result.unlike < 3 * result.chance  # all were drawn alike
 
 
 @pytest.mark.parametrize("parts", [{"one": summaries()["north"]}, ["just one"]])
@@ -105,31 +105,31 @@ def test_nothing_is_left_without_the_only_site(parts):
         leave_one_out(models()["second order"], open_summaries(given))
 
 
-def labelled(seed=0, n=400):
+def make_labeled_rows(seed=0, n=400):
     rng = np.random.default_rng(seed)
     predicted = rng.normal(size=n)
     return LabeledRows(predicted + rng.normal(size=n), predicted, np.resize(["a", "b", "c"], n))
 
 
 def test_bins_and_sites_hold_every_row_once():
-    rows_ = labelled()
+    rows_ = make_labeled_rows()
     bins = _bin_rows(rows_)
     assert sum(b.n for b in bins) == 400
     assert sum(b.n * b.observed for b in bins) / 400 == pytest.approx(rows_.y.mean())
     assert [b.predicted for b in bins] == sorted(b.predicted for b in bins)
-    found = _errors_by_site(rows_)
-    assert sum(e.n for e in found.values()) == 400
-    square = sum(e.n * e.rmse**2 for e in found.values()) / 400
+    result = _errors_by_site(rows_)
+    assert sum(e.n for e in result.values()) == 400
+    square = sum(e.n * e.rmse**2 for e in result.values()) / 400
     assert square == pytest.approx(compute_errors(rows_.y, rows_.predicted).rmse ** 2)
-    assert [e.rmse for e in found.values()] == sorted((e.rmse for e in found.values()), reverse=True)
+    assert [e.rmse for e in result.values()] == sorted((e.rmse for e in result.values()), reverse=True)
 
 
 def test_intervals_of_normal_residuals_cover_what_they_claim():
     n = 20_000
     residuals = 3.0 * ndtri((np.arange(n) + 0.5) / n)
-    found = _compute_coverage(LabeledRows(residuals, np.zeros(n)), 3.0)
-    assert [level for level, _ in found] == list(LEVELS)
-    for nominal, actual in found:
+    result = _compute_coverage(LabeledRows(residuals, np.zeros(n)), 3.0)
+    assert [level for level, _ in result] == list(LEVELS)
+    for nominal, actual in result:
         assert actual == pytest.approx(nominal, abs=2 / n)
 
 
@@ -145,10 +145,10 @@ def test_partial_dependence_of_a_linear_function_is_a_line_of_its_slope():
     X, _ = named_rows(1, 100)
     slopes = np.asarray([2.0, -0.5, 0.0])
     model = up.SpectralRegressor(up.kernels.Linear(), lam=1e-9, fit_intercept=True).fit(X, X.to_numpy() @ slopes + 7)
-    found = {curve.name: curve for curve in compute_curves(model, choose_background(model.facts(), X.to_numpy()))}
-    assert list(found) == ["age", "dose", "pressure"]  # the one that moves it furthest first
+    result = {curve.name: curve for curve in compute_curves(model, choose_background(model.facts(), X.to_numpy()))}
+    assert list(result) == ["age", "dose", "pressure"]  # the one that moves it furthest first
     for name, slope in zip(("age", "dose", "pressure"), slopes):
-        curve = found[name]
+        curve = result[name]
         assert np.diff(curve.mean) / np.diff(curve.values) == pytest.approx(slope, abs=1e-4)
         assert curve.moves == pytest.approx(abs(slope) * np.ptp(curve.values), abs=1e-4)
 
@@ -168,9 +168,9 @@ def test_waves_hold_no_rows_and_are_moved_about_the_public_means():
     X, y = named_rows(1, 200)
     waves = up.bases.RandomFeatures(n_features=40, standardize=True).fit(X)
     model = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(waves, X, y, order=2))
-    found = choose_background(model.facts(), None)
-    assert "public sample's means" in found.source
-    assert {curve.name for curve in compute_curves(model, found)} == {"age", "dose", "pressure"}
+    result = choose_background(model.facts(), None)
+    assert "public sample's means" in result.source
+    assert {curve.name for curve in compute_curves(model, result)} == {"age", "dose", "pressure"}
     plain = up.bases.RandomFeatures(n_features=40).fit(X)
     bare = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(plain, X, y, order=2))
     assert choose_background(bare.facts(), None) is None
@@ -209,8 +209,8 @@ def test_the_effective_dimension_is_the_degrees_of_freedom_of_ridge():
     spectrum = compute_spectrum(model.facts())
     assert spectrum.dimension(model.path_.lam) + 1 == pytest.approx(model.path_.df, rel=1e-8)  # one for the intercept
     spectral = models()["spectral"]
-    found = compute_spectrum(spectral.facts())
-    assert found.dimension(spectral.path_.lam[:15]) + 1 == pytest.approx(spectral.path_.df[:15], rel=1e-6)
+    result = compute_spectrum(spectral.facts())
+    assert result.dimension(spectral.path_.lam[:15]) + 1 == pytest.approx(spectral.path_.df[:15], rel=1e-6)
 
 
 def test_where_there_is_no_spectrum_a_sentence_says_so():

@@ -90,15 +90,15 @@ def test_a_frontier_has_what_the_plan_predicts():
 
 def test_sites_are_left_out_in_turn():
     model, parts = models()["second order"], summaries()
-    found = {one.name: one for one in leave_one_out(model, open_summaries(parts)).sites}
+    result = {one.name: one for one in leave_one_out(model, open_summaries(parts)).sites}
     ax = up.plot.sites(model, parts)
     names = [text.get_text() for text in ax.get_yticklabels()]
-    assert [bar.get_width() for bar in ax.patches] == [found[name].change for name in names]
+    assert [bar.get_width() for bar in ax.patches] == [result[name].change for name in names]
     ax = up.plot.sites(model, parts, what="error")
     inside, outside = ax.get_lines()
     names = [text.get_text() for text in ax.get_yticklabels()]
-    assert inside.get_xdata().tolist() == [found[name].error_with for name in names]
-    assert outside.get_xdata().tolist() == [found[name].error_without for name in names]
+    assert inside.get_xdata().tolist() == [result[name].error_with for name in names]
+    assert outside.get_xdata().tolist() == [result[name].error_without for name in names]
 
 
 @pytest.mark.parametrize(

@@ -31,28 +31,28 @@ either = pytest.mark.parametrize("data", [False, True], ids=["alone", "with data
 @every_kind
 @either
 def test_a_page_is_whole_and_says_what_the_model_is(kind, data):
-    found = Page(page(kind, data).html)
-    assert len(found.ids) == len(set(found.ids))
+    result = Page(page(kind, data).html)
+    assert len(result.ids) == len(set(result.ids))
     for section in ("sites", "errors", "sensitivity", "choice", "inputs", "left", "predict"):
-        assert section in found.ids
+        assert section in result.ids
     lead = about._introduce(models()[kind].facts())
-    assert " ".join(lead) in found.words
-    assert "unpooled predict my.model" in found.words
+    assert " ".join(lead) in result.words
+    assert "unpooled predict my.model" in result.words
 
 
 @every_kind
 @either
 def test_a_page_fetches_nothing(kind, data):
     html = page(kind, data).html
-    found = Page(html)
-    for tag, attributes in found.tags:
+    result = Page(html)
+    for tag, attributes in result.tags:
         assert tag not in ("img", "link", "iframe", "object", "embed", "form", "base")
         for name, value in attributes.items():
             assert not name.startswith("on")
             assert name not in ("src", "action", "style", "srcset", "xlink:href")
             assert name != "href" or value.startswith("#")
     assert re.findall(r"(?i)\bhttps?://|@import|\bfetch\(|XMLHttpRequest|url\((?!#)", html) == []
-    (policy,) = [given["content"] for given in found.all("meta") if "http-equiv" in given]
+    (policy,) = [given["content"] for given in result.all("meta") if "http-equiv" in given]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
 
 
@@ -67,16 +67,16 @@ def test_every_place_in_a_chart_is_a_number(kind, data):
 @every_kind
 @either
 def test_every_chart_has_words_and_a_table_and_every_control_a_label(kind, data):
-    found = Page(page(kind, data).html)
-    charts = [given for given in found.all("svg") if given.get("class") == "chart"]
+    result = Page(page(kind, data).html)
+    charts = [given for given in result.all("svg") if given.get("class") == "chart"]
     assert charts
-    assert len(charts) == len(found.all("figure")) == len(found.all("figcaption"))
-    assert all(given["aria-labelledby"] in found.ids and given["tabindex"] == "0" for given in charts)
-    assert len(found.all("table")) >= len(charts)
-    controls = [given["id"] for tag in ("input", "select") for given in found.all(tag)]
-    assert sorted(controls) == sorted(given["for"] for given in found.all("label"))
+    assert len(charts) == len(result.all("figure")) == len(result.all("figcaption"))
+    assert all(given["aria-labelledby"] in result.ids and given["tabindex"] == "0" for given in charts)
+    assert len(result.all("table")) >= len(charts)
+    controls = [given["id"] for tag in ("input", "select") for given in result.all(tag)]
+    assert sorted(controls) == sorted(given["for"] for given in result.all("label"))
     if data:
-        assert {"residuals", "histogram", "calibration", "site-errors"} <= set(found.ids)
+        assert {"residuals", "histogram", "calibration", "site-errors"} <= set(result.ids)
 
 
 @every_kind
@@ -122,12 +122,12 @@ def test_the_numbers_behind_the_controls_are_those_of_the_path(kind):
 
 def test_names_cannot_break_out_of_the_page():
     html = bad_study().html
-    found = Page(html)
-    assert len(found.all("script")) == 2
-    assert found.all("img") == []
-    assert not any("autofocus" in given or "onfocus" in given for _, given in found.tags)
+    result = Page(html)
+    assert len(result.all("script")) == 2
+    assert result.all("img") == []
+    assert not any("autofocus" in given or "onfocus" in given for _, given in result.tags)
     for name in BAD:
-        assert name in found.words
+        assert name in result.words
         assert name not in html.replace(name.replace("<", "&lt;"), "") or "<" not in name
 
 
@@ -175,9 +175,9 @@ def test_a_share_of_noise_is_not_looked_at_by_itself():
     asked = up.privacy.PrivacyRequest(epsilon=3.0, delta=1e-6, label_bound=3.0, parties=3)
     parts = {name: up.Summary.of(basis(), *named_rows(seed, 100), privacy=asked) for seed, name in enumerate(COLUMNS)}
     model = up.SummaryRegressor(fit_intercept=True).fit_summary(sum(parts.values()))
-    found = up.report(model, summaries=parts)
-    assert any("only a share of the noise" in sentence for sentence in found.missing)
-    assert not {"labels", "changes", "strangers"} & set(Page(found.html).ids)
+    result = up.report(model, summaries=parts)
+    assert any("only a share of the noise" in sentence for sentence in result.missing)
+    assert not {"labels", "changes", "strangers"} & set(Page(result.html).ids)
 
 
 def test_several_labels_are_shown_one_at_a_time():
@@ -202,11 +202,11 @@ def test_the_page_is_the_same_every_time_and_is_written_whole(tmp_path):
 
 
 def test_a_notebook_shows_it_in_a_frame_that_cannot_reach_out():
-    found = page("spectral")
-    assert "save it" in repr(found)
-    (frame,) = Page(found._repr_html_()).all("iframe")
+    result = page("spectral")
+    assert "save it" in repr(result)
+    (frame,) = Page(result._repr_html_()).all("iframe")
     assert frame["sandbox"] == "allow-scripts"
-    assert frame["srcdoc"] == found.html
+    assert frame["srcdoc"] == result.html
 
 
 @pytest.mark.parametrize(
@@ -243,11 +243,11 @@ def test_summaries_that_do_not_go_with_the_model_or_each_other_are_named(tmp_pat
         ValueError, match="summaries has a and b, which are the same: remove one, or rows would count twice"
     ):
         up.report(models()["second order"], summaries={"a": same, "b": same})
-    with pytest.raises(ValueError, match="a and b cannot be added: one is of order 2 and the other of order 1"):
+    with pytest.raises(ValueError, match="a and b cannot be added: one has order 2 and the other order 1"):
         up.report(models()["second order"], summaries={"a": same, "b": summaries(1)["west"]})
     two = {name: summaries()[name] for name in ("north", "south")}
-    found = up.report(models()["second order"], summaries=two)
-    assert any("270 rows, but the model was fitted to 360" in sentence for sentence in found.missing)
+    result = up.report(models()["second order"], summaries=two)
+    assert any("270 rows, but the model was fitted to 360" in sentence for sentence in result.missing)
 
 
 def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_path):
@@ -257,8 +257,8 @@ def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_p
     up.save(models()["second order"], tmp_path / "study.model")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = up.report(tmp_path / "study.model", summaries=sorted(tmp_path.glob("*.summary")))
-    words = Page(found.html).words
+        result = up.report(tmp_path / "study.model", summaries=sorted(tmp_path.glob("*.summary")))
+    words = Page(result.html).words
     assert "unpooled predict study.model" in words
     assert all(name in words for name in summaries())
     assert any("kB" in word for word in re.findall(r"sent [\d.]+ kB in all", words))
@@ -267,6 +267,6 @@ def test_files_are_named_by_their_stems_and_the_basis_is_found_beside_them(tmp_p
 @every_kind
 def test_a_model_from_a_file_has_a_page_with_the_same_choice(kind, tmp_path):
     up.save(models()[kind], tmp_path / "some.model")
-    found, fresh = Page(up.report(tmp_path / "some.model").html), Page(page(kind).html)
-    assert about._introduce(models()[kind].facts())[1] in found.words
-    assert {"moves", "eigenvalues", "dimension"} <= set(found.ids) & set(fresh.ids)
+    result, fresh = Page(up.report(tmp_path / "some.model").html), Page(page(kind).html)
+    assert about._introduce(models()[kind].facts())[1] in result.words
+    assert {"moves", "eigenvalues", "dimension"} <= set(result.ids) & set(fresh.ids)

@@ -1,4 +1,4 @@
-"""What notebooks and prompts show: short, readable, escaped, and for a fitted model what it has chosen."""
+"""The text that notebooks and prompts show is short, readable and escaped, and says what a fitted model chose."""
 
 from __future__ import annotations
 

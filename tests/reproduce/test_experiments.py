@@ -54,13 +54,13 @@ NOISED = {"private-excess", "private-frontier"}  # the noise that protects has n
 @pytest.fixture(scope="module")
 def tiny_outcomes():
     """Every experiment at a tiny size: its protocol, what it found, and how often it said that a step was done."""
-    found = {}
+    result = {}
     for name, experiment in EXPERIMENTS.items():
         if experiment.private and find_spec("opendp") is None:
             continue
         protocol, steps = {**experiment.quick, **TINY[name]}, []
-        found[name] = (protocol, experiment.run(protocol, lambda steps=steps: steps.append(1)), len(steps))
-    return found
+        result[name] = (protocol, experiment.run(protocol, lambda steps=steps: steps.append(1)), len(steps))
+    return result
 
 
 def of(outcomes, name):
@@ -109,8 +109,8 @@ def test_it_runs_and_tells_of_it_in_tables_panels_and_verdicts(tiny_outcomes, na
 def test_what_was_found_is_the_same_from_its_file(tiny_outcomes, name, tmp_path):
     protocol, outcome, _ = of(tiny_outcomes, name)
     path = running._path_of(tmp_path, EXPERIMENTS[name], protocol)
-    running.write(path, EXPERIMENTS[name], protocol, outcome, 1.5)
-    assert running.read(path, EXPERIMENTS[name], protocol) == (outcome, 1.5)
+    running._write_result(path, EXPERIMENTS[name], protocol, outcome, 1.5)
+    assert running._read_result(path, EXPERIMENTS[name], protocol) == (outcome, 1.5)
 
 
 @pytest.mark.parametrize("name", ["less-split", "spectral-rules", "correntropy-robust"])
@@ -134,7 +134,7 @@ def test_every_experiment_can_be_drawn(tiny_outcomes):
 
 
 def test_identities_and_errata_come_out_at_any_size(tiny_outcomes):
-    """What no chance enters: centring, the split, u = x, and the formulas that are known to be misprinted."""
+    """Verdicts without chance: centring, the split, u = x, and the formulas that are known to be misprinted."""
     verdicts = {v.claim: v for _, outcome, _ in tiny_outcomes.values() for v in outcome.verdicts}
     known = [v for v in verdicts.values() if v.known_wrong]
     assert len(known) >= 5

@@ -39,18 +39,18 @@ def power_law(true, law, seed, repetitions=16, sizes=SIZES):
 def test_an_exact_power_law_has_its_exponent_and_no_width(true, start, count):
     sizes = 10.0 * 2.0 ** np.arange(count)
     squares = np.tile((start * sizes**-true) ** 2, (3, 1))
-    found = exponent(sizes, squares)
-    assert found.value == pytest.approx(true, abs=1e-9)
-    assert found.half_width == pytest.approx(0, abs=1e-9)
+    result = exponent(sizes, squares)
+    assert result.value == pytest.approx(true, abs=1e-9)
+    assert result.half_width == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_interval_of_an_exponent_covers_as_often_as_it_says(law):
     true, runs = 0.4, 600
-    found = [exponent(SIZES, power_law(true, law, [1, seed])) for seed in range(runs)]
-    covered = np.mean([estimate.low <= true <= estimate.high for estimate in found])
+    result = [exponent(SIZES, power_law(true, law, [1, seed])) for seed in range(runs)]
+    covered = np.mean([estimate.low <= true <= estimate.high for estimate in result])
     assert 0.92 <= covered <= 0.98  # 95 %, and three standard errors of 600 runs
-    assert abs(np.mean([estimate.value for estimate in found]) - true) < 0.01
+    assert abs(np.mean([estimate.value for estimate in result]) - true) < 0.01
 
 
 def test_the_interval_of_a_ratio_covers_as_often_as_it_says_and_pairing_makes_it_narrow():
@@ -85,19 +85,19 @@ def test_an_interval_too_wide_to_tell_decides_nothing_unless_all_of_it_is_on_one
 
 @given(st.floats(-5, 5), st.floats(0.01, 3), st.floats(-5, 5))
 def test_comparisons_hold_only_beyond_the_interval(value, width, bound):
-    found = Estimate(value, value - width, value + width)
-    expected = HOLDS if found.low > bound else FAILS if found.high < bound else UNDECIDED
-    assert above("more", found, bound, "gain").status == expected
-    mirrored = Estimate(-value, -found.high, -found.low)
+    result = Estimate(value, value - width, value + width)
+    expected = HOLDS if result.low > bound else FAILS if result.high < bound else UNDECIDED
+    assert above("more", result, bound, "gain").status == expected
+    mirrored = Estimate(-value, -result.high, -result.low)
     assert below("less", mirrored, -bound, "loss").status == expected
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10), st.integers(0, 50))
 def test_units_of_errors_and_sizes_do_not_matter(error_unit, size_unit, seed):
     squares = power_law(0.3, "lognormal", seed)
-    found = exponent(SIZES, squares)
+    result = exponent(SIZES, squares)
     other = exponent(np.asarray(SIZES) * size_unit, squares * error_unit**2)
-    assert (other.value, other.low, other.high) == pytest.approx((found.value, found.low, found.high), abs=1e-9)
+    assert (other.value, other.low, other.high) == pytest.approx((result.value, result.low, result.high), abs=1e-9)
 
 
 @given(st.integers(0, 50))
@@ -156,18 +156,18 @@ def test_chance_is_what_the_interval_says_and_uniform_where_the_claim_only_just_
     chances = []
     for seed in range(400):
         if made == "exponent":
-            found, truth = exponent(SIZES, power_law(0.4, "many directions", [7, seed])), 0.4
+            result, truth = exponent(SIZES, power_law(0.4, "many directions", [7, seed])), 0.4
         elif made == "ratio":
             shared = rng.chisquare(6, 16) / 6
-            found, truth = ratio(4 * shared * rng.chisquare(40, 16) / 40, shared * rng.chisquare(40, 16) / 40), 2.0
+            result, truth = ratio(4 * shared * rng.chisquare(40, 16) / 40, shared * rng.chisquare(40, 16) / 40), 2.0
         else:
-            found, truth = mean(rng.standard_normal(8) + 3), 3.0
-        assert found.chance_of_less(found.high) == pytest.approx(0.025)
-        assert found.chance_of_less(found.low) == pytest.approx(0.975)
-        assert found.times(2.0).chance_of_less(2 * truth) == pytest.approx(found.chance_of_less(truth))
-        chances.append(found.chance_of_less(truth))
+            result, truth = mean(rng.standard_normal(8) + 3), 3.0
+        assert result.chance_of_less(result.high) == pytest.approx(0.025)
+        assert result.chance_of_less(result.low) == pytest.approx(0.975)
+        assert result.times(2.0).chance_of_less(2 * truth) == pytest.approx(result.chance_of_less(truth))
+        chances.append(result.chance_of_less(truth))
     assert kstest(chances, "uniform").pvalue > 0.001
-    both = (above("more", found, truth, "x").chance, below("less", found, truth, "x").chance)
+    both = (above("more", result, truth, "x").chance, below("less", result, truth, "x").chance)
     assert sum(both) == pytest.approx(1)
 
 

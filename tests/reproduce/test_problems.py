@@ -101,7 +101,9 @@ def test_minimum_error_entropy_descends_the_pairwise_loss():
         gaps = np.subtract.outer(y - K @ c, y - K @ c)
         return -(h**2) * np.mean(np.exp(-0.5 * (gaps / h) ** 2))
 
-    one_step = np.linalg.solve(K, mee.descend(K, y, K, h, [1], kappa_sq)[0] - mee._densest(y - K @ step_of(K, y, h), h))
+    one_step = np.linalg.solve(
+        K, mee._descend(K, y, K, h, [1], kappa_sq)[0] - mee._densest(y - K @ step_of(K, y, h), h)
+    )
     np.testing.assert_allclose(one_step, step_of(K, y, h), atol=1e-6)
     slopes = [(loss(1e-6 * e) - loss(-1e-6 * e)) / 2e-6 for e in np.eye(9)]
     np.testing.assert_allclose(K @ step_of(K, y, h), -np.asarray(slopes) / 2, atol=1e-6)  # η = 1/(2κ²)

@@ -109,7 +109,7 @@ def test_a_result_is_named_by_the_code_of_the_experiment_and_of_all_it_judges_wi
 def test_quick_protocols_hold_blas_to_one_thread_and_give_back_what_was_allowed(tmp_path, quick):
     seen = []
 
-    def look(protocol, found):
+    def look(protocol, result):
         seen.append(threads.allowed_threads())
         return OUTCOME
 

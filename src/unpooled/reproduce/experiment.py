@@ -235,7 +235,7 @@ def run(
         protocol = experiment.quick if quick else experiment.full
         path = _path_of(results, experiment, protocol)
         if path.exists() and not again:
-            outcome, seconds = read(path, experiment, protocol)
+            outcome, seconds = _read_result(path, experiment, protocol)
             yield Result(experiment, protocol, outcome, seconds, stored=True)
             continue
         if experiment.private and (missing := _missing_extra()):
@@ -248,7 +248,7 @@ def run(
         with Progress(experiment.steps(protocol), label, int(progress)) as bar, threads:
             outcome = experiment.run(protocol, bar.advance)
         seconds = time.monotonic() - start
-        write(path, experiment, protocol, outcome, seconds)
+        _write_result(path, experiment, protocol, outcome, seconds)
         yield Result(experiment, protocol, outcome, seconds)
 
 
@@ -257,7 +257,9 @@ def _path_of(results: Path, experiment: Experiment, protocol: Mapping[str, Any])
     return results / f"{experiment.name}-{experiment.digest(protocol)[:12]}.json"
 
 
-def write(path: Path, experiment: Experiment, protocol: Mapping[str, Any], outcome: Outcome, seconds: float) -> None:
+def _write_result(
+    path: Path, experiment: Experiment, protocol: Mapping[str, Any], outcome: Outcome, seconds: float
+) -> None:
     """Write a result to its file."""
     content = {
         "format": FORMAT,
@@ -275,7 +277,7 @@ def write(path: Path, experiment: Experiment, protocol: Mapping[str, Any], outco
         file.write(text.encode())
 
 
-def read(path: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> tuple[Outcome, float]:
+def _read_result(path: Path, experiment: Experiment, protocol: Mapping[str, Any]) -> tuple[Outcome, float]:
     """Read the outcome and its seconds from the file of a result; a FileError says in a sentence what is wrong."""
     mend = "delete it to run the experiment again"
     try:

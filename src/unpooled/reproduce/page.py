@@ -93,12 +93,12 @@ def _ticks(ax: Axes, axis: str) -> None:
         ticks = [tick for tick in ticks if low <= tick <= high]
         if len(ticks) >= FEWEST_TICKS or every > 1:
             break
-    getattr(ax, f"set_{axis}ticks")(ticks, [plain(tick) for tick in ticks])
+    getattr(ax, f"set_{axis}ticks")(ticks, [_write_number(tick) for tick in ticks])
     getattr(ax, f"set_{axis}ticks")([], minor=True)
     getattr(ax, f"set_{axis}lim")(low, high)
 
 
-def plain(value: float) -> str:
+def _write_number(value: float) -> str:
     """Write a number as 0.002, 5 or 2,000, and longer ones as powers of ten."""
     if 1e-3 <= value < 1e5:
         return f"{value:,.0f}" if value >= 10 else f"{value:.4g}"
@@ -118,7 +118,7 @@ TITLE = "The papers' claims, run again"
 
 def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, str]:
     """Write ``folder/index.html`` and ``folder/plots``; return the page's path, and why plots are missing."""
-    parts = [f"<h1>{TITLE}</h1>", html.paragraph(_beginning(results, quick)), html.bullets(reading())]
+    parts = [f"<h1>{TITLE}</h1>", html.paragraph(_beginning(results, quick)), html.bullets(_explain_verdicts())]
     parts.append(html.table(("experiment", "holds", "does not", "undecided", "seconds"), summary(results)))
     no_plots = ""
     for paper, title in PAPERS.items():
@@ -135,7 +135,7 @@ def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, s
     return path, no_plots
 
 
-def reading() -> tuple[str, ...]:
+def _explain_verdicts() -> tuple[str, ...]:
     """Return sentences that explain the verdicts."""
     return (
         "Theorems are upper bounds, so verdicts are one-sided: a rate does not hold where its whole 95 % interval is "

@@ -143,7 +143,9 @@ RATE = Experiment(
 )
 
 
-def error(target: Target, m: int, lam: float, X: np.ndarray, Y: np.ndarray, unlabeled: np.ndarray, seed: int) -> float:
+def _measure_error(
+    target: Target, m: int, lam: float, X: np.ndarray, Y: np.ndarray, unlabeled: np.ndarray, seed: int
+) -> float:
     """The squared error of the average over m machines, rows without labels dealt to them (3.22)."""
     more = unlabeled if len(unlabeled) else None
     return target.error_of(
@@ -173,7 +175,7 @@ def _errors_of_averages(p: Protocol, at: Setting) -> Numbers:
     X, Y = target.draw(rng, n, p["noise"], p["draws"])
     more = {LABELS: np.empty((0, 1)), BOTH: rng.random(((p["times"] - 1) * n, 1))}
     machines = _allowed_machines(p, target, n)
-    return {name: error(target, m, lam, X, Y, more[name], at.repetition) for name, m in machines.items()}
+    return {name: _measure_error(target, m, lam, X, Y, more[name], at.repetition) for name, m in machines.items()}
 
 
 def _judge_distributed(p: Protocol, data: Measurements) -> Outcome:
@@ -252,7 +254,7 @@ def _errors_with_unlabeled(p: Protocol, at: Setting) -> Numbers:
     errors = {"one": target.error_of(SpectralRegressor(target.kernel, lam=lam, fit_intercept=False).fit(X, Y))}
     for q, ms in _tried_machines(p)[1].items():
         for m in ms:
-            errors[f"{q}, {m}"] = error(target, m, lam, X, Y, more[: (q - 1) * n], at.repetition)
+            errors[f"{q}, {m}"] = _measure_error(target, m, lam, X, Y, more[: (q - 1) * n], at.repetition)
     return errors
 
 

@@ -26,7 +26,7 @@ from ..outcome import Cell, Outcome, Panel, Table, line, power_law
 from ..problems import Target, find_target, fit_average, grid
 
 
-def descend(
+def _descend(
     K: np.ndarray, y: np.ndarray, K_new: np.ndarray, h: float, stops: Sequence[int], kappa_sq: float
 ) -> np.ndarray:
     """Predictions (stops, new rows) of MEE after each number of steps; K is of the rows, K_new of new rows by rows."""
@@ -85,7 +85,7 @@ def _errors_of_methods(p: Protocol, at: Setting) -> Numbers:
         )
         return [target.squared_error(row) for model in models for row in model.path_.predict(points)]
 
-    by_mee = (descend(K, y, K_new, h, stops, target.known.kappa_sq) for h in p["scales"])
+    by_mee = (_descend(K, y, K_new, h, stops, target.known.kappa_sq) for h in p["scales"])
     return {
         LEAST_SQUARES: over_scales("squared", [1.0]),
         HUBER: over_scales("huber", p["huber"]),

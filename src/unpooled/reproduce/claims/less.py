@@ -18,7 +18,7 @@ from ..problems import PROBLEMS, Target, find_target, fit_average, fit_less, gri
 METHODS = KRR, ALL, RULE = "ridge", "LESS, all features", "LESS, N by (A4)"
 
 
-def public_rows(m: int, target: Target) -> int:
+def _count_public_rows(m: int, target: Target) -> int:
     """⌈max{m, m^{2/(2r+s)}}⌉: the n that Corollary 2.3 asks for."""
     return math.ceil(max(m, m ** (2 / (2 * target.r + target.beta))))
 
@@ -32,7 +32,7 @@ def _errors_beside_ridge(p: Protocol, at: Setting) -> Numbers:
     """Of ridge and LESS, with the N of the rule; with the last noise and most labels also of LESS over N."""
     target, m, (noise, first_lam), rng = find_target(p["kernel"], p["r"]), at.size, at.case, at.rng()
     X, Y = target.draw(rng, m, noise, p["draws"])
-    basis = EmpiricalFeatures(target.kernel).fit(rng.random((public_rows(m, target), 1)))
+    basis = EmpiricalFeatures(target.kernel).fit(rng.random((_count_public_rows(m, target), 1)))
     summary, lam = Summary.of(basis, X, Y), target.lam_from(first_lam, p["sizes"][0], m)
     by_rule = fit_less(summary, lam, "rule")
     numbers: dict[str, Any] = {
@@ -56,7 +56,7 @@ def _judge_ridge(p: Protocol, data: Measurements) -> Outcome:
         for j, m in enumerate(sizes):
             errors = (root(squares[name][:, j]) for name in METHODS)
             features, beside = float(np.mean(data.at("N", number, j))), ratio(squares[RULE][:, j], squares[KRR][:, j])
-            rows.append((noise, lam, m, public_rows(m, target), features, *errors, str(beside)))
+            rows.append((noise, lam, m, _count_public_rows(m, target), features, *errors, str(beside)))
         for name in METHODS:
             cells, verdict = judge_rate(f"{name}, {case}", sizes, squares[name], target.order(), p["resolution"])
             exponents.append((noise, lam, name, *cells))
@@ -224,7 +224,7 @@ def _judge_unlabeled(p: Protocol, data: Measurements) -> Outcome:
         together(f"§3.2: {WAVES}: up to n = {ahead_to}m public rows LESS does better than inflated labels", ahead),
         together(f"It does not always: {SMOOTH}: with as few inflated labels do as well (within {within})", alike),
     )
-    first, last = public_rows(m, target), m ** (2 + 2 / (2 * target.r + target.beta))
+    first, last = _count_public_rows(m, target), m ** (2 + 2 / (2 * target.r + target.beta))
     note = (
         f"To come within {within} of LESS with {sizes[-1]:,} public rows it takes: {'; '.join(needed)}. (14) asks for "
         f"{first:,}, and (13) for {last:,.0f}: sufficient for the proofs, and for inflated labels far more than enough."
