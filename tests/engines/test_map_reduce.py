@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import unpooled as up
 from tests.made_up import regression, sine
 from unpooled._base.engine import BlockError, Engine, NamedStatistic, Tree
-from unpooled._base.threads import allowed_threads
+from unpooled._base.threads import count_threads
 from unpooled.engines import Processes, Threads, as_engine
 
 KERNEL = up.kernels.Gaussian(0.5)
@@ -34,7 +34,7 @@ class Number:
     name: str
     value: float
 
-    def shipped(self):
+    def pack(self):
         return self
 
     def loaded(self):
@@ -80,7 +80,7 @@ def always_dies(part):
 
 
 def blas_threads(part):
-    return [allowed_threads()]
+    return [count_threads()]
 
 
 def parts(n):
@@ -116,7 +116,7 @@ def folded(values):
 @given(n=st.integers(1, 40), seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_the_fold_is_one_tree_in_whatever_order_results_come(n, seed):
-    tree = Tree(n, bracket)
+    make_tree = Tree(n, bracket)
     for i in np.random.default_rng(seed).permutation(n):
         tree.add(int(i), str(i))
     assert tree.result == folded([str(i) for i in range(n)])
@@ -127,9 +127,9 @@ def test_an_engine_that_says_only_how_it_works_is_an_engine():
         n_workers = 1
 
         def work(self, task, progress):
-            tree = task.tree()
+            tree = task.make_tree()
             for i, part in reversed(list(enumerate(task.parts))):
-                tree.add(i, task.on(part))
+                tree.add(i, task.run_on(part))
                 progress.advance()
             return tree.result
 
@@ -145,7 +145,7 @@ def test_a_named_statistic_is_its_function_and_asks_with_its_public_arguments_al
 
 
 def test_a_tree_without_all_its_leaves_has_no_result():
-    tree = Tree(3, add)
+    make_tree = Tree(3, add)
     tree.add(0, 1.0)
     with pytest.raises(RuntimeError, match="have not reported"):
         _ = tree.result

@@ -119,7 +119,7 @@ def test_an_entry_forged_with_its_own_hash_breaks_the_next_link(log):
     whole = lines_of(log)
     content = json.loads(whole[2])
     forged = chain._entry(2, content["time"], content["previous"], {"what": "nothing"})
-    whole[2] = chain.canonical(chain.asdict(forged)) + b"\n"
+    whole[2] = chain.encode_canonical(chain.asdict(forged)) + b"\n"
     log.path.write_bytes(b"".join(whole))
     checked = log.verify()
     assert (checked.line, checked.count) == (4, 3)

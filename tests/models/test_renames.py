@@ -207,8 +207,8 @@ def test_a_digest_that_is_not_that_of_the_content_is_refused(name, tmp_path):
 @models
 def test_a_model_that_changes_has_no_longer_the_digest_that_it_had(name):
     model = up.load(FOLDER / f"{name}.model")
-    own = files.digest(*declared.parts_of(model, "named"))
-    assert declared.digest_of(declared.as_saved(model)) == EXPECTED["models"][name]["digest"]
+    own = files.digest(*declared.to_parts_of(model, "named"))
+    assert declared.digest_of(declared.copy_as_saved(model)) == EXPECTED["models"][name]["digest"]
     model.predictor_.intercept[...] += 1.0
     if hasattr(model, "intercept_"):
         model.intercept_ = model.intercept_ + 1.0
@@ -231,7 +231,7 @@ def test_residuals_that_name_the_old_digest_are_those_of_the_model(again, tmp_pa
     np.testing.assert_allclose(
         model.predict(rows(named=True)), EXPECTED["learned"]["one more round"]["predictions"], rtol=1e-9
     )
-    header, arrays = declared.parts_of(model, "named")
+    header, arrays = declared.to_parts_of(model, "named")
     assert declared.digest_of(model) == files.digest(header, arrays)
     up.save(model, tmp_path / "b.model")
     assert "digest" not in files.read(tmp_path / "b.model", "model")[0]

@@ -161,7 +161,7 @@ def add_to_diagonal(matrix: Array, value: float) -> None:
 
 def fill_lower(upper: np.ndarray) -> np.ndarray:
     """The symmetric matrix of which the upper triangle is filled, in its own memory."""
-    for rows in threads.row_blocks(len(upper), len(upper)):
+    for rows in threads.cut_row_blocks(len(upper), len(upper)):
         upper[rows, : rows.start] = upper[: rows.start, rows].T
         corner = upper[rows, rows]
         upper[rows, rows] = np.triu(corner) + np.triu(corner, 1).T

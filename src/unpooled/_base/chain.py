@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .plain_json import canonical
+from .plain_json import encode_canonical
 
 START = "0" * 64  #: what the first entry has for the hash of the one before
 
@@ -97,7 +97,7 @@ class Chain:
         ``after`` is the head that the event was decided on: a ChainGrown where it is no longer the last.
         """
         try:
-            content = json.loads(canonical(dict(event)))
+            content = json.loads(encode_canonical(dict(event)))
         except (TypeError, ValueError, RecursionError) as error:
             raise ChainError(
                 f"event must be made of what JSON has: text, finite numbers, lists, dictionaries ({error})"
@@ -110,18 +110,18 @@ class Chain:
             if after is not None and after != checked.head:
                 raise ChainGrown(f"the {self.called} {self.path} has grown meanwhile: look at it again")
             entry = _entry(checked.count, _now(), checked.head, content)
-            line = canonical(asdict(entry)) + b"\n"
+            line = encode_canonical(asdict(entry)) + b"\n"
             self._write(file, line, len(data))
             self._known = data + line, [*entries, entry]
         return copy.deepcopy(entry)
 
     def entries(self) -> list[Entry]:
         """All entries, checked; none where there is no file yet. They are copies: nothing is decided by them."""
-        return copy.deepcopy(self.checked_entries())
+        return copy.deepcopy(self.shared_entries())
 
-    def checked_entries(self) -> list[Entry]:
+    def shared_entries(self) -> list[Entry]:
         """The entries that decisions are made by; nobody else has them, and whoever asks leaves them as they are."""
-        with self._opened() as data:
+        with self._read_locked() as data:
             checked, entries = self._check(data)
         if checked.problem is not None:
             raise ChainError(checked.problem)
@@ -135,7 +135,7 @@ class Chain:
         """
         if not self.path.exists():
             return Verification(0, START, None, f"there is no {self.called} {self.path}")
-        with self._opened() as data:
+        with self._read_locked() as data:
             checked, entries = _check(data, self.path)  # from the first line on, whatever is known of it
         problem = checked.problem
         if problem is None and expected_count is not None and checked.count < expected_count:
@@ -160,7 +160,7 @@ class Chain:
         return checked, entries
 
     @contextmanager
-    def _opened(self) -> Iterator[bytes]:
+    def _read_locked(self) -> Iterator[bytes]:
         """Give the bytes of the file while it is ours alone; no bytes where there is no file."""
         if not self.path.exists():
             yield b""
@@ -245,7 +245,7 @@ def _entry_of(line: bytes, sequence: int, previous: str) -> Entry | str:
             raise TypeError
         entry = _entry(content["sequence"], content["time"], content["previous"], content["event"])
         # Byte for byte: JSON has many ways to write the same, and this file has one.
-        same = canonical(asdict(entry)) == line
+        same = encode_canonical(asdict(entry)) == line
     except (ValueError, TypeError, KeyError, RecursionError):
         return "is no entry of the chain: it was damaged, or put there by hand"
     if not same:
@@ -259,7 +259,7 @@ def _entry_of(line: bytes, sequence: int, previous: str) -> Entry | str:
 
 def _entry(sequence: int, time: str, previous: str, event: dict[str, Any]) -> Entry:
     content = {"sequence": sequence, "time": time, "previous": previous, "event": event}
-    return Entry(sequence, time, previous, event, hashlib.sha256(canonical(content)).hexdigest())
+    return Entry(sequence, time, previous, event, hashlib.sha256(encode_canonical(content)).hexdigest())
 
 
 def _now() -> str:

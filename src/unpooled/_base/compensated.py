@@ -39,8 +39,8 @@ class Sum:
     def __add__(self, other: Sum) -> Sum:
         s, e = two_sum(self.high, other.high)
         t, f = two_sum(self.low, other.low)
-        s, e = _renormalised(s, e + t)
-        return Sum(*_renormalised(s, e + f))
+        s, e = _renormalise(s, e + t)
+        return Sum(*_renormalise(s, e + f))
 
     @property
     def is_double(self) -> bool:
@@ -48,6 +48,6 @@ class Sum:
         return not np.any(self.low)
 
 
-def _renormalised(s: Floats, e: Floats) -> tuple[Floats, Floats]:
+def _renormalise(s: Floats, e: Floats) -> tuple[Floats, Floats]:
     high = s + e
     return high, e - (high - s)

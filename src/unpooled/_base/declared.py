@@ -48,7 +48,7 @@ class Part(Protocol):
         """Give a new model what :meth:`write` wrote; a ValueError where it does not fit together."""
 
 
-class Declared(BaseEstimator):
+class DeclaredEstimator(BaseEstimator):
     """An estimator that is a dataclass of its parameters."""
 
     _saved: ClassVar[tuple[Part, ...]] = ()
@@ -90,7 +90,7 @@ class Declared(BaseEstimator):
     @classmethod
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """The model; a ValueError or TypeError where the parts are not one."""
-        with files.reading(header, arrays, cls.__name__) as (entries, numbers):
+        with files.open_content(header, arrays, cls.__name__) as (entries, numbers):
             entries.get("class")  # which has led here
             model = cls._from_plain(entries["params"]) if parameters_of(cls) else cls()
             for part in cls._saved:
@@ -104,11 +104,11 @@ class Declared(BaseEstimator):
         for one in parameters_of(type(self)):
             value = getattr(self, one.name)
             one.kind.check_values(value, n_features)
-            if isinstance(value, Declared):
+            if isinstance(value, DeclaredEstimator):
                 value._check_kernels(n_features)
 
 
-def parameter_table(cls: type[Declared]) -> str:
+def parameter_table(cls: type[DeclaredEstimator]) -> str:
     """The parameters of an estimator as a table in Markdown: name, what it may be, default, whether a file keeps it."""
     lines = ["| parameter | must be | default | in a file |", "|---|---|---|---|"]
     for one in parameters_of(cls):
@@ -117,7 +117,7 @@ def parameter_table(cls: type[Declared]) -> str:
     return "\n".join(lines)
 
 
-M = TypeVar("M", bound=Declared)
+M = TypeVar("M", bound=DeclaredEstimator)
 
 
 class Savable(Protocol):
@@ -126,7 +126,7 @@ class Savable(Protocol):
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
 
 
-def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def to_parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a model that is to be ``done``: saved, or named."""
     name = type(model).__name__
     if name not in MODELS or type(model).__module__.split(".")[0] != __name__.split(".")[0]:
@@ -137,7 +137,7 @@ def parts_of(model: Savable, done: str) -> tuple[dict[str, Any], dict[str, np.nd
 
 def to_file(model: Savable) -> tuple[dict[str, Any], dict[str, np.ndarray], int]:
     """Return the header, the arrays and the format of the file of a fitted model."""
-    header, arrays = parts_of(model, "saved")
+    header, arrays = to_parts_of(model, "saved")
     former = _find_former_digest(model, header, arrays)
     return header | ({"digest": former} if former else {}), arrays, renames.format_of(header["class"])
 
@@ -157,7 +157,7 @@ def from_file(cls: type[M], header: dict[str, Any], arrays: dict[str, np.ndarray
     model = cls._from_parts(header, arrays)
     if former is not None:
         model._digest = former
-        if header["format"] == newest and not _find_former_digest(model, *parts_of(model, "named")):
+        if header["format"] == newest and not _find_former_digest(model, *to_parts_of(model, "named")):
             raise ValueError("its digest is not that of its content in format 1")
     return model
 
@@ -169,7 +169,7 @@ def _find_former_digest(model: Any, header: dict[str, Any], arrays: dict[str, np
     return str(former) if known else ""
 
 
-def as_saved(model: M) -> M:
+def copy_as_saved(model: M) -> M:
     """Return the fitted model as a file would give it back, without anything that a file does not keep."""
     header, arrays, format = to_file(model)
     return from_file(type(model), header | {"format": format}, arrays)
@@ -180,5 +180,5 @@ def digest_of(model: Savable) -> str:
 
     A model that was read from a file of format 1 has the digest that it had there until something in it changes.
     """
-    header, arrays = parts_of(model, "named")
+    header, arrays = to_parts_of(model, "named")
     return _find_former_digest(model, header, arrays) or files.digest(header, arrays)

@@ -119,12 +119,12 @@ def axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
         return ax
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
-        return new_panels(6.4, height, (1,))[1][0]
+        return make_panels(6.4, height, (1,))[1][0]
     _, drawn = pyplot.subplots(figsize=(6.4, height), layout="constrained")
     return drawn
 
 
-def new_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Figure, list[Axes]]:
+def make_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Figure, list[Axes]]:
     """A figure of panels side by side, of these shares of the width.
 
     It belongs to nobody: there is no global state and no window, and no back-end is chosen for the user.

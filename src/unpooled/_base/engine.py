@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 from . import threads
 from .progress import Progress
-from .text import shown
+from .text import quote
 
 
 class Part(Protocol):
@@ -34,7 +34,7 @@ class Part(Protocol):
 
     name: str
 
-    def shipped(self) -> Part:
+    def pack(self) -> Part:
         """The same part in a form that carries no more than its own rows to another process."""
 
 
@@ -71,11 +71,11 @@ class NamedStatistic:
         return {name: given[name] for name in self.public}
 
 
-def called(fn: Function) -> str:
+def name_of(fn: Function) -> str:
     """Return what people call a function."""
     if isinstance(fn, NamedStatistic):
         return fn.name
-    return fn.__name__ if isinstance(fn, FunctionType) else shown(fn)
+    return fn.__name__ if isinstance(fn, FunctionType) else quote(fn)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Task:
 
     def on(self, part: Part) -> Any:
         """Return the result of a part; an error comes back with the name of the block."""
-        return named(self.fn, part, self.args)
+        return run_naming_block(self.fn, part, self.args)
 
 
 class Engine(ABC):
@@ -193,18 +193,18 @@ class Tree:
         return self._waiting[root]
 
 
-def blas_share(n_parts: int) -> int:
+def count_blas_threads(n_parts: int) -> int:
     """BLAS threads for a part: one, so that parts do not fight and all engines round alike; all for a lone part."""
-    return 1 if n_parts > 1 else threads.allowed_threads()
+    return 1 if n_parts > 1 else threads.count_threads()
 
 
 def run_part(fn: Function, part: Part, args: tuple[Any, ...], blas_threads: int) -> Any:
     """fn(part, *args) on its share of the cores; an error comes back with the name of the block."""
-    with threads.blas_limit(blas_threads):
-        return named(fn, part, args)
+    with threads.limit_blas(blas_threads):
+        return run_naming_block(fn, part, args)
 
 
-def named(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
+def run_naming_block(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
     """fn(part, *args); an error comes back with the name of the block."""
     try:
         return fn(part, *args)

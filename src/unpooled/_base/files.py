@@ -20,8 +20,8 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
-from .plain_json import canonical_header
-from .text import one_line, shown
+from .plain_json import encode_header
+from .text import join_lines, quote
 
 try:
     __version__ = version("unpooled")  # written into every file
@@ -64,14 +64,14 @@ class Content(dict[str, V]):
 
 
 @contextmanager
-def reading(
+def open_content(
     header: dict[str, Any], arrays: dict[str, np.ndarray], what: str
 ) -> Iterator[tuple[Content[Any], Content[np.ndarray]]]:
     """The header and the arrays to read ``what`` from; whatever has not been read in the end is a ValueError."""
     entries, numbers = Content(header), Content(arrays)
     yield entries, numbers
     if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
-        raise ValueError(f"it has {shown(surplus[0])}, which no {what} has")
+        raise ValueError(f"it has {quote(surplus[0])}, which no {what} has")
 
 
 def write(
@@ -79,7 +79,7 @@ def write(
 ) -> None:
     """Write one file of the given kind ("model", "basis", "summary", "candidates", "scores")."""
     content = to_bytes(kind, header, arrays, format)
-    with atomic(path) as file:
+    with open_atomic(path) as file:
         file.write(content)
 
 
@@ -88,12 +88,12 @@ def to_bytes(kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray], f
     full = {"format": format, "kind": kind, "unpooled": __version__, **header}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
-    metadata = {"unpooled": canonical_header({"header": full, "sha256": digest(full, arrays)})}
+    metadata = {"unpooled": encode_header({"header": full, "sha256": digest(full, arrays)})}
     return safetensors.numpy.save(arrays, metadata=metadata)
 
 
 @contextmanager
-def atomic(path: PathLike, *, private: bool = False) -> Iterator[BinaryIO]:
+def open_atomic(path: PathLike, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write to that takes its name once all of it is on disk; after an error nothing has changed.
 
     A private one may be read by its owner alone, from the first moment on.
@@ -135,7 +135,7 @@ def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
     except (*_UNREADABLE, OSError) as error:
         raise _unreadable(name, error) from None
-    return _checked(name, metadata, arrays), arrays
+    return _check(name, metadata, arrays), arrays
 
 
 def from_bytes(content: bytes, name: str, *, is_verified: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -148,7 +148,7 @@ def from_bytes(content: bytes, name: str, *, is_verified: bool = False) -> tuple
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__") or {}
     except (*_UNREADABLE, RecursionError) as error:
         raise _unreadable(name, error) from None
-    return _checked(name, metadata, arrays, is_verified), arrays
+    return _check(name, metadata, arrays, is_verified), arrays
 
 
 # A type that NumPy does not have is an AttributeError in safetensors.
@@ -156,11 +156,11 @@ _UNREADABLE = (SafetensorError, ValueError, TypeError, KeyError, AttributeError,
 
 
 def _unreadable(name: str, error: Exception) -> FileError:
-    why = one_line(error)[:200]
+    why = join_lines(error)[:200]
     return FileError(f"{name} is not a file of unpooled, or it is damaged ({why})")
 
 
-def _checked(
+def _check(
     name: str, metadata: dict[str, str], arrays: dict[str, np.ndarray], is_verified: bool = False
 ) -> dict[str, Any]:
     """The header, where it and the arrays are what was written."""
@@ -170,7 +170,7 @@ def _checked(
         content = json.loads(metadata["unpooled"])
         header, expected = content["header"], content["sha256"]
         # A header that has no canonical form is refused in either case.
-        intact = bool(canonical_header(header).encode()) if is_verified else expected == digest(header, arrays)
+        intact = bool(encode_header(header).encode()) if is_verified else expected == digest(header, arrays)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileError(f"{name} is damaged: its header cannot be read; fetch or write it again") from None
     if not intact:
@@ -189,7 +189,7 @@ def _checked(
 
 
 def _a(kind: Any) -> str:
-    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else shown(kind)}"
+    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else quote(kind)}"
 
 
 def _is_plain(content: Any, depth: int = 0) -> bool:
@@ -202,7 +202,7 @@ def _is_plain(content: Any, depth: int = 0) -> bool:
 
 def digest(header: Any, arrays: dict[str, np.ndarray]) -> str:
     """SHA-256 over a header and arrays."""
-    sha = hashlib.sha256(canonical_header(header).encode())
+    sha = hashlib.sha256(encode_header(header).encode())
     for name, array in sorted(arrays.items()):
         sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         sha.update(np.ascontiguousarray(array).tobytes())

@@ -63,13 +63,13 @@ def page_of_sections(
         *(section.markup() for section in sections),
         foot,
         "</main>",
-        f'<script type="application/json" id="report-data">{embedded(data)}</script>',
+        f'<script type="application/json" id="report-data">{embed_json(data)}</script>',
         f"<script>{script}</script>",
     ]
     return page(title, parts, style=style, meta=meta)
 
 
-def embedded(data: Any) -> str:
+def embed_json(data: Any) -> str:
     """JSON that no content of it can break out of: not the script element, not its own quotes."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
@@ -136,7 +136,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return '<div class="wide"><table>' + "\n".join(lines) + "</table></div>"
 
 
-def folded(title: str, parts: Iterable[str]) -> str:
+def fold(title: str, parts: Iterable[str]) -> str:
     """Something to unfold."""
     return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
 
@@ -173,7 +173,7 @@ def warning(sentence: str) -> str:
     return f'<p class="warning" role="note">{escape(sentence)}</p>'
 
 
-def copyable(title: str, text: str) -> str:
+def copy_box(title: str, text: str) -> str:
     """Something to type elsewhere."""
     return f'<div class="command"><h3>{escape(title)}</h3><pre><code>{escape(text)}</code></pre></div>'
 
@@ -204,7 +204,7 @@ def readings(facts: Iterable[tuple[str, str]]) -> str:
     return f'<dl class="readings" aria-live="polite">{"".join(items)}</dl>'
 
 
-class InNotebooks:
+class NotebookMixin:
     """Put before scikit-learn's classes: what was chosen, or learned, stands below the picture of the estimator."""
 
     def _below_picture(self) -> str:

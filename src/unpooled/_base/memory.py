@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .arrays import Array, is_torch
-from .text import size
+from .text import format_size
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 UNKNOWN = 4 << 30  # bytes that are taken to be free where nothing tells
@@ -54,7 +54,7 @@ def require(needed: float, array: Array, what: str, instead: str) -> None:
         return
     free = free_for(array)
     if free is not None and needed > free + sum(_meminfo("SwapFree")):
-        raise MemoryError(f"{what} needs about {size(needed)} at its peak, and {size(free)} are free: {instead}")
+        raise MemoryError(f"{what} needs about {format_size(needed)} at its peak, and {format_size(free)} are free: {instead}")
 
 
 def affordable(count: int, bytes_each: float, array: Array) -> int:

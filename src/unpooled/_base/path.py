@@ -19,7 +19,7 @@ import numpy as np
 from . import html
 from .arrays import Array, Floats, eps, is_foreign, namespace
 from .drawing import Curve, Picture, draw
-from .text import number
+from .text import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ class Tuning:
     def value(self, place: int) -> str:
         """One value, as a sentence has it: "λ = 0.1", "64 steps"."""
         value = float(self.values[place])
-        return f"λ = {number(value)}" if self.symbol == "λ" else f"{value:,.0f} steps"
+        return f"λ = {format_number(value)}" if self.symbol == "λ" else f"{value:,.0f} steps"
 
     @property
     def order(self) -> str:
@@ -183,7 +183,7 @@ def _cell(value: Any) -> str:
     return "" if np.isnan(value) else f"{value:.4g}"
 
 
-def by_target(columns: Mapping[str, Floats], one_target: bool, between: str = "_") -> dict[str, Floats]:
+def split_by_target(columns: Mapping[str, Floats], one_target: bool, between: str = "_") -> dict[str, Floats]:
     """Columns of shape (n, T) as columns of shape (n,), numbered by target where there are several."""
     n_targets = next(iter(columns.values())).shape[1]
     return {
@@ -261,7 +261,7 @@ class LamPath(SearchPath):
         dict of arrays
         """
         scores = {self.criterion_name: self.criterion.reshape(len(self), -1)}
-        return {"lam": self.lam, "df": self.df, **self._beside()} | by_target(scores, self.criterion.ndim == 1)
+        return {"lam": self.lam, "df": self.df, **self._beside()} | split_by_target(scores, self.criterion.ndim == 1)
 
     def _beside(self) -> dict[str, Any]:
         """Columns that stand between the degrees of freedom and the scores."""
@@ -276,7 +276,7 @@ class LamPath(SearchPath):
         return Tuning(
             "λ",
             self.lam[order],
-            roots(criterion) if squared else criterion,
+            square_roots(criterion) if squared else criterion,
             self.criterion_name if squared else f"robust {self.criterion_name}",
             int(np.flatnonzero(order == self.index[target])[0]),
             np.asarray(self.df, dtype=float)[order],
@@ -289,7 +289,7 @@ class LamPath(SearchPath):
 
     def _summary(self) -> Mapping[str, np.ndarray]:
         freedom, scores = self._known()
-        named = by_target({self.criterion_name: scores.reshape(len(self), -1)}, scores.ndim == 1, " ")
+        named = split_by_target({self.criterion_name: scores.reshape(len(self), -1)}, scores.ndim == 1, " ")
         return {"λ": self.lam, "degrees of freedom": freedom} | named
 
     def _picture(self) -> Picture:
@@ -311,7 +311,7 @@ class LamPath(SearchPath):
         return Picture("λ", label, curves, xscale="log", yscale="log")
 
 
-def roots(squares: Floats) -> Floats:
+def square_roots(squares: Floats) -> Floats:
     """Square roots; NaN where a square is not finite."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(squares), np.sqrt(np.maximum(squares, 0.0)), np.nan)

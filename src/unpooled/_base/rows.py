@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .arrays import Array, eps, is_dask, namespace, take_rows, to_numpy
-from .text import shown
+from .text import quote
 
 #: Bytes of rows that are kept in memory where some are read before the pass over all of them.
 KEPT = 1 << 28
@@ -62,7 +62,7 @@ class Rows:
             None if self.weights is None else self.weights[stretch],
         )
 
-    def positive(self) -> Rows:
+    def drop_weightless(self) -> Rows:
         """Without the rows of weight zero, which are as if they were not there."""
         if self.weights is None or np.all(self.weights > 0):
             return self
@@ -99,7 +99,7 @@ class Piece(Protocol):
 
 
 @dataclass
-class _Loaded:
+class _RowsInMemory:
     """Rows in memory."""
 
     data: Rows
@@ -118,7 +118,7 @@ class _Loaded:
 
 
 @dataclass
-class InMemory(_Loaded):
+class MemoryPiece(_RowsInMemory):
     """A piece that is here already."""
 
     def chunks(self, size: int) -> Iterator[Rows]:
@@ -126,7 +126,7 @@ class InMemory(_Loaded):
 
 
 @dataclass
-class Kept(_Loaded):
+class KeptPiece(_RowsInMemory):
     """A piece that was read and is kept in memory. It gives the chunks that the piece gave, so sums over it stay."""
 
     in_parts: bool  #: the piece could be read in parts
@@ -184,16 +184,16 @@ class Block:
 
     def read(self) -> tuple[Rows, Array | None]:
         """The labeled rows, and X of the unlabeled ones or None."""
-        rows = concatenate([s.read() for s in self.labeled]).positive()
+        rows = concatenate([s.read() for s in self.labeled]).drop_weightless()
         return rows, concatenate([s.read() for s in self.unlabeled]).X if self.n_unlabeled else None
 
     def loaded(self) -> Block:
         """The same block with its rows, and no others, in memory."""
-        return Block(self.name, _loaded(self.labeled), _loaded(self.unlabeled))
+        return Block(self.name, _load(self.labeled), _load(self.unlabeled))
 
-    def shipped(self) -> Block:
+    def pack(self) -> Block:
         """What travels to another process: rows in memory are cut out of the arrays that hold more."""
-        in_memory = any(isinstance(s.piece, InMemory) for s in (*self.labeled, *self.unlabeled))
+        in_memory = any(isinstance(s.piece, MemoryPiece) for s in (*self.labeled, *self.unlabeled))
         return self.loaded() if in_memory else self
 
     def lazy(self) -> list[Any] | None:
@@ -203,17 +203,17 @@ class Block:
 
     def without_data(self) -> Block:
         """The block with empty pieces, to be filled by :meth:`with_data` where the data are."""
-        empty = [[Slice(s.piece.emptied(), s.rows) for s in slices] for slices in (self.labeled, self.unlabeled)]
+        empty = [[Slice(s.piece.without_data(), s.rows) for s in slices] for slices in (self.labeled, self.unlabeled)]
         return Block(self.name, *empty)
 
     def with_data(self, values: Sequence[Any]) -> Block:
         """The inverse: the values of the pieces, labeled ones first."""
-        filled = [Slice(s.piece.filled(value), s.rows) for s, value in zip([*self.labeled, *self.unlabeled], values)]
+        filled = [Slice(s.piece.with_data(value), s.rows) for s, value in zip([*self.labeled, *self.unlabeled], values)]
         return Block(self.name, filled[: len(self.labeled)], filled[len(self.labeled) :])
 
 
-def _loaded(slices: list[Slice]) -> list[Slice]:
-    return [Slice(InMemory(concatenate([s.read() for s in slices])))] if slices else []
+def _load(slices: list[Slice]) -> list[Slice]:
+    return [Slice(MemoryPiece(concatenate([s.read() for s in slices])))] if slices else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +290,7 @@ class ArraySource(Source):
     ) -> None:
         T = 1 if rows.Y is None else int(rows.Y.shape[1])
         about: dict[str, Any] = {"target_names": target_names, "n_outputs": T, "one_target": one_target}
-        super().__init__([InMemory(rows)], int(rows.X.shape[1]), names, site_labels, **about)
+        super().__init__([MemoryPiece(rows)], int(rows.X.shape[1]), names, site_labels, **about)
 
     @property
     def rows(self) -> Rows:
@@ -307,7 +307,7 @@ class RemoteSource(Source, ABC):
         """These rows for one fit; a ValueError where that is not what they are for."""
 
 
-def label_names(y: Any) -> tuple[str, ...]:
+def find_label_names(y: Any) -> tuple[str, ...]:
     """The names of labels, by the columns they are named as or by the frame that holds them; else nothing."""
     if isinstance(y, (str, list, tuple)):
         named = [y] if isinstance(y, str) else list(y)
@@ -318,13 +318,13 @@ def label_names(y: Any) -> tuple[str, ...]:
     return tuple(named) if all(isinstance(name, str) and name for name in named) else ()
 
 
-def site_labels(name: str, sites: Any, n: int) -> np.ndarray | None:
+def read_site_labels(name: str, sites: Any, n: int) -> np.ndarray | None:
     """A label for every row, none missing."""
     if sites is None:
         return None
     labels = np.asarray(to_numpy(sites))
     if labels.shape != (n,):
-        raise ValueError(f"{name} must hold one label per row: there are {n} rows, got {shown(sites, 40)}")
+        raise ValueError(f"{name} must hold one label per row: there are {n} rows, got {quote(sites, 40)}")
     unlabeled = (
         any(_is_missing(label) for label in labels)
         if labels.dtype == object
@@ -343,16 +343,16 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-def row_hash(X: np.ndarray, constants: np.ndarray) -> np.ndarray:
+def hash_rows(X: np.ndarray, constants: np.ndarray) -> np.ndarray:
     """A 64-bit number for every row: equal for equal rows, else as good as random. ``constants``: one a column."""
     total = np.zeros(len(X), dtype=np.uint64)
     for column, constant in zip(np.asarray(X, dtype=np.float64).T, constants):
         bits = np.ascontiguousarray(column + 0.0).view(np.uint64)  # -0.0 and 0.0 are the same row
-        total = _mixed(total + _mixed(bits ^ constant))
+        total = _mix(total + _mix(bits ^ constant))
     return total
 
 
-def _mixed(bits: np.ndarray) -> np.ndarray:
+def _mix(bits: np.ndarray) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input moves half the bits of the output."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -24,7 +24,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 
-def best(work: Callable[[], Any], repeats: int) -> float:
+def time_fastest(work: Callable[[], Any], repeats: int) -> float:
     """Seconds of the fastest of some runs, after one that warms up."""
     work()
     seconds = []
@@ -84,33 +84,33 @@ one_blas_thread = SharedSetting(
 )
 
 
-def blas_limit(n: int) -> contextlib.AbstractContextManager[Any]:
+def limit_blas(n: int) -> contextlib.AbstractContextManager[Any]:
     """BLAS on at most n threads; a limit of one may be held by many threads of the process at once."""
     return one_blas_thread if n == 1 else _controller().limit(limits=n)
 
 
-def cores() -> int:
+def count_cores() -> int:
     """The cores this process may use; quotas of containers and schedulers count."""
     return int(joblib.cpu_count())
 
 
-def suited_to(rows: int) -> contextlib.AbstractContextManager[None]:
+def limit_blas_for(rows: int) -> contextlib.AbstractContextManager[None]:
     """One BLAS thread for matrices of up to SMALL rows, as many as are allowed for larger ones."""
     return one_blas_thread if rows <= SMALL else contextlib.nullcontext()
 
 
-def allowed_threads() -> int:
+def count_threads() -> int:
     """How many threads BLAS may use now: the limit a user, joblib or a scheduler has set."""
     return max((lib.num_threads for lib in _controller().lib_controllers), default=1)
 
 
-def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+def cut_row_blocks(n_rows: int, n_columns: int) -> list[slice]:
     """Slices that cut ``n_rows`` so that a block of ``n_columns`` wide rows has BLOCK_ELEMENTS numbers."""
     step = max(1, BLOCK_ELEMENTS // max(1, n_columns))
     return [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
 
 
-def stretches(n: int, length: int) -> list[slice]:
+def cut_stretches(n: int, length: int) -> list[slice]:
     """Slices of at most ``length`` that cover n; one empty slice for n = 0."""
     return [slice(i, min(i + length, n)) for i in range(0, max(n, 1), length)]
 
@@ -120,7 +120,7 @@ def for_each(work: Callable[[slice], None], blocks: list[slice]) -> None:
 
     What the caller has set with ``np.errstate`` holds on all of them: NumPy would start each with its defaults.
     """
-    n_threads = min(allowed_threads(), len(blocks)) if len(blocks) > 1 else 1
+    n_threads = min(count_threads(), len(blocks)) if len(blocks) > 1 else 1
     if n_threads == 1:
         for block in blocks:
             work(block)
@@ -150,7 +150,7 @@ _no_runtime_warnings = SharedSetting(_ignore_runtime_warnings, lambda before: be
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def silence_warnings() -> Iterator[None]:
     """Nothing that overflows, underflows or is not a number is warned of or raised, whatever ``np.seterr`` says.
 
     NumPy's part of it holds for one thread: every thread and process that looks at rows has to enter it.

@@ -37,7 +37,7 @@ Reflectors = list[tuple[int, np.ndarray, np.ndarray]]  # (first row, V, T) of I 
 
 
 @dataclass
-class Reflected:
+class ReflectorProduct:
     """Q as the product of its reflectors, H_1 H_2 …, for a few columns at a time."""
 
     n: int
@@ -60,7 +60,7 @@ class Reflected:
 
 
 @dataclass
-class Explicit:
+class ExplicitMatrix:
     """Q as a matrix."""
 
     matrix: np.ndarray = field(repr=False)
@@ -77,10 +77,10 @@ class Explicit:
 
 
 @dataclass
-class Banded:
+class BandedForm:
     """M = QBQᵀ: diagonal blocks D_k (lower triangles), blocks S_k below them, and Q."""
 
-    Q: Explicit | Reflected
+    Q: ExplicitMatrix | ReflectorProduct
     D: list[np.ndarray]
     S: list[np.ndarray]
     _factors: dict[float, list[tuple[np.ndarray, np.ndarray | None]]] = field(default_factory=dict, repr=False)
@@ -114,7 +114,7 @@ class Banded:
 
     def inverse_diagonal(self, mu: float) -> np.ndarray:
         """diag (M + μI)⁻¹: the squared row norms of Z = QL⁻ᵀ, a block of columns after the other."""
-        assert isinstance(self.Q, Explicit), "the reduction was made for solving only"
+        assert isinstance(self.Q, ExplicitMatrix), "the reduction was made for solving only"
         Q = self.Q.matrix
         gemm, trsm = _functions(Q, blas=("gemm", "trsm"))
         total = np.zeros(len(Q), dtype=Q.dtype)
@@ -153,16 +153,16 @@ class Banded:
         return np.concatenate(pieces)
 
 
-def reduce(M: np.ndarray, block: int = BLOCK) -> Banded:
+def reduce(M: np.ndarray, block: int = BLOCK) -> BandedForm:
     """The reduction of a symmetric matrix, with Q. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)  # the transpose of a C-ordered matrix is Fortran-ordered
-    return Banded(Explicit(_orthogonal(reflectors, M)), D, S)
+    return BandedForm(ExplicitMatrix(_orthogonal(reflectors, M)), D, S)
 
 
-def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> Banded:
+def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> BandedForm:
     """The reduction without Q: it solves, and has no diagonals to give. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)
-    return Banded(Reflected(len(M), reflectors), D, S)
+    return BandedForm(ReflectorProduct(len(M), reflectors), D, S)
 
 
 def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], Reflectors]:

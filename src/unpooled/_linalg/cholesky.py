@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from .._base.arrays import Array, add_to_diagonal, cholesky, is_numpy, is_torch, namespace, solve_lower
-from .._base.threads import stretches
+from .._base.threads import cut_stretches
 from .operator import NotPositiveDefinite
 
 PANEL = 2048  # columns: products run at full speed, and two panels of 100,000 rows are 3 GB
@@ -42,7 +42,7 @@ def factor_(M: Array, panel: int) -> None:
             raise NotPositiveDefinite
         columns[: end - start, :] = corner
         below = columns[end - start :, :]
-        for rows in _pieces(below, panel):
+        for rows in _cut_pieces(below, panel):
             below[rows, :] = solve_lower(corner, below[rows, :].T).T
 
 
@@ -51,14 +51,14 @@ def _subtract(columns: Array, A: Array, B: Array, panel: int) -> None:
     if not is_numpy(columns):
         columns.addmm_(A, B.mT, alpha=-1.0)
         return
-    for rows in _pieces(columns, panel):
+    for rows in _cut_pieces(columns, panel):
         columns[rows] -= A[rows] @ B.T
 
 
-def _pieces(columns: Array, panel: int) -> list[slice]:
+def _cut_pieces(columns: Array, panel: int) -> list[slice]:
     """All rows at once, but for NumPy, whose products are arrays of their own."""
     n = columns.shape[0]
-    return stretches(n, panel) if is_numpy(columns) else [slice(0, n)] if n else []
+    return cut_stretches(n, panel) if is_numpy(columns) else [slice(0, n)] if n else []
 
 
 def solve(L: Array, v: Array, panel: int) -> Array:
@@ -81,7 +81,7 @@ Solve = Callable[[Array], Array]  #: v ↦ (M + μI)⁻¹ v
 IN_PLACE_FROM = 20_000  # rows from which panels are factorised: LAPACK's own would take a copy of a tensor, or crash
 
 
-def matrices(library: str, n: int) -> float:
+def count_matrices(library: str, n: int) -> float:
     """How many matrices of the size of M there are at the peak, for n rows in an array of that library."""
     return 1.0 if library == "numpy" or (library == "torch" and n >= IN_PLACE_FROM) else 2.0
 

@@ -33,7 +33,7 @@ import scipy.linalg
 from scipy.linalg import get_blas_funcs
 
 from .._base.arrays import Array, Floats, eps, is_numpy, like, namespace, to_numpy
-from .._base.threads import row_blocks
+from .._base.threads import cut_row_blocks
 
 
 @dataclass
@@ -86,14 +86,14 @@ class Coordinates:
         return self.weights(reference) if self.center else 0.0
 
 
-def dense(K: Array, weights: Array | None, center: bool) -> tuple[Array, Coordinates]:
+def build_dense(K: Array, weights: Array | None, center: bool) -> tuple[Array, Coordinates]:
     """M = N·P D^½ 𝕂 D^½ P, in the memory of 𝕂, and its coordinates."""
     n = K.shape[0]
     coordinates = Coordinates(n, root_of(weights, n), center)
     if center:
         coordinates.mean_row = K @ coordinates.weights(K)
     if coordinates.root is not None:
-        for rows in row_blocks(n, n):
+        for rows in cut_row_blocks(n, n):
             K[rows, :] *= coordinates.root[rows, None] * coordinates.root[None, :]
     if center:
         project_out(K, coordinates.weights(K) ** 0.5)
@@ -115,7 +115,7 @@ def project_out(M: Array, s: Array) -> None:
         ger(-1.0, s, u, a=M.T, overwrite_a=1)
         ger(-1.0, u, s, a=M.T, overwrite_a=1)
         return
-    for rows in row_blocks(M.shape[0], M.shape[1]):
+    for rows in cut_row_blocks(M.shape[0], M.shape[1]):
         M[rows, :] -= s[rows, None] * u[None, :] + u[rows, None] * s[None, :]
 
 
@@ -150,7 +150,7 @@ class Decomposition:
         h = like(values.T, self.U)
         at_zero_ = like(at_zero, self.U)[:, None]
         parts = []
-        for rows in row_blocks(self.U.shape[0], self.U.shape[1]):
+        for rows in cut_row_blocks(self.U.shape[0], self.U.shape[1]):
             squares = self.U[rows, :] * self.U[rows, :]
             part = (squares @ h).T
             if not self.is_full:
@@ -168,10 +168,10 @@ def eigh(M: Array, n: int, kappa_sq: float) -> Decomposition:
     else:
         values, U = namespace(M).linalg.eigh(M)
     sigma = to_numpy(values).astype(float) / n
-    return Decomposition(checked_spectrum(sigma, eps(M), kappa_sq), U)
+    return Decomposition(check_spectrum(sigma, eps(M), kappa_sq), U)
 
 
-def checked_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
+def check_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
     """σ with rounding's negative eigenvalues set to zero; a truly negative one is an error.
 
     Kernels of the distance round a little more than eps near zero; and the scale is the kernel's and not that of a

@@ -21,7 +21,7 @@ MAX_STEPS = 60
 COLUMNS = 256  # right-hand sides at a time: bounded memory however many targets
 
 
-class Rough(Protocol):
+class ApproximateInverse(Protocol):
     """Anything that solves with M + μI approximately."""
 
     def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ class SpectralInverse:
         return self.U @ projected
 
 
-def solve_shifted(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -> tuple[np.ndarray, np.ndarray]:
+def solve_shifted(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: ApproximateInverse) -> tuple[np.ndarray, np.ndarray]:
     """x with (M + mus[j] I) x_j = V_j for every column j, and which columns reached double precision."""
     solution, done = np.empty_like(V), np.empty(V.shape[1], dtype=bool)
     for start in range(0, V.shape[1], COLUMNS):
@@ -51,7 +51,7 @@ def solve_shifted(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -
     return solution, done
 
 
-def _preconditioned_cg(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -> tuple[np.ndarray, np.ndarray]:
+def _preconditioned_cg(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: ApproximateInverse) -> tuple[np.ndarray, np.ndarray]:
     norm_of_M = float(np.linalg.norm(M))
     eps = float(np.finfo(V.dtype).eps)
 

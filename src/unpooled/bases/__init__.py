@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .._base import files
-from .._base.text import shown
+from .._base.text import quote
 from .base import Basis, living_bases
 from .empirical import EmpiricalFeatures
 from .random import CosineFeatures, RandomFeatures
@@ -26,7 +26,7 @@ def load(path: files.PathLike) -> Basis:
     cls = _CLASSES.get(str(header.get("class")))
     if cls is None:
         raise files.FileError(
-            f"{path} holds a basis of the class {shown(header.get('class'))}, which this version does not know"
+            f"{path} holds a basis of the class {quote(header.get('class'))}, which this version does not know"
         )
     try:
         basis: Basis = cls._from_content(header, arrays)

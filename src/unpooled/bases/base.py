@@ -25,9 +25,9 @@ from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from .._base.checks import are_texts, check_weights, check_X
 from .._base.fits import fitting
-from .._base.html import InNotebooks
+from .._base.html import NotebookMixin
 from .._base.kinds import Kind
-from .._base.text import shown
+from .._base.text import quote
 from ..kernels.specs import KernelKind
 from .maps import RowMap, from_parts, read_array
 
@@ -38,7 +38,7 @@ ROWS = 192
 _SINGLE_ERROR = 1e-2  # the error that single precision may cause in the smallest feature, relative to its size
 
 
-class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Basis(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Features φ(x) = Aᵀ r(x), rotated so that the public sample's covariance of φ is diag(λ^u), λ^u descending.
 
     A concrete basis defines ``_learn``, which computes the map r, A, λ^u and the public mean of φ.
@@ -93,7 +93,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self, "map_")
         if not are_texts(names := list(names), (self.n_features_in_,)):
-            raise ValueError(f"names must be one text for each of {self.n_features_in_} columns, got {shown(names)}")
+            raise ValueError(f"names must be one text for each of {self.n_features_in_} columns, got {quote(names)}")
         self.feature_names_in_ = np.asarray(names, dtype=object)
         self._remember()
         return self
@@ -266,7 +266,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @classmethod
     def _from_content(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-        with files.reading(header, arrays, cls.__name__) as (entries, numbers):
+        with files.open_content(header, arrays, cls.__name__) as (entries, numbers):
             entries.get("class")  # already used to choose this class
             return cls._read(entries, numbers)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import Array, like, namespace
-from .._base.text import shown
+from .._base.text import quote
 from ..kernels.adapters import Precomputed
 from ..kernels.base import Kernel
 from ..kernels.specs import check_described, from_fitted_spec, to_spec
@@ -194,7 +194,7 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     kind = header.get("map")
     name = {"kernel": "points", "waves": "frequencies", "cosines": "frequencies"}.get(str(kind))
     if name is None:
-        raise ValueError(f"its map is of the unknown kind {shown(kind)}")
+        raise ValueError(f"its map is of the unknown kind {quote(kind)}")
     rows = read_array(name, arrays, ndim=2)
     if not rows.size:
         raise ValueError(f"the array {name} is empty")
@@ -219,7 +219,7 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
             raise ValueError("the array phases does not have one number for each frequency")
         return CosineMap(kernel, rows, phases, scaling)
     if type(odd := header.get("odd")) is not bool:
-        raise ValueError(f"its entry odd must be true or false, got {shown(odd)}")
+        raise ValueError(f"its entry odd must be true or false, got {quote(odd)}")
     return WaveMap(kernel, rows, odd, scaling)
 
 

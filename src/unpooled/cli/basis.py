@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from .._base.rows import concatenate
-from .._base.text import size
+from .._base.text import format_size
 from ..bases import EmpiricalFeatures, RandomFeatures
 from ..data import sources
 from ..data.sources import open_stream
@@ -76,7 +76,7 @@ def basis(
     made.save(output)
     out.say(made.describe())
     out.say(f"digest {made.digest}")
-    out.say(f"{output}: {size(output.stat().st_size)}")
+    out.say(f"{output}: {format_size(output.stat().st_size)}")
     if not random:
         out.say(f"It holds {made.map_.size} rows of {data} unchanged: send it only where those rows may go.")
     return {
@@ -94,7 +94,7 @@ def basis(
 def read_inputs(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
     """Read the inputs as a table with named columns."""
     used = input_columns(data, columns, drop)
-    source = open_stream(sources.table(data, used))
+    source = open_stream(sources.open_table(data, used))
     if not source.n_rows:
         raise Problem(f"{data} has no rows", DATA)
     X = np.asarray(concatenate([piece.read() for piece in source.pieces]).X)
@@ -105,8 +105,8 @@ def input_columns(
     data: Path, columns: list[str] | None, drop: list[str] | None, labels: Sequence[str] = ()
 ) -> list[str]:
     """List the names of the inputs: those of --columns, or all columns but the labels and those of --drop."""
-    given = sources.table(data)
-    known = sources.columns(given)
+    given = sources.open_table(data)
+    known = sources.read_columns(given)
     dropped = split_names(drop, list(known))
     sources.check_columns(data, dict.fromkeys(known), dropped, "--drop")
     wanted = split_names(columns, list(known))

@@ -20,7 +20,7 @@ from .._base.checks import NotAddable
 from .._base.files import FileError
 from .._base.kinds import kind_of
 from .._base.progress import Progress
-from .._base.text import size
+from .._base.text import format_size
 from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..summaries import Scores, Summary
@@ -182,7 +182,7 @@ def _report(out: Out, model: Any, total: Summary, output: Path, candidates: Path
     if model.privacy_ is not None:
         out.say(str(model.privacy_))
     written = [output] if candidates is None else [output, candidates]
-    out.say("; ".join(f"{file}: {size(file.stat().st_size)}" for file in written))
+    out.say("; ".join(f"{file}: {format_size(file.stat().st_size)}" for file in written))
     return result
 
 
@@ -271,7 +271,7 @@ def merge(
     total.save(output)
     out.say(total.describe() if kind == "summary" else describe_scores(total))
     out.say()
-    out.say(f"{len(sources)} files added up; {output}: {size(output.stat().st_size)}")
+    out.say(f"{len(sources)} files added up; {output}: {format_size(output.stat().st_size)}")
     return {"file": output, "kind": kind, "files": len(sources), "n_rows": total.n_rows}
 
 

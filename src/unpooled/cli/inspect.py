@@ -13,7 +13,7 @@ import typer
 
 from .. import bases, models
 from .._base import declared, files
-from .._base.text import shown, size
+from .._base.text import quote, format_size
 from .._solvers.span.moments import Mismatch
 from ..data import sources, tables
 from ..estimators.facts import FittedModel
@@ -155,7 +155,7 @@ def inspect(
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     out.say(words)
     out.say()
-    facts = [("file", f"{file}, {size(file.stat().st_size)}"), ("SHA-256 of the file", sha256)]
+    facts = [("file", f"{file}, {format_size(file.stat().st_size)}"), ("SHA-256 of the file", sha256)]
     facts += [("digest", digest)] if digest else []
     out.facts(
         f"Header of this {kind}" if kind not in ("candidates", "scores", "totals") else f"Header of these {kind}",
@@ -233,7 +233,7 @@ def report(
         except ValueError as error:
             raise Problem.of(error, FILE) from None
     page.save(output)
-    out.say(f"{output}: {size(output.stat().st_size)}, one page to open in a browser")
+    out.say(f"{output}: {format_size(output.stat().st_size)}, one page to open in a browser")
     for sentence in page.missing:
         out.say(f"not shown: {sentence}")
     return {"file": output, "bytes": output.stat().st_size, "missing": list(page.missing)}
@@ -245,7 +245,7 @@ def _find_label(model: Any, target: str | None, data: Path | None) -> tuple[int,
     if known := facts.targets:
         if target is not None and target not in known:
             numbers = f"a number from 0 to {facts.n_targets - 1}"
-            raise Problem(f"--target must be one of {', '.join(known)}, or {numbers}, got {shown(target)}", USAGE)
+            raise Problem(f"--target must be one of {', '.join(known)}, or {numbers}, got {quote(target)}", USAGE)
         place = 0 if target is None else known.index(target)
         return place, known[place]
     if data is None:
@@ -265,7 +265,7 @@ def _read_errors(out: Out, model: Any, place: int, data: Path, target: str, site
 
     features = sources.columns_of(model)
     beside = [target] + ([site] if site is not None else [])
-    known = sources.columns(sources.table(data))
+    known = sources.read_columns(sources.open_table(data))
     sources.check_columns(data, known, [*features, target], "the report")
     sources.check_columns(data, dict.fromkeys(known), beside, "--sites")
     inputs = features or [name for name in known if name not in beside]
@@ -279,7 +279,7 @@ def _read_errors(out: Out, model: Any, place: int, data: Path, target: str, site
     labels, predicted, sites = [], [], []
     kept = (np.empty(0), np.empty((0, len(inputs))), np.empty(0))
     with out.working(f"reading {data}"):
-        for X, others in tables.stretches(sources.table(data, inputs), beside):
+        for X, others in tables.read_stretches(sources.open_table(data, inputs), beside):
             if not len(X):
                 continue
             y = _read_numbers(data, target, others.column(target))

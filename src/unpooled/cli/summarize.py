@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import bases, models
-from .._base.text import size
+from .._base.text import format_size
 from ..bases import Basis
 from ..data import sources
 from ..data.sources import open_labeled
@@ -106,7 +106,7 @@ def summarize(
     if model is not None:
         _check_model(model, residuals_of, shared, basis, targets, order)
     asked = {"--target": targets} | ({"--sample-weight": [sample_weight]} if sample_weight else {})
-    rows = sources.rows_for(data, sources.columns_of(shared), asked)
+    rows = sources.select_rows(data, sources.columns_of(shared), asked)
     y = targets[0] if len(targets) == 1 else targets
     question = None
     if privacy is not None:
@@ -210,7 +210,7 @@ def _let_leave(
                 ("features", f"{release.n_features}{_show_limit(release, rules)}"),
                 ("largest record", _show_largest(release, rules)),
                 ("basis", release.basis),
-                ("size", size(release.bytes)),
+                ("size", format_size(release.bytes)),
             ],
         )
 
@@ -323,7 +323,7 @@ def validate(
         raise Problem(f"{candidates} predict {', '.join(asked.targets)}, and --target is {', '.join(targets)}", FILE)
     if asked.coef.shape[1] != shared.n_features_:
         raise Problem(f"{candidates} have {asked.coef.shape[1]} features, and the basis {shared.n_features_}", FILE)
-    rows = sources.rows_for(
+    rows = sources.select_rows(
         data,
         sources.columns_of(shared),
         {"--target": targets} | ({"--sample-weight": [sample_weight]} if sample_weight else {}),

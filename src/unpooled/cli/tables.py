@@ -11,7 +11,7 @@ import typer
 
 from .. import models
 from .._base.progress import Progress
-from .._base.text import size
+from .._base.text import format_size
 from ..data import sources, tables
 from ..datasets import BUNDLED, Dataset, SiteDataset
 from ..estimators.span import values_by_name
@@ -59,9 +59,9 @@ def data(
     check_table(output)
     check_new(output, overwrite)
     table = pa.table(one.columns())
-    with tables.writer(output, table.schema) as writer:
+    with tables.open_writer(output, table.schema) as writer:
         writer.write_table(table)
-    out.say(f"{output}: {size(output.stat().st_size)}, {table.num_rows} rows, columns {', '.join(table.column_names)}")
+    out.say(f"{output}: {format_size(output.stat().st_size)}, {table.num_rows} rows, columns {', '.join(table.column_names)}")
     out.say(f"{one.label} is the {one.target}. Source: {one.source}")
     return {"file": output, "n_rows": table.num_rows, "columns": table.column_names, **_describe_set(name, one)}
 
@@ -159,13 +159,13 @@ def _refuse(other: str, **options: Any) -> None:
 
 def _open_table(path: Path, target: list[str] | None, drop: list[str] | None) -> tuple[Any, Any]:
     """The table without the columns that are left out, and its labels by name."""
-    known = sources.columns(sources.table(path))
+    known = sources.read_columns(sources.open_table(path))
     labels = split_names(target, list(known))
     if not labels:
         raise Problem("--target must name the column to predict", USAGE)
     sources.check_columns(path, known, labels, "--target")
     used = input_columns(path, None, drop, labels)
-    return sources.table(path, used), labels[0] if len(labels) == 1 else labels
+    return sources.open_table(path, used), labels[0] if len(labels) == 1 else labels
 
 
 @command(app)
@@ -184,27 +184,27 @@ def predict(
     check_table(output)
     fitted = models.load(model)
     columns = sources.columns_of(fitted)
-    given = sources.table(data, columns or None)
-    known = sources.columns(given)
+    given = sources.open_table(data, columns or None)
+    known = sources.read_columns(given)
     kept = split_names(keep, list(known))
     sources.check_columns(data, known, columns, "the model")
     sources.check_columns(data, dict.fromkeys(known), kept, "--keep")
     if not columns:
         columns = _find_columns(fitted, model, known, data, kept)
-        given = sources.table(data, columns)
+        given = sources.open_table(data, columns)
     predicted = _name_predictions(fitted)
     clash = [name for name in predicted if name in kept]
     if clash:
         raise Problem(f"--keep {clash[0]} is the name of the prediction: rename that column first", USAGE)
     n_rows = 0
-    stretches = tables.stretches(given, kept)
+    stretches = tables.read_stretches(given, kept)
     schema = _add_predictions(next(stretches)[1], np.empty((0, len(predicted))), predicted).schema
-    with tables.writer(output, schema) as writer, Progress(_count_pieces(given), "predicting", verbose=1) as progress:
+    with tables.open_writer(output, schema) as writer, Progress(_count_pieces(given), "predicting", verbose=1) as progress:
         for X, beside in stretches:
             writer.write_table(_add_predictions(beside, values_by_name(fitted, X), predicted))
             n_rows += len(X)
             progress.advance()
-    out.say(f"{n_rows} rows predicted; {output}: {size(output.stat().st_size)}, columns {', '.join(schema.names)}")
+    out.say(f"{n_rows} rows predicted; {output}: {format_size(output.stat().st_size)}, columns {', '.join(schema.names)}")
     return {"file": output, "n_rows": n_rows, "columns": list(schema.names), "predictions": predicted}
 
 

@@ -27,8 +27,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from .._base.checks import AdvisedError
-from .._base.rows import InMemory, Rows, Source
-from .._base.text import shown
+from .._base.rows import MemoryPiece, Rows, Source
+from .._base.text import quote
 from .parquet import RowGroup, _name, _names
 
 STRETCH = 2 * 2**20  #: bytes of CSV that are parsed at once; a row may not be longer
@@ -60,7 +60,7 @@ class Csv:
 
 
 @dataclass(frozen=True)
-class Spilled(RowGroup):
+class SpilledRowGroup(RowGroup):
     """A row group of the temporary file, which lives as long as its pieces do; other processes get a plain one."""
 
     folder: Any = field(default=None, compare=False, repr=False)
@@ -71,7 +71,7 @@ class Spilled(RowGroup):
 
 def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The rows of one CSV file, in its order, as 64-bit numbers; labels of sites are text."""
-    names = header_of(given)
+    names = read_header(given)
     targets = _names("y", y, names, "CSV") if y is not None else ()
     weight = _name("sample_weight", sample_weight, names, "CSV")
     site = _name("sites", sites, names, "CSV")
@@ -86,14 +86,14 @@ def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     if not features:
         raise ValueError(f"{given.path} has no column left for X")
 
-    kept = _Kept(features, targets, weight)
+    kept = _ColumnStore(features, targets, weight)
     labels: list[np.ndarray] = []
     start = 0
     used = list(dict.fromkeys([*kept.names, *([site] if site else [])]))
-    for batch in batches_of(given, used, len(names) == 1):
+    for batch in read_batches(given, used, len(names) == 1):
         if not batch.num_rows:
             continue
-        kept.add({name: numbers_in(given, name, batch.column(name), start, name == weight) for name in kept.names})
+        kept.add({name: parse_numbers(given, name, batch.column(name), start, name == weight) for name in kept.names})
         if site is not None:
             labels.append(_labels(given, site, batch.column(site), start))
         start += batch.num_rows
@@ -119,7 +119,7 @@ def _remove(folder: str, pid: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Kept:
+class _ColumnStore:
     """Columns of numbers, in memory while they are few and in a temporary Parquet file once they are many."""
 
     def __init__(self, features: tuple[str, ...], targets: tuple[str, ...], weight: str | None) -> None:
@@ -144,13 +144,13 @@ class _Kept:
     def pieces(self) -> list[Any]:
         """What was kept."""
         if self.writer is None:
-            return [InMemory(self._rows(stretch)) for stretch in self.stretches]
+            return [MemoryPiece(self._rows(stretch)) for stretch in self.stretches]
         self._spill()
         self.writer.close()
         with pq.ParquetFile(self.path) as file:
             counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         return [
-            Spilled(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
+            SpilledRowGroup(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
             for group, n in enumerate(counts)
         ]
 
@@ -194,10 +194,10 @@ class _Bytes(io.RawIOBase):
         super().close()
 
 
-def header_of(given: Csv) -> list[str]:
+def read_header(given: Csv) -> list[str]:
     """The names of the columns, each once."""
     if not isinstance(given.delimiter, str) or len(given.delimiter) != 1 or given.delimiter in '"\r\n':
-        raise ValueError(f"delimiter must be one character, got {shown(given.delimiter)}")
+        raise ValueError(f"delimiter must be one character, got {quote(given.delimiter)}")
     path = Path(given.path)
     if not path.is_file():
         raise ValueError(f"{path} is a folder: give one CSV file" if path.is_dir() else f"there is no file {path}")
@@ -218,13 +218,13 @@ def header_of(given: Csv) -> list[str]:
         for other, called in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
             if other in names[0]:
                 raise ValueError(
-                    f"{path} has one column, {shown(names[0])}, which looks like several separated by {called}: "
+                    f"{path} has one column, {quote(names[0])}, which looks like several separated by {called}: "
                     f"give X=up.blocks.Csv(path, delimiter={other!r})"
                 )
     return names
 
 
-def batches_of(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
+def read_batches(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
     """Stretches of rows, the used columns as text. ``single``: an empty line is then a missing value."""
     wrong: list[Any] = []
 
@@ -261,7 +261,7 @@ def _unreadable(given: Csv, error: Exception) -> ValueError:
     return ValueError(f"{given.path} cannot be read as CSV ({' '.join(str(error).split())})")
 
 
-def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
+def parse_numbers(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
     """A column of text as numbers; true and false are 1 and 0. The first cell that is none is named."""
     try:
         values = pc.cast(column, pa.float64())
@@ -273,7 +273,7 @@ def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> 
             values = pc.cast(words, pa.float64())
         except pa.ArrowInvalid:
             row = _first_bad(words)
-            wrong = f"{_where(given, name, start + row)} holds {shown(column[row].as_py(), 30)} and not a number"
+            wrong = f"{_where(given, name, start + row)} holds {quote(column[row].as_py(), 30)} and not a number"
             advice = f"{wrong}: mend the cell"
             left_out = ", or leave the column out with X=up.blocks.Csv(path, features=[...])"
             raise AdvisedError(advice + left_out, advice) from None
@@ -328,8 +328,8 @@ def find_delimiter(path: Path) -> str:
 
 def text_columns(given: Csv) -> list[str]:
     """The columns that have no number in the first rows."""
-    names = header_of(given)
-    batch = next(iter(batches_of(given, names, len(names) == 1)), None)
+    names = read_header(given)
+    batch = next(iter(read_batches(given, names, len(names) == 1)), None)
     if batch is None or not batch.num_rows:
         return []
     cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}

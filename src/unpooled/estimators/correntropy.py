@@ -206,7 +206,7 @@ class CorrentropyRegressor(ExpansionModel):
             kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True, verbose=self.verbose
         )
         task = replace(task, kernel=kernel, kappa_sq=kappa_squared(kernel, task.points()))
-        with threads.suited_to(int(task.points().shape[0])):
+        with threads.limit_blas_for(int(task.points().shape[0])):
             search = self._search(task, weights, folds, scale, n_iter) if searching else None
             if search is not None:
                 scale, n_iter = search[0], search[1]
@@ -264,7 +264,7 @@ class CorrentropyRegressor(ExpansionModel):
         stops = robust.stops_up_to(most) if n_iter is None else sorted(set(n_iter.tolist()))
         if isinstance(task.kernel, Precomputed):
             task = replace(task, X=task.kernel(task.X), kernel=Precomputed())
-        enough = robust.Risen(weights) if n_iter is None else lambda _: False
+        enough = robust.RiseDetector(weights) if n_iter is None else lambda _: False
         with Progress(len(stops), "descents of the folds", self.verbose) as bar:
 
             def after_stop(residuals: np.ndarray) -> bool:
@@ -276,7 +276,7 @@ class CorrentropyRegressor(ExpansionModel):
         candidates = robust.product(scales, stops)
         flat = residuals[known].reshape(int(known.sum()), len(candidates.n_iter), -1)
         w = None if weights is None else weights[known]
-        index, score = robust.scored(flat, w, candidates, task.loss)
+        index, score = robust.score_candidates(flat, w, candidates, task.loss)
         if n_iter is not None:  # one a target: each may choose among its own only
             own = [np.flatnonzero(candidates.n_iter == n) for n in n_iter]
             parts = [robust.Candidates(candidates.scale[i, t : t + 1], candidates.n_iter[i]) for t, i in enumerate(own)]

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from .._base.arrays import Floats
-from .._base.checks import check_fit_intercept, positive_numbers
+from .._base.checks import check_fit_intercept, check_positive_numbers
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
 from ..bases import Basis, EmpiricalFeatures
@@ -261,14 +261,14 @@ class LESSRegressor(OnEngine, SpanModel):
     def _check_rows(self, n_rows: int) -> None:
         if n_rows < 2:
             raise ValueError(
-                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n_rows}: give lam as a number"
+                f"lam={quote(self.lam, 40)} needs at least 2 rows and X has n_samples = {n_rows}: give lam as a number"
             )
 
     def _grid(self, basis: Basis) -> Floats:
         if not isinstance(self.lam, str):
-            return np.atleast_1d(positive_numbers("lam", self.lam))
+            return np.atleast_1d(check_positive_numbers("lam", self.lam))
         if self.grid is not None:
-            return np.atleast_1d(positive_numbers("grid", self.grid))
+            return np.atleast_1d(check_positive_numbers("grid", self.grid))
         return criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
 
     def _check_together(self) -> None:

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
-from .._base.checks import positive_numbers
+from .._base.checks import check_positive_numbers
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
-from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, CheckedValue, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import KEPT, Rows, Source
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.length_scales.search import MANY
 from .._solvers.nystrom import fixed
 from .._solvers.nystrom.machine import Machine
@@ -27,18 +27,18 @@ from .._solvers.nystrom.routes import (
     SOLVERS,
     Job,
     Work,
-    chosen_machine,
-    device_of,
-    lams_for,
-    machine_for,
+    choose_machine,
+    find_device,
+    choose_lams,
+    make_machine,
     take_route,
 )
-from .._solvers.nystrom.solving import Solved
-from .._solvers.nystrom.sums import Chunks, Sums, summed
+from .._solvers.nystrom.solving import SpanSolution
+from .._solvers.nystrom.sums import Chunks, Sums, sum_rows
 from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria
 from ..bases.maps import KernelMap, Scaling
-from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some
+from ..data.sources import is_stream, split_named_columns, open_all, open_labeled, read_some
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import find_free_parts
@@ -53,7 +53,7 @@ FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 
 
-DEVICE = Checked(lambda _, value: device_of(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
+DEVICE = CheckedValue(lambda _, value: find_device(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
 
 
 class _IterationsPart:
@@ -185,7 +185,7 @@ class NystromRegressor(ReadsRows):
 
     def _fit(self, source: Source, one_target: bool, device: Any) -> None:
         source = self._start(source, device, one_target)
-        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._named_lams)
+        lams, least = choose_lams(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._named_lams)
         probes = 0 if self._has_one_lam else PROBES
         job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
         wanted = "gram" if self.precision == "fixed" else self.solver
@@ -238,10 +238,10 @@ class NystromRegressor(ReadsRows):
         if self._sums is not None and not self.fit_intercept:
             self._give_guess_back(self._sums)
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
-        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._named_lams)
+        lams, least = choose_lams(self._machine, self.precision_, self._kappa_sq, n, self._named_lams)
         take_route("gram", Job.on(self._machine, n, self._n_labels, lams, len(lams), least), self._machine)
         work = self._work(source, lams, 0)
-        new = summed(self._machine, work.chunks, 0, True, self._guess)
+        new = sum_rows(self._machine, work.chunks, 0, True, self._guess)
         sums = new if self._sums is None else self._sums + new
         work.sums = sums
         solved = GRAM.solve(work)
@@ -254,7 +254,7 @@ class NystromRegressor(ReadsRows):
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
         """f on the machine that learned it."""
         precision = "double" if self.precision_ == "double" else "single"
-        machine = machine_for(cast(KernelMap, self.predictor_.map), device_of(self.device, X), precision)
+        machine = make_machine(cast(KernelMap, self.predictor_.map), find_device(self.device, X), precision)
         coef, intercept = machine.array(self.predictor_.coef), machine.array(self.predictor_.intercept)
 
         def values(rows: Array) -> Array:
@@ -268,9 +268,9 @@ class NystromRegressor(ReadsRows):
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, bool, Any]:
         """The rows, whether labels came as a vector, and where torch is to work."""
-        device = device_of(self.device, X)
+        device = find_device(self.device, X)
         if not is_stream(X):
-            X, y, sample_weight = named_columns(self, X, y, sample_weight)
+            X, y, sample_weight = split_named_columns(self, X, y, sample_weight)
         opened = open_all(self, X, y, sample_weight, None, None, None)
         return opened.labeled, opened.one_target, device
 
@@ -286,7 +286,7 @@ class NystromRegressor(ReadsRows):
         n = source.n_rows
         if n < 2 and not self._has_one_lam:
             raise ValueError(
-                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+                f"lam={quote(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         M = wanted or min(max(math.ceil(math.sqrt(n) * math.log(n)), FEWEST_POINTS), MOST_POINTS[place])
         kernel = as_kernel(self.kernel)
@@ -309,7 +309,7 @@ class NystromRegressor(ReadsRows):
         self.kernel_ = self._with_labels(kernel, many[0], Z, scaling) if many else kernel.resolve(Z)
         self._kappa_sq = kappa_squared(self.kernel_, Z)
         map_ = KernelMap(self.kernel_, Z, scaling)
-        machine_and_precision = chosen_machine(
+        machine_and_precision = choose_machine(
             map_, device, self.precision, rows_single, self._named_lams, self._kappa_sq
         )
         self._machine: Machine = machine_and_precision[0]
@@ -342,8 +342,8 @@ class NystromRegressor(ReadsRows):
     def _named_lams(self) -> Floats | None:
         """The λ that the user gave; None where they follow from the rows."""
         if not isinstance(self.lam, str):
-            return np.atleast_1d(positive_numbers("lam", self.lam))
-        return None if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
+            return np.atleast_1d(check_positive_numbers("lam", self.lam))
+        return None if self.grid is None else np.atleast_1d(check_positive_numbers("grid", self.grid))
 
     def _work(
         self, source: Any, lams: Floats, probes: int, after_round: Callable[[int], None] = lambda _: None
@@ -371,7 +371,7 @@ class NystromRegressor(ReadsRows):
             "use a larger lam"
         )
 
-    def _choose(self, solved: Solved, sums: Sums) -> None:
+    def _choose(self, solved: SpanSolution, sums: Sums) -> None:
         lams, map_, index = solved.lam, self._machine.map, np.zeros(1, dtype=int)
         intercepts = solved.intercept + self._guess
         criterion = criteria.gcv(
@@ -380,7 +380,7 @@ class NystromRegressor(ReadsRows):
         if not self._has_one_lam:
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
-        if isinstance(self._machine, fixed.InFixedPoint):  # before anything is changed: a warning may be an error
+        if isinstance(self._machine, fixed.FixedPointMachine):  # before anything is changed: a warning may be an error
             fixed.warn_if_harmed(self._machine.off(solved.coef[chosen]), solved.error[chosen])
         if not self._has_one_lam:
             scores = criterion[:, 0] if self.one_target_ else criterion

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._base.checks import budget, positive
+from .._base.checks import check_budget, check_positive
 from .._base.fits import fitting
-from .._base.kinds import VERBOSITY, Checked, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, CheckedValue, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import ArraySource
-from .._base.text import shown
-from .._base.threads import quietly
+from .._base.text import quote
+from .._base.threads import silence_warnings
 from ..bases import Basis, EmpiricalFeatures
 from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
@@ -54,14 +54,14 @@ SECURE = "nothing but sums over all sites is seen, and each site adds its share 
 
 def _check_label_bound(name: str, value: Any) -> None:
     """A bound whose square is a number still."""
-    if not SMALLEST <= positive(name, value) <= LARGEST:
+    if not SMALLEST <= check_positive(name, value) <= LARGEST:
         raise ValueError(
-            f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, got {shown(value)}: "
+            f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, got {quote(value)}: "
             "bring the labels to another unit"
         )
 
 
-BOUND = Checked(_check_label_bound, "a positive number or None", none=True)
+BOUND = CheckedValue(_check_label_bound, "a positive number or None", none=True)
 
 
 @declaration
@@ -178,7 +178,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
             )
         else:
             rows = private_rows(self, X, y, learn=True)
-        budget(self.epsilon, self.delta, rows.count())
+        check_budget(self.epsilon, self.delta, rows.count())
         site_rows = site_counts(sites, rows.count())
         adding = len(site_rows) if site_rows and self.noise == "site" else 1
         if basis is not None and public is not None and isinstance(self.n_features, str):
@@ -198,7 +198,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
             frame = build_public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
         check_noise_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
-        with quietly():
+        with silence_warnings():
             learned, frame, spent = spending.read(lambda: self._rounds(rows, frame, plan, adding, engine))
         coef, b = frame.coefficients(learned.coef)
         basis = frame.basis

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.arrays import to_numpy
-from .._base.checks import budget, check_choice, positive
+from .._base.checks import check_budget, check_choice, check_positive
 from .._base.fits import fitting
-from .._base.kinds import VERBOSITY, Checked, Real, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, CheckedValue, Real, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
-from .._base.threads import quietly
-from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
+from .._base.threads import silence_warnings
+from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, draw_rows, descend_one_by_one, shrink, draw_shuffled, clip_rows
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
@@ -43,7 +43,7 @@ def _check_precondition(name: str, value: Any) -> None:
     if isinstance(value, str):
         check_choice(name, value, ("auto",))
     else:
-        positive(name, value)
+        check_positive(name, value)
 
 
 @declaration
@@ -113,7 +113,7 @@ class PrivateSGDRegressor(PrivateModel):
 
     epsilon: float = parameter(EPSILON)
     delta: float = parameter(DELTA)
-    label_bound: float = parameter(Checked(positive, "a positive, finite number"))
+    label_bound: float = parameter(CheckedValue(check_positive, "a positive, finite number"))
     kernel: Any = parameter(BoundedKernel(), None)
     n_features: int = parameter(Whole(), 500)
     method: str = parameter(Word(METHODS), "tight")
@@ -128,7 +128,7 @@ class PrivateSGDRegressor(PrivateModel):
         Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0
     )
     averaged: bool = parameter(Switch(), False)
-    precondition: Any = parameter(Checked(_check_precondition, "'auto', a positive number or None", none=True), "auto")
+    precondition: Any = parameter(CheckedValue(_check_precondition, "'auto', a positive number or None", none=True), "auto")
     fit_intercept: bool = parameter(Switch(), True)
     shrink: bool = parameter(Switch(), True)
     standardize: bool = parameter(Switch(), False)
@@ -162,13 +162,13 @@ class PrivateSGDRegressor(PrivateModel):
         if must_be_read(X):
             spending.charge()
         basis, rows = self._basis_and_rows(X, y, public)
-        budget(self.epsilon, self.delta, rows.count())
+        check_budget(self.epsilon, self.delta, rows.count())
         if self.method == "paper":
             plan, noise = paper_plan(self, basis, rows.count())
         else:
             plan, noise = tight_plan(self, basis, rows.count(), *features_to_plan_with(self, basis, public))
         load_opendp()  # without which no noise can be drawn: better said before it is paid for
-        with quietly():
+        with silence_warnings():
             before = spending.read(lambda: weights_before_noise(self, rows, basis, plan))
         weights = noise.add(before)
         self._become(basis, plan, weights)
@@ -185,7 +185,7 @@ class PrivateSGDRegressor(PrivateModel):
         if self.method == "paper":
             coef[:] = weights
         else:
-            weights = shrunk(weights, plan.sigma) if self.shrink else weights
+            weights = shrink(weights, plan.sigma) if self.shrink else weights
             if plan.constant:
                 b, weights = float(weights[0]) * plan.constant, weights[1:]
             coef[: len(weights)] = weights * coordinate_scale(basis, plan.ridge)
@@ -245,8 +245,8 @@ def weights_before_noise(
     data, c = read_all(rows.read()), float(model.label_bound)
     X, y = data.X, np.clip(to_numpy(data.Y)[:, 0], -c, c)
     if model.method == "paper":
-        phi = within(basis.features(X), plan.kappa)
-        return one_by_one(phi, y, drawn(len(X), plan.steps), plan.step)
+        phi = clip_rows(basis.features(X), plan.kappa)
+        return descend_one_by_one(phi, y, draw_rows(len(X), plan.steps), plan.step)
     scale = coordinate_scale(basis, plan.ridge)
 
     def mapped(X: np.ndarray) -> np.ndarray:
@@ -256,7 +256,7 @@ def weights_before_noise(
     order = np.random.default_rng([int(model.random_state), 1])
     assert plan.passes is not None
     assert plan.clip is not None
-    batches = shuffled(len(X), plan.passes, plan.batch_size, order)
+    batches = draw_shuffled(len(X), plan.passes, plan.batch_size, order)
     with Progress(plan.steps, "batches", model.verbose) as bar:
         return descend(
             lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from .._base import threads
-from .._base.checks import check_size, positive
+from .._base.checks import check_size, check_positive
 from .._base.memory import free_memory, free_on
-from .._base.text import duration, shown, size
+from .._base.text import format_duration, quote, format_size
 from .._solvers.averaging.local import SpectralLocal
 from .._solvers.averaging.routes import AVERAGING, powers_of_two
 from .._solvers.averaging.routes import Job as AverageJob
-from .._solvers.nystrom.machine import GRAM_ROWS, held_by_threads, rounding
-from .._solvers.nystrom.on_torch import OnTorch
-from .._solvers.nystrom.routes import PROBES, device_of
+from .._solvers.nystrom.machine import GRAM_ROWS, matrices_of_threads, rounding
+from .._solvers.nystrom.on_torch import TorchMachine
+from .._solvers.nystrom.routes import PROBES, find_device
 from .._solvers.nystrom.routes import ROUTES as BASIS_ROUTES
 from .._solvers.nystrom.routes import Job as BasisJob
 from .._solvers.nystrom.routes import default_grid as basis_grid
-from .._solvers.nystrom.solving import smallest
-from .._solvers.route import Cost, Memory, Rates, measured
+from .._solvers.nystrom.solving import smallest_lam
+from .._solvers.route import Cost, Memory, Rates, measure_once
 from .._solvers.spectral.criteria import default_grid
 from .._solvers.spectral.problem import Job
 from .._solvers.spectral.routes import routes_for
@@ -87,14 +87,14 @@ def plan(
     (False, True)
     """
     table = _table(X, y, {"n": n, "d": d, "targets": targets, "dtype": dtype})
-    lam = None if lam is None or (isinstance(lam, str) and lam == "auto") else positive("lam", lam)
-    where = device_of(device, None)
+    lam = None if lam is None or (isinstance(lam, str) and lam == "auto") else check_positive("lam", lam)
+    where = find_device(device, None)
     gpu = where if where is not None and where.type == "cuda" else None
-    limits = Limits(_read_memory(memory, gpu), TIME if time is None else positive("time", time))
+    limits = Limits(_read_memory(memory, gpu), TIME if time is None else check_positive("time", time))
     n_points = check_size(n_features, auto=True)
     if rates is not None and not isinstance(rates, Rates):
-        raise ValueError(f"rates must be those that a plan has as .rates, got {shown(rates)}")
-    rates = measured(gpu) if rates is None else rates
+        raise ValueError(f"rates must be those that a plan has as .rates, got {quote(rates)}")
+    rates = measure_once(gpu) if rates is None else rates
     factor = 1.0 if kernel is None or type(as_kernel(kernel)) is Gaussian else OTHER_KERNELS
     cost = Cost(rates, table.d, factor, gpu is not None)
     common = {"kernel": kernel, "lam": lam}
@@ -113,7 +113,7 @@ def _table(X: Any, y: Any, counts: dict[str, Any]) -> Table:
         if given:
             raise ValueError(f"X says itself how large it is: leave {' and '.join(given)} out")
         if not is_rows(X):
-            raise ValueError(f"X must be rows or the path of a table, got {shown(X)}; give a number of rows as n")
+            raise ValueError(f"X must be rows or the path of a table, got {quote(X)}; give a number of rows as n")
         return Table.of_rows(X, y)
     if y is not None:
         raise ValueError("y are the labels of rows: give the rows as X, or their number as n and leave y out")
@@ -127,10 +127,10 @@ def _read_memory(memory: Any, gpu: Any) -> float:
     if isinstance(memory, str):
         parts = re.fullmatch(r"([0-9.]+) *([kMGT]?)(i?)B?", memory.strip())
         if parts is None or parts[1].count(".") > 1 or parts[1] == ".":
-            raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {shown(memory)}")
+            raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {quote(memory)}")
         memory = float(parts[1]) * (1024 if parts[3] else 1000) ** " kMGT".index(parts[2] or " ")
     if memory is not None:
-        return positive("memory", memory)
+        return check_positive("memory", memory)
     return free_memory() if gpu is None else free_on(gpu)
 
 
@@ -194,7 +194,7 @@ def _average(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) -
 def averages_job(table: Table, cost: Cost, n_blocks: int, kernel: Any, lam: float | None, limit: float) -> AverageJob:
     """Describe an average of ridge regressions over blocks, at one λ or at one that is chosen on halves of them."""
     lams = default_grid(1.0, float(np.finfo(table.dtype).eps)) if lam is None else np.asarray([lam])
-    cores = max(cost.rates.cores, threads.cores())  # one block a core, whatever BLAS may use
+    cores = max(cost.rates.cores, threads.count_cores())  # one block a core, whatever BLAS may use
     return AverageJob(
         table.n,
         table.d,
@@ -223,9 +223,9 @@ def basis_job(table: Table, cost: Cost, n_points: int, lam: float | None) -> Bas
         table.single or cost.device,
         cost.device,
         cores,
-        OnTorch.gram_matrices if cost.device else held_by_threads(cores, n_points),
+        TorchMachine.gram_matrices if cost.device else matrices_of_threads(cores, n_points),
         math.inf if lam is None else lam,
-        smallest(1.0, 1.0, rounding(table.n)),  # on the scale of κ² = 1
+        smallest_lam(1.0, 1.0, rounding(table.n)),  # on the scale of κ² = 1
         stretch=table.stretch,
     )
 
@@ -269,13 +269,13 @@ def _choice(table: Table, routes: list[Route], limits: Limits) -> tuple[str, str
         loaded = "" if not table.stretch else ": load the rows first, SpectralRegressor takes arrays"
         return "exact", f"{exact.words}: nothing is approximated, and it fits{loaded}"
     needed = {
-        "memory": f"{size(exact.memory)}, and {size(limits.memory)} are available",
-        "time": f"{duration(exact.seconds)}, and the limit is {duration(limits.time)}",
+        "memory": f"{format_size(exact.memory)}, and {format_size(limits.memory)} are available",
+        "time": f"{format_duration(exact.seconds)}, and the limit is {format_duration(limits.time)}",
     }[exact.beyond]
     others = [route for route in routes if not route.name.startswith("exact") and route.beyond != "memory"]
     if not others:
         return "", f"nothing fits: an exact fit would take {needed}; allow more memory or fewer points"
     # Routes within the time limit come first, then a basis, then the faster route.
     best = min(others, key=lambda route: (bool(route.beyond), route.name == "averaged", route.seconds))
-    late = f"; no route takes less than {duration(limits.time)}" if best.beyond else ""
+    late = f"; no route takes less than {format_duration(limits.time)}" if best.beyond else ""
     return best.name, f"{best.words}: an exact fit would take {needed}{late}"

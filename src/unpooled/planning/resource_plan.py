@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .._base.text import duration, size
+from .._base.text import format_duration, format_size
 from .._solvers.route import Memory, Rates
 from .table import Table
 
@@ -107,14 +107,14 @@ class ResourcePlan:
         where = f"on {self.device}" if self.device else f"{cores} core{'s' if cores > 1 else ''}"
         held = "in memory" if t.loaded else "as arrays"
         return (
-            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision ({size(t.bytes)} {held}); "
-            f"{where}, {size(self.memory)} for the fit beside its rows, {duration(self.time)}"
+            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision ({format_size(t.bytes)} {held}); "
+            f"{where}, {format_size(self.memory)} for the fit beside its rows, {format_duration(self.time)}"
         )
 
     @staticmethod
     def _cells(route: Route) -> Sequence[str]:
         last = f"{route.blocks}; beyond {route.beyond}" if route.beyond else route.blocks
-        return route.words, size(route.memory), duration(route.seconds), last
+        return route.words, format_size(route.memory), format_duration(route.seconds), last
 
 
 @dataclass(frozen=True)

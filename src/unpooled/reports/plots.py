@@ -16,7 +16,7 @@ from .. import theory
 from .._base.checks import check_choice
 from .._base.drawing import Curve, Dots, Guide, Picture, draw
 from .._base.path import SearchPath
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.averaging.search import BlockPath
 from ..bases.base import Basis
 from ..estimators.facts import ModelFacts, ShowsChoices
@@ -54,7 +54,7 @@ def frontier(forecast: Forecast, ax: Axes | None = None, *, error: bool = False)
     ('ε', 'predicted R²')
     """
     if not isinstance(forecast, Forecast):
-        raise ValueError(f"forecast must be what up.privacy.forecast returns, got {shown(forecast, 60)}")
+        raise ValueError(f"forecast must be what up.privacy.forecast returns, got {quote(forecast, 60)}")
     return draw(forecast.picture(error), ax)
 
 
@@ -84,7 +84,7 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     if isinstance(tried, SearchPath):
         return tried.plot(ax, **line)
     raise ValueError(
-        f"model has no path: pass a fitted model that chose among several values of lam, got {shown(model, 60)}"
+        f"model has no path: pass a fitted model that chose among several values of lam, got {quote(model, 60)}"
     )
 
 
@@ -121,7 +121,7 @@ def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
     elif isinstance(model, Basis) and model.__sklearn_is_fitted__():
         result = read_spectrum(model)
     else:
-        raise ValueError(f"model must be a fitted model or a fitted basis, got {shown(model, 60)}")
+        raise ValueError(f"model must be a fitted model or a fitted basis, got {quote(model, 60)}")
     if isinstance(result, str):
         raise ValueError(f"model has no spectrum to draw: {result}")
     eigenvalues = Curve(

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._base import files
 from .._base.checks import NotAddable
-from .._base.html import Section, folded, literal, pair, table
-from .._base.text import number, shown, size, with_noun
+from .._base.html import Section, fold, literal, pair, table
+from .._base.text import format_number, quote, format_size, format_count
 from ..bases import Basis
 from ..estimators.from_sums import means_of
 from ..summaries.contents import count_numbers, to_arrays
@@ -72,7 +72,7 @@ def open_summaries(given: Any) -> list[SentSummary]:
 
 def _read(path: Any) -> tuple[Summary, int]:
     if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"summaries must hold Summary objects or paths of their files, got {shown(path)}")
+        raise ValueError(f"summaries must hold Summary objects or paths of their files, got {quote(path)}")
     return Summary.load(path), Path(path).stat().st_size
 
 
@@ -152,7 +152,7 @@ def show_sites(known: ReportMaterial) -> Section:
     if len(parts) > 1:
         names, rows = [str(entry["name"]) for entry in parts], [int(entry["rows"]) for entry in parts]
         what = "site" if facts.blocks is None else "block"
-        section.say(f"{sum(rows):,} rows in {with_noun(len(rows), what)}{_between(rows)}.")
+        section.say(f"{sum(rows):,} rows in {format_count(len(rows), what)}{_between(rows)}.")
         return section.add(pair(_rows(names, rows)))
     summary = facts.summary
     if summary is not None and facts.sites is None:
@@ -168,7 +168,7 @@ def show_sites(known: ReportMaterial) -> Section:
 def _from_summaries(known: ReportMaterial, section: Section) -> Section:
     sent = list(known.sent)
     rows = [one.summary.n_rows for one in sent]
-    section.say(f"{sum(rows):,} rows at {with_noun(len(sent), 'site')}{_between(rows)}.")
+    section.say(f"{sum(rows):,} rows at {format_count(len(sent), 'site')}{_between(rows)}.")
     if known.mismatch:
         section.lack(known.mismatch)
     labels = _summarize_labels(sent, known.basis, known.facts.target)
@@ -189,7 +189,7 @@ def _from_summaries(known: ReportMaterial, section: Section) -> Section:
             most = max(unlike)
             section.say(
                 f"The inputs of {most[1]} are least like those of the others: their mean features are "
-                f"{number(most[0], 2)} times as far away as chance alone would explain."
+                f"{format_number(most[0], 2)} times as far away as chance alone would explain."
             )
     return section.add(pair(*figures))
 
@@ -213,9 +213,9 @@ def _labels(label: str, told: list[tuple[SentSummary, _SiteLabels]]) -> str:
     spread = np.asarray([own.spread or 0.0 for _, own in shown])
     chart = row_chart(Axis.over(label, means - spread, means + spread), [one.name for one, _ in shown])
     chart.spans(means - spread, means + spread, range(len(shown)))
-    words = [f"{one.name}: {number(own.mean)}" + _plus_minus(own) for one, own in shown]
+    words = [f"{one.name}: {format_number(own.mean)}" + _plus_minus(own) for one, own in shown]
     chart.dots(means, range(len(shown)), words, radius=4.5)
-    table = [[one.name, number(f.mean), *map(write_or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
+    table = [[one.name, format_number(f.mean), *map(write_or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
     header = ["site", "mean", "standard deviation", "mean features apart", "by chance"]
     said = f"{label} at each site: mean, and one standard deviation to either side"
     return figure("labels", chart, said, header, table)
@@ -228,12 +228,12 @@ def _between(rows: Sequence[int]) -> str:
 
 
 def _plus_minus(labels: _SiteLabels) -> str:
-    return "" if labels.spread is None else f" ± {number(labels.spread)}"
+    return "" if labels.spread is None else f" ± {format_number(labels.spread)}"
 
 
 def write_or_unknown(value: float | None) -> str:
     """Write a number, or that it is unknown."""
-    return "unknown" if value is None else number(value)
+    return "unknown" if value is None else format_number(value)
 
 
 def show_what_left(known: ReportMaterial) -> Section:
@@ -253,7 +253,7 @@ def show_what_left(known: ReportMaterial) -> Section:
 def _summaries(known: ReportMaterial, section: Section) -> None:
     sent = known.sent
     total = sum(one.bytes or 0 for one in sent)
-    in_all = f", {size(total)} in all" if total else ""
+    in_all = f", {format_size(total)} in all" if total else ""
     section.say(
         f"Each of {len(sent)} sites sent sums over its rows, and no individual row: {sent[0].numbers:,} numbers in a "
         f"summary of order {sent[0].summary.order}{in_all}."
@@ -261,14 +261,14 @@ def _summaries(known: ReportMaterial, section: Section) -> None:
     rows = []
     for one in sent:
         noised = one.summary.privacy
-        spent = [] if noised is None else [number(noised.guarantee.epsilon), number(noised.guarantee.delta)]
-        sizes = [size(one.bytes)] if one.bytes is not None else []
+        spent = [] if noised is None else [format_number(noised.guarantee.epsilon), format_number(noised.guarantee.delta)]
+        sizes = [format_size(one.bytes)] if one.bytes is not None else []
         rows.append([one.name, f"{one.numbers:,}", *sizes, str(one.summary.order), *spent])
     header = ["site", "numbers", *(["file"] if sent[0].bytes is not None else []), "order"]
     header += ["ε", "δ"] if sent[0].summary.privacy is not None else []
     section.add(table(header, rows))
-    words = [folded(one.name, [literal(one.summary.describe())]) for one in sent]
-    section.add(folded("What is in the files, in words", words))
+    words = [fold(one.name, [literal(one.summary.describe())]) for one in sent]
+    section.add(fold("What is in the files, in words", words))
 
 
 def _by_kind(known: ReportMaterial, section: Section) -> None:
@@ -280,7 +280,7 @@ def _by_kind(known: ReportMaterial, section: Section) -> None:
             "each. If the blocks are sites, this reveals the inputs as fully as sending them would."
         )
         each = [(str(b["name"]), (int(b["rows"]) + int(b["unlabeled"])) * width) for b in facts.blocks]
-        section.add(table(["block", "numbers", "bytes, about"], [[n, f"{k:,}", size(8 * k)] for n, k in each]))
+        section.add(table(["block", "numbers", "bytes, about"], [[n, f"{k:,}", format_size(8 * k)] for n, k in each]))
     elif facts.summary is not None and facts.privacy is None and facts.sites is None:
         section.lack("The files that the sites sent were not given: pass them with --summaries (summaries= in Python).")
     elif facts.n_features is not None and facts.privacy is None:

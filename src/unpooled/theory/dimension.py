@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array
 
 from .._base import threads
 from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespace, to_numpy
-from .._base.text import shown
-from .._linalg.operator import NotFinite, checked_spectrum, dense
+from .._base.text import quote
+from .._linalg.operator import NotFinite, check_spectrum, build_dense
 from ..kernels import Kernel, Precomputed, as_kernel
 from .limits import check_rows
 
@@ -34,7 +34,7 @@ class _Spectrum:
     def dimension(self, lam: Floats) -> tuple[Floats, Floats]:
         """Compute 𝒩(λ) = Σ σ/(σ+λ) and -d𝒩/d log λ = Σ σλ/(σ+λ)²."""
         dimension, fall = np.empty(len(lam)), np.empty(len(lam))
-        for part in threads.row_blocks(len(lam), len(self.sigma)):
+        for part in threads.cut_row_blocks(len(lam), len(self.sigma)):
             share = self.sigma / (self.sigma + lam[part, None])
             dimension[part], fall[part] = np.sum(share, axis=1), np.sum(share * (1.0 - share), axis=1)
         return dimension, fall
@@ -211,26 +211,26 @@ def _choose_window(spectrum: _Spectrum) -> Floats:
 def _compute_spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, random_state: Any) -> _Spectrum:
     """Compute the spectrum of L_D on at most ``max_rows`` rows, weighted and centred in the way of the solvers."""
     if not isinstance(center, (bool, np.bool_)):
-        raise ValueError(f"center must be True or False, got {shown(center)}")
+        raise ValueError(f"center must be True or False, got {quote(center)}")
     kernel, X = as_kernel(kernel), _check_X(X)
     w = _check_weights(weights, X.shape[0])
     kernel = kernel.resolve(X, None if w is None else like(w, X))
     rows, counts = _draw_rows(X.shape[0], w, int(check_rows("max_rows", max_rows)), random_state)
     kernel, sample = _take_rows(kernel, X, rows)
     n = len(sample)
-    with threads.suited_to(n):
+    with threads.limit_blas_for(n):
         K = kernel(sample)
         kappa_sq = float(np.max(np.diagonal(K)))
         if not kernel.positive_definite and np.max(np.abs(K - K.T)) > 1e-6 * np.max(np.abs(K)):
             raise ValueError("the kernel matrix of X must be symmetric")
-        M, _ = dense(K, counts, bool(center))
+        M, _ = build_dense(K, counts, bool(center))
         if not np.all(np.isfinite(M)):
             raise NotFinite
         sigma = eigvalsh(M.T, lower=False, overwrite_a=True, check_finite=False) / n
     noise = max(-float(sigma[0]), np.finfo(float).eps * max(float(sigma[-1]), kappa_sq))
     share = np.full(n, 1.0 / n) if counts is None else counts / np.sum(counts)
     return _Spectrum(
-        sigma=checked_spectrum(sigma, np.finfo(float).eps, kappa_sq),
+        sigma=check_spectrum(sigma, np.finfo(float).eps, kappa_sq),
         noise=noise,
         n=1.0 / float(np.sum(share**2)),
         distinct=len(np.unique(sample, axis=0)),
@@ -287,7 +287,7 @@ def _check_lam(lam: Any) -> Floats:
     except (TypeError, ValueError):
         lams = np.asarray(np.nan)
     if not np.all(np.isfinite(lams) & (lams > 0)):
-        raise ValueError(f"lam must be a positive number or an array of positive numbers, got {shown(lam)}")
+        raise ValueError(f"lam must be a positive number or an array of positive numbers, got {quote(lam)}")
     return lams
 
 
@@ -300,6 +300,6 @@ def _check_weights(weights: Any, n: int) -> Floats | None:
         w = np.empty(0)
     if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
         raise ValueError(
-            f"weights must be {n} non-negative numbers, one per row of X, and not all zero; got {shown(weights)}"
+            f"weights must be {n} non-negative numbers, one per row of X, and not all zero; got {quote(weights)}"
         )
     return np.asarray(w / w.max())

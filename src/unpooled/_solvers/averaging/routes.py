@@ -14,7 +14,7 @@ from ..._base.rows import Block
 from .. import route
 from ..route import OF_A_THREAD, Cost, Memory
 from . import gathering
-from .local import Fitted, Local
+from .local import BlockFit, Local
 
 MIN_ROWS = 200  # rows of a block below which rule (14) does not look
 EXPONENTIAL = 40.0  # operations of a matrix product that a kernel value is worth
@@ -70,7 +70,7 @@ class Work:
     verbose: int = 0
 
 
-class Averaging(route.Route[Job, Work, list[Fitted]]):
+class Averaging(route.Route[Job, Work, list[BlockFit]]):
     """A fit to every block, some of them at once; those of the halves, if there is a choice, come before."""
 
     name = "averaged"
@@ -93,12 +93,12 @@ class Averaging(route.Route[Job, Work, list[Fitted]]):
     def seconds(self, job: Job, cost: Cost) -> float:
         """Turns of blocks, each on its share of the cores."""
         predicting = job.half * job.n_validation * (2.0 * job.columns + EXPONENTIAL)
-        one_core = cost.operation(False) * _cores_in_speed(cost.rates.cores)
-        operation = one_core / _cores_in_speed(max(1, job.cores // job.at_once))
+        one_core = cost.operation(False) * _speed_of_cores(cost.rates.cores)
+        operation = one_core / _speed_of_cores(max(1, job.cores // job.at_once))
         return math.ceil(job.n_blocks / job.at_once) * (job.local.operations(job.half) + predicting) * operation
 
-    def solve(self, work: Work) -> list[Fitted]:
-        found: list[Fitted] = work.engine.map_reduce(
+    def solve(self, work: Work) -> list[BlockFit]:
+        found: list[BlockFit] = work.engine.map_reduce(
             gathering.fit,
             work.blocks,
             gathering.join,
@@ -121,6 +121,6 @@ def powers_of_two(n_rows: int) -> list[int]:
     return sizes
 
 
-def _cores_in_speed(cores: int) -> float:
+def _speed_of_cores(cores: int) -> float:
     """How many times as fast as one core so many are together."""
     return 1.0 + ANOTHER_CORE * (cores - 1)

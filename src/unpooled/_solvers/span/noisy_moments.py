@@ -32,7 +32,7 @@ def label_spread(yy: Floats, y: Floats, noise: Noise) -> Floats:
     return np.maximum(yy - np.maximum(y * y - noise.y**2, 0.0), 0.0)
 
 
-def decomposed(gram: Floats, shift: Floats, noise: Noise) -> tuple[Floats, Floats]:
+def decompose(gram: Floats, shift: Floats, noise: Noise) -> tuple[Floats, Floats]:
     """The eigenvalues of the covariance, descending, and V. Negative ones, which only noise can make, are among them.
 
     φ̄φ̄ᵀ of a noisy mean is too large by its variance in every direction, which is put back: at most all of |φ̄|².
@@ -98,7 +98,7 @@ def noisy_gcv(system: Any, found: Any, tikhonov: bool) -> Floats:
         along = np.einsum("r,lrt->lt", system.vectors.T @ system.shift, a)
         inflated = inflated + 2.0 * np.abs(along) * np.sqrt(size) * noise.phi + of_intercept(system, a)
     error = system.y_square - 2.0 * cross + found.signal + inflated
-    left = criteria.share_left(found.df, system.n)[:, None]
+    left = criteria.remaining_share(found.df, system.n)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(left > 0, error + np.maximum(error, 0.0) * (1.0 / left**2 - 1.0), np.inf)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.checks import budget, count, naming, positive
+from ..._base.checks import check_budget, check_whole, name_argument, check_positive
 from ..._base.drawing import Curve, Guide, Picture, draw
-from ..._base.text import shown
+from ..._base.text import quote
 from ...bases import Basis, EmpiricalFeatures
 from ..gaussian import mu_for
 from .frame import Frame, build_made_up_frame, build_public_frame
@@ -163,15 +163,15 @@ def forecast(
     >>> outlook.predictions[0].usual < outlook.predictions[1].usual
     True
     """
-    n, sites = count("n", n), count("sites", sites)
+    n, sites = check_whole("n", n), check_whole("sites", sites)
     values = np.atleast_1d(np.asarray(EPSILONS if epsilon is None else epsilon, dtype=float)).tolist()
-    epsilons = [budget(value, delta, n)[0] for value in values]
+    epsilons = [check_budget(value, delta, n)[0] for value in values]
     if not epsilons:
         raise ValueError("epsilon must be a number or several, got none")
     if label_bound is not None:
-        positive("label_bound", label_bound)
+        check_positive("label_bound", label_bound)
     if not (isinstance(explained, (int, float)) and 0 < explained < 1):
-        raise ValueError(f"explained must be a share between 0 and 1, got {shown(explained)}")
+        raise ValueError(f"explained must be a share between 0 and 1, got {quote(explained)}")
     frame = _frame(public, kernel, basis, n_inputs)
     M, known = len(frame.moments) - 1, 0 if frame.doubt else frame.basis.n_public_
     # A large budget has more features in the fit as well.
@@ -228,9 +228,9 @@ def _frame(public: Any, kernel: Any, basis: Basis | None, n_inputs: int | None) 
     check_bounded(kernel)
     if public is None and n_inputs is None:
         raise ValueError("give public rows as public, a fitted basis as basis, or the number of inputs as n_inputs")
-    rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
+    rows = standard_normal(check_whole("n_inputs", n_inputs)) if public is None else public
     features = EmpiricalFeatures(kernel, usual_features(n_public_rows(rows)), standardize=True)
-    with naming("public"):
+    with name_argument("public"):
         features.fit(rows)
     phi = public_features(features, rows, 500)
     return build_made_up_frame(features, phi) if public is None else build_public_frame(features, phi)
