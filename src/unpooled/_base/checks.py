@@ -22,7 +22,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_array, validate_data
 
 from .arrays import Array, Floats, eps, is_foreign, like, namespace, to_numpy
-from .text import shown
+from .text import quote
 
 
 def check_size(n_features: Any, *, auto: bool) -> int | None:
@@ -35,7 +35,7 @@ def check_size(n_features: Any, *, auto: bool) -> int | None:
 def check_count(name: str, value: Any, other: str = "") -> int:
     """A positive whole number."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number{other}, got {shown(value)}")
+        raise ValueError(f"{name} must be a positive whole number{other}, got {quote(value)}")
     return int(value)
 
 
@@ -49,7 +49,7 @@ def positive_numbers(name: str, value: Any) -> Floats:
     except (TypeError, ValueError):
         numbers = np.asarray(np.nan)
     if not np.all(np.isfinite(numbers) & (numbers > 0)):
-        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {shown(value)}")
+        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {quote(value)}")
     return numbers
 
 
@@ -65,13 +65,13 @@ def check_center(center: Any) -> bool | str:
         return bool(center)
     if isinstance(center, str) and center == "public":
         return center
-    raise ValueError(f"center must be False, True or 'public', got {shown(center)}")
+    raise ValueError(f"center must be False, True or 'public', got {quote(center)}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of a few words."""
     if not (isinstance(value, str) and value in choices):
-        raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {shown(value)}")
+        raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {quote(value)}")
     return value
 
 
@@ -158,7 +158,7 @@ def check_Y(y: Any, X: Array, any_size: bool = False) -> tuple[Array, bool]:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if not is_foreign(y) and np.asarray(y).ndim == 0:
-        raise ValueError(f"y must have one number per row, got {shown(y)}")
+        raise ValueError(f"y must have one number per row, got {quote(y)}")
     if is_foreign(y):
         if namespace(y).isdtype(y.dtype, "complex floating"):
             raise ValueError("Complex data not supported: y must hold real numbers")
@@ -195,7 +195,7 @@ def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
         w = np.asarray(to_numpy(sample_weight))
         w = w.astype(float) if w.dtype.kind in "iufbO" else np.full(1, np.nan)
     except (TypeError, ValueError):
-        raise ValueError(f"sample_weight must be one number per row, got {shown(sample_weight)}") from None
+        raise ValueError(f"sample_weight must be one number per row, got {quote(sample_weight)}") from None
     if w.ndim == 0:
         w = np.full(X.shape[0], float(w))
     if w.shape != (X.shape[0],):
@@ -285,21 +285,21 @@ def positive(name: str, value: Any, *, zero: bool = False) -> float:
     """A finite number above zero (or zero too), as a float."""
     if not _is_real(value) or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
         kind = "a finite number that is not negative" if zero else "a positive, finite number"
-        raise ValueError(f"{name} must be {kind}, got {shown(value)}")
+        raise ValueError(f"{name} must be {kind}, got {quote(value)}")
     return float(value)
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
     """A whole number, as an int."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}, got {shown(value)}")
+        raise ValueError(f"{name} must be a whole number, at least {least}, got {quote(value)}")
     return int(value)
 
 
 def probability(name: str, value: Any, *, zero: bool = False) -> float:
     """A number between zero and one, neither of them (or zero too)."""
     if not _is_real(value) or not 0 <= value < 1 or (value == 0 and not zero):
-        raise ValueError(f"{name} must lie between 0 and 1, got {shown(value)}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {quote(value)}")
     return float(value)
 
 

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 from . import threads
 from .progress import Progress
-from .text import shown
+from .text import quote
 
 
 class Part(Protocol):
@@ -75,7 +75,7 @@ def called(fn: Function) -> str:
     """Return what people call a function."""
     if isinstance(fn, NamedStatistic):
         return fn.name
-    return fn.__name__ if isinstance(fn, FunctionType) else shown(fn)
+    return fn.__name__ if isinstance(fn, FunctionType) else quote(fn)
 
 
 @dataclass(frozen=True)

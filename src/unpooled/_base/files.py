@@ -21,7 +21,7 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from .plain_json import canonical_header
-from .text import one_line, shown
+from .text import one_line, quote
 
 try:
     __version__ = version("unpooled")  # written into every file
@@ -69,7 +69,7 @@ def reading(
     entries, numbers = Content(header), Content(arrays)
     yield entries, numbers
     if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
-        raise ValueError(f"it has {shown(surplus[0])}, which no {what} has")
+        raise ValueError(f"it has {quote(surplus[0])}, which no {what} has")
 
 
 def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -183,7 +183,7 @@ def _checked(
 
 
 def _a(kind: Any) -> str:
-    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else shown(kind)}"
+    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else quote(kind)}"
 
 
 def _is_plain(content: Any, depth: int = 0) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from .arrays import is_foreign, to_numpy
 from .checks import positive_numbers
-from .text import shown
+from .text import quote
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Kind:
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError of one sentence unless the value is of this kind."""
         if not self.holds(value):
-            raise ValueError(f"{name} must be {self.words}{self.separator} got {shown(value)}")
+            raise ValueError(f"{name} must be {self.words}{self.separator} got {quote(value)}")
 
     def check_values(self, value: Any, n_features: int) -> None:
         """Raise a ValueError where a value cannot serve rows of so many features, as a kernel from a file may not."""
@@ -99,7 +99,7 @@ def from_plain(cls: type[T], written: Any, words: str) -> T:
     """The object with the fields that :func:`to_plain` wrote; a ValueError where one is not what it may be."""
     kinds = {each.name: each.kind for each in parameters_of(cls) if each.kind.in_files}
     if not isinstance(written, dict) or written.keys() != kinds.keys():
-        raise ValueError(f"{shown(written)} is not {words}, of {', '.join(kinds)}")
+        raise ValueError(f"{quote(written)} is not {words}, of {', '.join(kinds)}")
     values = {name: kinds[name].from_plain(value) for name, value in written.items()}
     for name, value in values.items():
         kinds[name].check(name, value)
@@ -339,7 +339,7 @@ class Folds(Kind):
 
     def from_plain(self, written: Any) -> Any:
         if type(written) is not int:
-            raise ValueError(f"its cv must be a number of folds, got {shown(written)}")
+            raise ValueError(f"its cv must be a number of folds, got {quote(written)}")
         return written
 
 
@@ -347,7 +347,7 @@ def described(written: Any, from_spec: Callable[[Any], Any], to_spec: Callable[[
     """The object that a header describes, of which it must say everything and nothing else."""
     found = from_spec(written)
     if not is_same(to_spec(found), written):
-        raise ValueError(f"{shown(written)} is not how unpooled describes a {type(found).__name__}")
+        raise ValueError(f"{quote(written)} is not how unpooled describes a {type(found).__name__}")
     return found
 
 

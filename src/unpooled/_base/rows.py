@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .arrays import Array, eps, is_dask, namespace, take_rows, to_numpy
-from .text import shown
+from .text import quote
 
 #: Bytes of rows that are kept in memory where some are read before the pass over all of them.
 KEPT = 1 << 28
@@ -324,7 +324,7 @@ def site_labels(name: str, sites: Any, n: int) -> np.ndarray | None:
         return None
     labels = np.asarray(to_numpy(sites))
     if labels.shape != (n,):
-        raise ValueError(f"{name} must hold one label per row: there are {n} rows, got {shown(sites, 40)}")
+        raise ValueError(f"{name} must hold one label per row: there are {n} rows, got {quote(sites, 40)}")
     unlabeled = (
         any(_is_missing(label) for label in labels)
         if labels.dtype == object

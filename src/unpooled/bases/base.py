@@ -26,7 +26,7 @@ from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_r
 from .._base.checks import are_texts, check_weights, check_X
 from .._base.fits import fitting
 from .._base.html import InNotebooks
-from .._base.text import shown
+from .._base.text import quote
 from ..kernels.specs import KernelKind
 from .maps import RowMap, finite, from_parts
 
@@ -91,7 +91,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self, "map_")
         if not are_texts(names := list(names), (self.n_features_in_,)):
-            raise ValueError(f"names must be one text for each of {self.n_features_in_} columns, got {shown(names)}")
+            raise ValueError(f"names must be one text for each of {self.n_features_in_} columns, got {quote(names)}")
         self.feature_names_in_ = np.asarray(names, dtype=object)
         self._remember()
         return self

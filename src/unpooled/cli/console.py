@@ -16,7 +16,7 @@ from rich.table import Table
 from .._base import plain_json
 from .._base.checks import AdvisedError
 from .._base.files import FileError
-from .._base.text import one_line, shown
+from .._base.text import one_line, quote
 from ..data import tables
 from ..engines import BlockError
 from ..federation import StudyError
@@ -192,7 +192,7 @@ def number_or(word: str, option: str, value: str) -> float | str:
     except ValueError:
         number = -1.0
     if not 0 < number < float("inf"):
-        raise Problem(f"{option} must be {word} or a positive number, got {shown(value)}", USAGE)
+        raise Problem(f"{option} must be {word} or a positive number, got {quote(value)}", USAGE)
     return number
 
 
@@ -201,14 +201,14 @@ def count_or(word: str, option: str, value: str) -> int | str:
     if value == word:
         return word
     if not (value.isascii() and value.isdigit()) or int(value) < 1:
-        raise Problem(f"{option} must be {word} or a positive whole number, got {shown(value)}", USAGE)
+        raise Problem(f"{option} must be {word} or a positive whole number, got {quote(value)}", USAGE)
     return int(value)
 
 
 def choice(option: str, value: str, choices: Sequence[str]) -> str:
     """One of a few words."""
     if value not in choices:
-        raise Problem(f"{option} must be {', '.join(choices[:-1])} or {choices[-1]}, got {shown(value)}", USAGE)
+        raise Problem(f"{option} must be {', '.join(choices[:-1])} or {choices[-1]}, got {quote(value)}", USAGE)
     return value
 
 

@@ -11,7 +11,7 @@ import typer
 
 from .. import bases, models
 from .._base.progress import Progress
-from .._base.text import shown, size
+from .._base.text import quote, size
 from ..data import sources, tables
 from ..estimators.span import values_by_name
 from .app import app, command
@@ -162,7 +162,7 @@ def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]
     if known := facts.targets:
         if target is not None and target not in known:
             numbers = f"a number from 0 to {facts.n_targets - 1}"
-            raise Problem(f"--target must be one of {', '.join(known)}, or {numbers}, got {shown(target)}", USAGE)
+            raise Problem(f"--target must be one of {', '.join(known)}, or {numbers}, got {quote(target)}", USAGE)
         place = 0 if target is None else known.index(target)
         return place, known[place]
     if data is None:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from .._base.checks import AdvisedError
 from .._base.rows import InMemory, Rows, Source
-from .._base.text import shown
+from .._base.text import quote
 from .parquet import RowGroup, _name, _names
 
 STRETCH = 2 * 2**20  #: bytes of CSV that are parsed at once; a row may not be longer
@@ -197,7 +197,7 @@ class _Bytes(io.RawIOBase):
 def header_of(given: Csv) -> list[str]:
     """The names of the columns, each once."""
     if not isinstance(given.delimiter, str) or len(given.delimiter) != 1 or given.delimiter in '"\r\n':
-        raise ValueError(f"delimiter must be one character, got {shown(given.delimiter)}")
+        raise ValueError(f"delimiter must be one character, got {quote(given.delimiter)}")
     path = Path(given.path)
     if not path.is_file():
         raise ValueError(f"{path} is a folder: give one CSV file" if path.is_dir() else f"there is no file {path}")
@@ -218,7 +218,7 @@ def header_of(given: Csv) -> list[str]:
         for other, called in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
             if other in names[0]:
                 raise ValueError(
-                    f"{path} has one column, {shown(names[0])}, which looks like several separated by {called}: "
+                    f"{path} has one column, {quote(names[0])}, which looks like several separated by {called}: "
                     f"give X=up.blocks.Csv(path, delimiter={other!r})"
                 )
     return names
@@ -273,7 +273,7 @@ def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> 
             values = pc.cast(words, pa.float64())
         except pa.ArrowInvalid:
             row = _first_bad(words)
-            wrong = f"{_where(given, name, start + row)} holds {shown(column[row].as_py(), 30)} and not a number"
+            wrong = f"{_where(given, name, start + row)} holds {quote(column[row].as_py(), 30)} and not a number"
             advice = f"{wrong}: mend the cell"
             left_out = ", or leave the column out with X=up.blocks.Csv(path, features=[...])"
             raise AdvisedError(advice + left_out, advice) from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._base.engine import BlockError, Engine
 from .._base.kinds import Kind
-from .._base.text import shown
+from .._base.text import quote
 from .dask import Dask, is_connection
 from .local import Processes, Threads
 
@@ -28,7 +28,7 @@ def as_engine(engine: Any) -> Engine:
     if not is_engine(engine):
         raise ValueError(
             "engine must be 'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine; "
-            f"got {shown(engine)}"
+            f"got {quote(engine)}"
         )
     if isinstance(engine, Engine):
         return engine
@@ -64,5 +64,5 @@ class EngineKind(Kind):
 
     def from_plain(self, written: Any) -> Any:
         if not (written is None or (isinstance(written, str) and is_engine(written))):
-            raise ValueError(f"its engine must be the name of one, got {shown(written)}")
+            raise ValueError(f"its engine must be the name of one, got {quote(written)}")
         return self.to_plain(written)

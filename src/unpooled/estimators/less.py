@@ -14,7 +14,7 @@ from .._base.arrays import Floats
 from .._base.checks import check_center, positive_numbers
 from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
 from ..bases import Basis, EmpiricalFeatures
@@ -259,7 +259,7 @@ class LESSRegressor(OnEngine, SpanModel):
     def _check_rows(self, n_rows: int) -> None:
         if n_rows < 2:
             raise ValueError(
-                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n_rows}: give lam as a number"
+                f"lam={quote(self.lam, 40)} needs at least 2 rows and X has n_samples = {n_rows}: give lam as a number"
             )
 
     def _grid(self, basis: Basis) -> Floats:

@@ -14,7 +14,7 @@ from .._base.checks import positive_numbers
 from .._base.declared import Declared
 from .._base.kinds import Kind, to_plain
 from .._base.rows import Rows
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.averaging.descent import DescentLocal
 from .._solvers.averaging.local import Local, OpaqueLocal, SpectralLocal
 from .._solvers.descent import robust
@@ -59,7 +59,7 @@ class LocalKind(Kind):
         if written is None:
             return None
         if not (isinstance(written, dict) and written.keys() == {"class", "params"} and written["class"] in KEPT):
-            raise ValueError(f"its local learner cannot be {shown(written)}")
+            raise ValueError(f"its local learner cannot be {quote(written)}")
         return KEPT[written["class"]]._from_plain(written["params"])
 
 
@@ -118,7 +118,7 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
     few = Problem(kernel, facts.sample.X, facts.sample.Y, None, center, filter_, kappa_sq)
     if not serves(solver, few, None):
         raise ValueError(
-            f"solver={solver!r} does not serve filter={shown(estimator.filter, 40)} in blocks: use solver='auto'"
+            f"solver={solver!r} does not serve filter={quote(estimator.filter, 40)} in blocks: use solver='auto'"
         )
     given = lam
     if isinstance(lam, str):

@@ -15,7 +15,7 @@ from .._base.fits import fitting
 from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import KEPT, Rows, Source
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.length_scales.search import MANY
 from .._solvers.nystrom import fixed
 from .._solvers.nystrom.machine import Machine
@@ -262,7 +262,7 @@ class NystromRegressor(ReadsRows):
         n = source.n_rows
         if n < 2 and not self._given:
             raise ValueError(
-                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+                f"lam={quote(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         M = wanted or min(max(math.ceil(math.sqrt(n) * math.log(n)), FEWEST_POINTS), MOST_POINTS[place])
         kernel = as_kernel(self.kernel)

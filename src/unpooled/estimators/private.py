@@ -12,7 +12,7 @@ from .._base.checks import budget, positive
 from .._base.fits import fitting
 from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
 from .._base.rows import ArraySource
-from .._base.text import shown
+from .._base.text import quote
 from .._base.threads import quietly
 from ..bases import Basis, EmpiricalFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
@@ -54,7 +54,7 @@ def check_label_bound(name: str, value: Any) -> None:
     """A bound whose square is a number still."""
     if not SMALLEST <= positive(name, value) <= LARGEST:
         raise ValueError(
-            f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, got {shown(value)}: "
+            f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, got {quote(value)}: "
             "bring the labels to another unit"
         )
 

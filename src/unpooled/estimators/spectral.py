@@ -14,7 +14,7 @@ from .._base.checks import check_folds, check_kernel_matrix, check_weights, chec
 from .._base.declared import Arrays, Header
 from .._base.fits import fitting
 from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
 from .._solvers.spectral.problem import PathSolution, Problem
@@ -216,7 +216,7 @@ class SpectralRegressor(ExpansionModel):
             criterion, given = "loo", values
         if n < 2:
             raise ValueError(
-                f"lam={shown(criterion)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+                f"lam={quote(criterion)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         if given is None:
             return criterion, criteria.default_grid(problem.kappa_sq, eps(problem.X))
@@ -254,14 +254,14 @@ class SpectralRegressor(ExpansionModel):
         if isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool):
             rows = n if kept is None else len(kept)
             if rows >= 2 and not 2 <= self.cv <= rows:
-                raise ValueError(f"cv must be between 2 and the number of rows, {rows}; got {shown(self.cv)}")
+                raise ValueError(f"cv must be between 2 and the number of rows, {rows}; got {quote(self.cv)}")
             return None
         return check_folds(self.cv, n, kept)
 
     def _check_solver(self, problem: Problem, criterion: str | None) -> None:
         if not serves(self.solver, problem, criterion):
             raise ValueError(
-                f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "
+                f"solver={self.solver!r} does not serve filter={quote(self.filter, 40)} with lam={quote(self.lam, 40)} "
                 "on these data: use solver='auto'"
             )
 

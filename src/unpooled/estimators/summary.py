@@ -17,7 +17,7 @@ from .._base.checks import check_center, check_fitted
 from .._base.declared import Arrays, Header, digest_of
 from .._base.fits import fitting
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.span.residual_rounds import (
     NUMBERS,
     STATE,
@@ -196,7 +196,7 @@ class SummaryRegressor(SpanModel):
         with fitting(self):
             self._check_parameters()
             if not isinstance(summary, Summary):
-                raise ValueError(f"summary must be a Summary, got {shown(summary)}")
+                raise ValueError(f"summary must be a Summary, got {quote(summary)}")
             if summary.contents.model is not None:
                 raise ValueError("this is a summary of residuals: give it to update() of the model they are of")
             check_usable(summary, scores)
@@ -227,7 +227,7 @@ class SummaryRegressor(SpanModel):
         self
         """
         if not isinstance(summary, Summary):
-            raise ValueError(f"summary must be a Summary, got {shown(summary)}")
+            raise ValueError(f"summary must be a Summary, got {quote(summary)}")
         so_far: Summary | None = vars(self).get("summary_")
         return self.fit_summary(summary if so_far is None else so_far + summary, basis=basis)
 
@@ -262,7 +262,7 @@ class SummaryRegressor(SpanModel):
         """
         check_fitted(self)
         if not isinstance(residuals, Summary):
-            raise ValueError(f"residuals must be a Summary, got {shown(residuals)}")
+            raise ValueError(f"residuals must be a Summary, got {quote(residuals)}")
         of, mine = residuals.contents.model, digest_of(self)
         if of != mine:
             what = "labels" if of is None else f"the residuals of model {of[:12]}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from .._base import files
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
-from .._base.text import shown
+from .._base.text import quote
 from ..privacy.release import Asked
 from ..summaries import Summary
 from .facts import Release, of_guarantee, of_summary
@@ -203,7 +203,7 @@ def release(
     Refused, with the reasons; a LogError or a PolicyError where log or policy cannot be used
     """
     if not isinstance(summary, Summary):
-        raise ValueError(f"summary must be an up.Summary, got {shown(summary)}: nothing else leaves this way")
+        raise ValueError(f"summary must be an up.Summary, got {quote(summary)}: nothing else leaves this way")
     if not isinstance(policy, Policy):
         source = Path(policy) / POLICY_NAME if os.path.isdir(policy) else Path(policy)
         _check_apart(path, source, "policy")

@@ -17,7 +17,7 @@ import numpy as np
 from .._base import threads
 from .._base.checks import check_size, positive
 from .._base.memory import free_memory, free_on
-from .._base.text import duration, shown, size
+from .._base.text import duration, quote, size
 from .._solvers.averaging.local import SpectralLocal
 from .._solvers.averaging.routes import AVERAGING, powers_of_two
 from .._solvers.averaging.routes import Job as AverageJob
@@ -177,7 +177,7 @@ def planned(
     limits = Limits(_room(memory, gpu), TIME if time is None else positive("time", time))
     n_points = check_size(n_features, auto=True)
     if rates is not None and not isinstance(rates, Rates):
-        raise ValueError(f"rates must be those that a plan has as .rates, got {shown(rates)}")
+        raise ValueError(f"rates must be those that a plan has as .rates, got {quote(rates)}")
     rates = measured(gpu) if rates is None else rates
     factor = 1.0 if kernel is None or type(as_kernel(kernel)) is Gaussian else OTHER_KERNELS
     cost = Cost(rates, table.d, factor, gpu is not None)
@@ -195,7 +195,7 @@ def _room(memory: Any, gpu: Any) -> float:
     if isinstance(memory, str):
         found = re.fullmatch(r"([0-9.]+) *([kMGT]?)(i?)B?", memory.strip())
         if found is None or found[1].count(".") > 1 or found[1] == ".":
-            raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {shown(memory)}")
+            raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {quote(memory)}")
         memory = float(found[1]) * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " ")
     if memory is not None:
         return positive("memory", memory)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._base.checks import budget, count, naming, positive
 from .._base.drawing import Curve, Guide, Picture, draw
-from .._base.text import shown
+from .._base.text import quote
 from ..bases import Basis, EmpiricalFeatures
 from ..estimators.private_plan import decided, is_rich, usual_features
 from ..estimators.public_rows import check_bounded, n_public_rows, public_features, standard_normal, widened
@@ -227,7 +227,7 @@ def _private(
     if label_bound is not None:
         positive("label_bound", label_bound)
     if not (isinstance(explained, (int, float)) and 0 < explained < 1):
-        raise ValueError(f"explained must be a share between 0 and 1, got {shown(explained)}")
+        raise ValueError(f"explained must be a share between 0 and 1, got {quote(explained)}")
     check_bounded(kernel)
     frame = _frame(public, kernel, n_inputs)
     M, known = len(frame.moments) - 1, 0 if public is None and not isinstance(kernel, Basis) else frame.basis.n_public_

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._base.checks import budget, positive
-from .._base.text import shown
+from .._base.text import quote
 from . import gaussian
 from .gaussian import Approximate, Event, Gaussian, compose, delta_of, least, log_deltas_of
 
@@ -178,12 +178,12 @@ class Guarantee:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("mechanism", "neighbours"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise ValueError(f"{name} must say something, got {shown(getattr(self, name))}")
+                raise ValueError(f"{name} must say something, got {quote(getattr(self, name))}")
         for name in ("public", "conditions"):
             if not all(isinstance(item, str) for item in getattr(self, name)):
-                raise ValueError(f"{name} must be made of text, got {shown(getattr(self, name))}")
+                raise ValueError(f"{name} must be made of text, got {quote(getattr(self, name))}")
         if not all(isinstance(item, Spent) for item in self.spent_on):
-            raise ValueError(f"spent_on must be made of Spent objects, got {shown(self.spent_on)}")
+            raise ValueError(f"spent_on must be made of Spent objects, got {quote(self.spent_on)}")
         events = [item.event for item in self.spent_on]
         if not fits(events, self.epsilon, self.delta):
             raise ValueError(
@@ -232,10 +232,10 @@ class Guarantee:
         """The inverse; a ValueError where something is missing, unknown, or does not add up."""
         names = {field.name for field in fields(cls)}
         if not isinstance(content, dict) or set(content) != names:
-            raise ValueError(f"a guarantee must have the facts {', '.join(sorted(names))}, got {shown(content)}")
+            raise ValueError(f"a guarantee must have the facts {', '.join(sorted(names))}, got {quote(content)}")
         for name in ("spent_on", "public", "conditions"):
             if not isinstance(content[name], list):
-                raise ValueError(f"{name} of a guarantee must be a list, got {shown(content[name])}")
+                raise ValueError(f"{name} of a guarantee must be a list, got {quote(content[name])}")
         return cls(**content | {"spent_on": tuple(_spent(item) for item in content["spent_on"])})
 
 
@@ -252,7 +252,7 @@ def fits(spent: Iterable[Event], epsilon: float, delta: float) -> bool:
 
 def _spent(content: Any) -> Spent:
     if not isinstance(content, dict) or not isinstance(content.get("purpose"), str):
-        raise ValueError(f"what was spent must say what for, got {shown(content)}")
+        raise ValueError(f"what was spent must say what for, got {quote(content)}")
     return Spent(content["purpose"], gaussian.from_dict({k: v for k, v in content.items() if k != "purpose"}))
 
 

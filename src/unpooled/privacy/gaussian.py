@@ -17,7 +17,7 @@ from scipy.optimize import bisect
 from scipy.special import erfcx, ndtr
 
 from .._base.checks import positive, probability
-from .._base.text import shown
+from .._base.text import quote
 
 __all__ = ["compose", "delta_of", "epsilon_of", "log_delta_of", "log_deltas_of", "mu_for", "rho_of", "sigma_for"]
 
@@ -236,5 +236,5 @@ def from_dict(content: Any) -> Event:
     values = dict(content) if isinstance(content, dict) else {}
     cls, names = kinds.get(str(values.pop("kind", None)), (None, set()))
     if cls is None or set(values) != names:
-        raise ValueError(f"{shown(content)} is not an event that this version of unpooled can price")
+        raise ValueError(f"{quote(content)} is not an event that this version of unpooled can price")
     return cls(**values)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
 from .._base.checks import budget
-from .._base.text import shown
+from .._base.text import quote
 from . import composition, gaussian
 from .composition import NEIGHBOURS, Guarantee, Spent, fits
 from .gaussian import Event
@@ -111,7 +111,7 @@ class Ledger:
         """A new ledger with this budget for all that will ever be released of the data set; it cannot be raised."""
         epsilon, delta = budget(epsilon, delta)
         if not isinstance(dataset, str) or not dataset:
-            raise ValueError(f"dataset must be a name for the data set, got {shown(dataset)}")
+            raise ValueError(f"dataset must be a name for the data set, got {quote(dataset)}")
         chain = _LedgerChain(path)
         opening = {"what": "opened", "dataset": dataset, "epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
         try:
@@ -134,9 +134,9 @@ class Ledger:
         """
         new = (spending,) if isinstance(spending, Event) else tuple(spending)
         if not new or not all(isinstance(event, Event) for event in new):
-            raise ValueError(f"a charge must be one event or several, got {shown(spending)}")
+            raise ValueError(f"a charge must be one event or several, got {quote(spending)}")
         if not isinstance(purpose, str) or not purpose:
-            raise ValueError(f"purpose must say what is released, got {shown(purpose)}")
+            raise ValueError(f"purpose must say what is released, got {quote(purpose)}")
         event = {"what": "charged", "purpose": purpose, "events": [gaussian.to_dict(item) for item in new]}
         while True:
             entries = self._entries()
@@ -277,7 +277,7 @@ class Spending:
 def check_ledger(given: Any) -> None:
     """A ledger, the path of one, or None."""
     if not (given is None or isinstance(given, (Ledger, str, os.PathLike))):
-        raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(given)}")
+        raise ValueError(f"ledger must be a Ledger or the path of one, got {quote(given)}")
 
 
 def _opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
@@ -304,7 +304,7 @@ def _charges(entries: list[Entry], path: Path) -> list[Charge]:
                 purpose = str(entry.event["purpose"])
                 found.append(Charge(entry.sequence, entry.time, purpose, spent, entry.sequence in released))
             elif what != "released":
-                raise ValueError(f"{shown(what)} is unknown")
+                raise ValueError(f"{quote(what)} is unknown")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise LedgerError(
                 f"entry {entry.sequence} of {path} cannot be priced, so nothing more is spent: {error}"

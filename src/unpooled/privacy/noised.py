@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from .._base.checks import count, positive
-from .._base.text import shown
+from .._base.text import quote
 from .composition import NEIGHBOURS, Guarantee, Spent
 from .sensitivity import Released
 
@@ -209,7 +209,7 @@ def _mu(item: Spent) -> float:
 
 def _counted(item: Any) -> tuple[int, Guarantee]:
     if not isinstance(item, dict):
-        raise ValueError(f"a site's guarantee must be an object, got {shown(item)}")
+        raise ValueError(f"a site's guarantee must be an object, got {quote(item)}")
     return count("sites", item.get("sites")), Guarantee.from_dict({k: v for k, v in item.items() if k != "sites"})
 
 

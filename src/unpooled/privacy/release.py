@@ -22,7 +22,7 @@ import numpy as np
 from .._base.checks import budget, count, positive
 from .._base.compensated import Sum
 from .._base.rows import Source
-from .._base.text import shown
+from .._base.text import quote
 from .._base.threads import quietly
 from ..data.sources import UnreadRows
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
@@ -84,7 +84,7 @@ class Private(NoiseRequest):
         if self.missing >= self.parties:
             raise ValueError(f"missing must be less than the {self.parties} parties, got {self.missing}")
         if not (self.purpose is None or (isinstance(self.purpose, str) and self.purpose)):
-            raise ValueError(f"purpose must say what is released, got {shown(self.purpose)}")
+            raise ValueError(f"purpose must say what is released, got {quote(self.purpose)}")
         check_ledger(self.ledger)
 
     def bounds(self, kernel: Any, n_features: int, order: int, loss_bound: float) -> Bounds:
@@ -263,7 +263,7 @@ class Asked:
 def asked(basis: Any, order: int, residuals_of: Any, loss: Any, sample_weight: Any, privacy: Any) -> Asked:
     """Check all that is public; a ValueError says in a sentence what cannot be."""
     if not isinstance(privacy, Private):
-        raise ValueError(f"privacy must be up.privacy.Private(epsilon, delta, ...), got {shown(privacy)}")
+        raise ValueError(f"privacy must be up.privacy.Private(epsilon, delta, ...), got {quote(privacy)}")
     if sample_weight is not None:
         raise ValueError(_WEIGHTS)
     spec = spec_of(loss)

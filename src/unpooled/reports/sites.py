@@ -14,7 +14,7 @@ import numpy as np
 from .._base import files
 from .._base.checks import NotAddable
 from .._base.html import Section, folded, literal, pair, table
-from .._base.text import number, shown, size, with_noun
+from .._base.text import number, quote, size, with_noun
 from ..bases import Basis
 from ..estimators.from_sums import means_of
 from ..summaries.contents import numbers, to_arrays
@@ -70,7 +70,7 @@ def opened(given: Any) -> list[Sent]:
 
 def _read(path: Any) -> tuple[Summary, int]:
     if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"summaries must hold Summary objects or paths of their files, got {shown(path)}")
+        raise ValueError(f"summaries must hold Summary objects or paths of their files, got {quote(path)}")
     return Summary.load(path), Path(path).stat().st_size
 
 

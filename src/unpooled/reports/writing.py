@@ -21,7 +21,7 @@ from .._base.declared import as_saved
 from .._base.files import PathLike, atomic
 from .._base.html import page_of_sections
 from .._base.path import Tuning
-from .._base.text import shown, size
+from .._base.text import quote, size
 from ..bases import find
 from ..bases import load as load_basis
 from ..bases.base import Basis
@@ -158,7 +158,7 @@ def target_of(model: FittedModel, target: Any) -> int:
     if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and 0 <= target < n:
         return int(target)
     known = f"one of {', '.join(names)}, or " if names else ""
-    raise ValueError(f"target must be {known}a number from 0 to {n - 1}, got {shown(target)}")
+    raise ValueError(f"target must be {known}a number from 0 to {n - 1}, got {quote(target)}")
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def report(
         file, folders = Path(model).name if file is None else file, (Path(model).absolute().parent,)
         model = models.load(model)
     if type(model) not in models.CLASSES.values():
-        raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {shown(model)}")
+        raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {quote(model)}")
     check_fitted(model)
     place = target_of(model, target)
     if (X is None) != (y is None) or (sites is not None and X is None):

@@ -31,7 +31,7 @@ import numpy as np
 from .._base import files
 from .._base.files import __version__
 from .._base.progress import Progress
-from .._base.text import shown
+from .._base.text import quote
 from .._base.threads import blas_limit
 from ..privacy.noise import opendp
 from .outcome import Outcome
@@ -204,7 +204,7 @@ def chosen(known: Mapping[str, Experiment], names: Sequence[str]) -> list[Experi
     unknown = [name for name in names if name not in known and name not in PAPERS]
     if unknown:
         raise ValueError(
-            f"there is no paper or experiment {shown(unknown[0])}: the papers are {', '.join(PAPERS)}, the experiments "
+            f"there is no paper or experiment {quote(unknown[0])}: the papers are {', '.join(PAPERS)}, the experiments "
             f"{', '.join(known)}"
         )
     return [found for found in known.values() if not names or found.name in names or found.paper in names]

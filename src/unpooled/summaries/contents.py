@@ -10,7 +10,7 @@ import numpy as np
 
 from .._base import html
 from .._base.compensated import Sum
-from .._base.text import shown
+from .._base.text import quote
 from ..losses import as_loss, from_spec, to_spec
 from ..privacy.noised import Noised
 
@@ -143,7 +143,7 @@ def spec_of(loss: Any) -> str:
     """A loss in a few characters: "squared", "huber 2.0"."""
     loss = as_loss(loss)
     if not loss.bound > 0:  # the bound looks at the scale, and refuses what is none
-        raise ValueError(f"a loss must let labels push: {shown(loss)} does not")
+        raise ValueError(f"a loss must let labels push: {quote(loss)} does not")
     spec = to_spec(loss)
     if "scale" not in spec:
         return str(spec["loss"])
@@ -157,7 +157,7 @@ def spec_of(loss: Any) -> str:
 def loss_of(spec: Any) -> Any:
     """The loss that :func:`spec_of` described."""
     if not isinstance(spec, str):
-        raise ValueError(f"{shown(spec)} does not describe a loss")
+        raise ValueError(f"{quote(spec)} does not describe a loss")
     name, _, scale = spec.partition(" ")
     return from_spec({"loss": name, **({"scale": float(scale)} if scale else {})})
 

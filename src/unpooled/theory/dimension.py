@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 
 from .._base import threads
 from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespace, to_numpy
-from .._base.text import shown
+from .._base.text import quote
 from .._linalg.operator import NotFinite, checked_spectrum, dense
 from ..kernels import Kernel, Precomputed, as_kernel
 from .limits import checked_rows
@@ -210,7 +210,7 @@ def _window(spectrum: _Spectrum) -> Floats:
 def _spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, random_state: Any) -> _Spectrum:
     """The spectrum of L_D, weighted and centred as the solvers do it, on at most ``max_rows`` rows."""
     if not isinstance(center, (bool, np.bool_)):
-        raise ValueError(f"center must be True or False, got {shown(center)}")
+        raise ValueError(f"center must be True or False, got {quote(center)}")
     kernel, X = as_kernel(kernel), _checked_X(X)
     w = _checked_weights(weights, X.shape[0])
     resolved = kernel.resolve(X, None if w is None else like(w, X))
@@ -286,7 +286,7 @@ def _checked_lam(lam: Any) -> Floats:
     except (TypeError, ValueError):
         lams = np.asarray(np.nan)
     if not np.all(np.isfinite(lams) & (lams > 0)):
-        raise ValueError(f"lam must be a positive number or an array of positive numbers, got {shown(lam)}")
+        raise ValueError(f"lam must be a positive number or an array of positive numbers, got {quote(lam)}")
     return lams
 
 
@@ -299,6 +299,6 @@ def _checked_weights(weights: Any, n: int) -> Floats | None:
         w = np.empty(0)
     if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
         raise ValueError(
-            f"weights must be {n} non-negative numbers, one per row of X, and not all zero; got {shown(weights)}"
+            f"weights must be {n} non-negative numbers, one per row of X, and not all zero; got {quote(weights)}"
         )
     return np.asarray(w / w.max())

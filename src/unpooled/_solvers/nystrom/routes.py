@@ -24,7 +24,7 @@ import numpy as np
 from ..._base import memory, threads
 from ..._base.arrays import Floats
 from ..._base.rows import KEPT, Rows
-from ..._base.text import shown
+from ..._base.text import quote
 from ...bases.maps import KernelMap
 from ...kernels.stationary import Stationary
 from .. import route
@@ -47,7 +47,7 @@ def device_of(device: Any, X: Any) -> Any:
         torch().empty(0, device=found)
     except (RuntimeError, TypeError, AssertionError) as error:
         raise ValueError(
-            f"device={shown(device)} cannot be used by torch on this machine: take None, 'cpu', or a GPU that it has"
+            f"device={quote(device)} cannot be used by torch on this machine: take None, 'cpu', or a GPU that it has"
         ) from error
     return found
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from ..._base.files import PathLike, atomic
 from ..._base.plain_json import canonical
-from ..._base.text import shown
+from ..._base.text import quote
 
 
 def primitives(name: str) -> Any:
@@ -119,7 +119,7 @@ def public_bytes(public: Any) -> bytes:
     except ValueError:
         content = b""
     if not text.startswith(_PREFIX) or len(content) != 35 or _checksum(content[:32]) != content[32:]:
-        raise NotTrusted(f"a site's key is site: and 56 letters and digits, and this is not one: {shown(public)}")
+        raise NotTrusted(f"a site's key is site: and 56 letters and digits, and this is not one: {quote(public)}")
     return content[:32]
 
 
@@ -222,7 +222,7 @@ class Attempt:
         for what in ("study", "name"):
             check_name(getattr(self, what), f"the {what} of an attempt")
         if type(self.round) is not int or not 0 <= self.round < 2**31:
-            raise ValueError(f"the round of an attempt must be a whole number, got {shown(self.round)}")
+            raise ValueError(f"the round of an attempt must be a whole number, got {quote(self.round)}")
 
     def __str__(self) -> str:
         return f"{self.name} of round {self.round} of {self.study}"
@@ -258,7 +258,7 @@ class Offer:
             if len(content) != 4:
                 raise ValueError("there is more in it")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise NotTrusted(f"a message holds something else than the offer of a key: {shown(error)}") from None
+            raise NotTrusted(f"a message holds something else than the offer of a key: {quote(error)}") from None
         return cls(attempt, site, content["key"], content["signature"])
 
 
@@ -304,7 +304,7 @@ class SingleUseKeys:
 def check_name(name: Any, what: str) -> None:
     """Names are short, printable, and without blanks around them, so that two that look alike are alike."""
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable() or name != name.strip():
-        raise ValueError(f"{what} must be up to 200 printable characters, got {shown(name)}")
+        raise ValueError(f"{what} must be up to 200 printable characters, got {quote(name)}")
 
 
 def check_hex(text: Any, size: int, what: str) -> bytes:

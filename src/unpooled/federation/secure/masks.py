@@ -37,7 +37,7 @@ import numpy as np
 
 from ..._base.files import PathLike
 from ..._base.plain_json import canonical
-from ..._base.text import shown
+from ..._base.text import quote
 from .fixed_point import across, add, check_words, parts, subtract, total
 from .keys import (
     Attempt,
@@ -219,7 +219,7 @@ class Member:
         if known.get(name, public_bytes(identity.public)) != public_bytes(identity.public):
             raise NotTrusted(f"the key pinned for {name} is not its own, which is {identity.public}")
         if type(fewest) is not int or fewest < FEWEST:
-            raise ValueError(f"fewest must be a whole number, {FEWEST} or more, got {shown(fewest)}")
+            raise ValueError(f"fewest must be a whole number, {FEWEST} or more, got {quote(fewest)}")
         drawer = Drawer(folder)
         self.name, self.fewest = name, fewest
         self._identity, self._pinned = identity, {**pinned, name: identity.public}

@@ -18,7 +18,7 @@ from typing import Any
 from ..._base.engine import Engine, NamedStatistic, Task, called
 from ..._base.files import PathLike
 from ..._base.rows import RemoteSource, Rows
-from ..._base.text import shown
+from ..._base.text import quote
 from ...bases import Basis
 from ...data.sources import columns_of
 from ..site.statistics import ASKED, Statistic, Sums
@@ -50,7 +50,7 @@ class FederatedEngine(Engine):
 
     def __init__(self, study: Study, transport: Transport, folder: PathLike, progress: Progress | None = None) -> None:
         if study.kind != "estimator":
-            raise ValueError(f'a FederatedEngine runs studies of the kind "estimator", got {shown(study.kind)}')
+            raise ValueError(f'a FederatedEngine runs studies of the kind "estimator", got {quote(study.kind)}')
         self._folder = StudyFolder(Path(folder))
         self.study, self._transport, self._progress = self._folder.begin(study), transport, progress
         self._run: Run | None = None
@@ -141,7 +141,7 @@ class RemoteRows(RemoteSource):
         study = self.engine.study
         targets = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, (list, tuple)) else ()
         if targets != study.targets:
-            raise ValueError(f"y must be {', '.join(study.targets)}, which the study is about, got {shown(y)}")
+            raise ValueError(f"y must be {', '.join(study.targets)}, which the study is about, got {quote(y)}")
         if sample_weight is not None:
             raise ValueError("sample_weight must be left out: a site's weights are in its own configuration")
         if not isinstance(owner, Basis) or owner.digest != study.basis.digest:

@@ -28,7 +28,7 @@ import numpy as np
 from ..._base.files import atomic
 from ..._base.plain_json import readable
 from ..._base.rows import ArraySource, Rows, Source
-from ..._base.text import shown
+from ..._base.text import quote
 from ..._solvers.averaging.gathering import Gathering, held_out
 from ...data import sources
 from ...data.sources import open_labeled
@@ -106,7 +106,7 @@ class SiteConfig:
         for name, value in content.items():
             kind, called = _KINDS[name]
             if type(value) is not kind or value == "":
-                raise ConfigError(f"{name} in {path} must be {called}, got {shown(value)}")
+                raise ConfigError(f"{name} in {path} must be {called}, got {quote(value)}")
         for name in ("name", "data"):
             if name not in content:
                 raise ConfigError(f"{path} lacks {name}: a site has a name and data")
@@ -131,7 +131,7 @@ def _toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"the configuration {path} cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the configuration {path} is not TOML: {shown(str(error))}") from None
+        raise ConfigError(f"the configuration {path} is not TOML: {quote(str(error))}") from None
 
 
 Opened = tuple[Source, Any]
@@ -299,12 +299,12 @@ class Requests:
         found = [request for request in self.all() if study and request.study.startswith(study.lower())]
         if len(found) != 1:
             many = "no study asks" if not found else f"{len(found)} studies ask"
-            raise RequestError(f"{many} to be joined whose digest begins with {shown(study)}: look at the list")
+            raise RequestError(f"{many} to be joined whose digest begins with {quote(study)}: look at the list")
         return self._write(replace(found[0], state=state, answered=_now(), by=by))
 
     def _path(self, study: str) -> Path:
         if not is_digest(study):
-            raise RequestError(f"a study is named by its SHA-256, got {shown(study)}")
+            raise RequestError(f"a study is named by its SHA-256, got {quote(study)}")
         return self.folder / f"{study}.json"
 
     def _write(self, request: Request) -> Request:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ... import bases
 from ..._base.files import FileError, PathLike, atomic
-from ..._base.text import one_line, shown
+from ..._base.text import one_line, quote
 from ...gate import Gate, Log, LogError, PolicyError, Refused
 from ...gate.gate import NothingSpent, content_of
 from ...privacy import Overspend
@@ -101,7 +101,7 @@ class Site:
             return self._asked(message)
         if message.kind == "open":
             return self._open(message)
-        raise Declined(f"this site does not know what {shown(message.kind)} means")
+        raise Declined(f"this site does not know what {quote(message.kind)} means")
 
     def _no(self, message: Message, error: Exception) -> Message:
         """A refusal that tells no more than may be told, with all of it in the log."""
@@ -114,7 +114,7 @@ class Site:
             detail = f"{type(error).__name__}: {one_line(error)[:1000]}"
             if not isinstance(error, Refused):  # of which the gate has made an entry
                 study = message.header.get("study")
-                about = study if isinstance(study, str) else shown(study)
+                about = study if isinstance(study, str) else quote(study)
                 self.log.append({"what": "declined", "study": about[:64], "reason": reason[:500], "detail": detail})
             offer = self._next_offer(message)
         except Exception:

@@ -21,7 +21,7 @@ import numpy as np
 from ..._base import files
 from ..._base.checks import NotAddable
 from ..._base.compensated import Sum
-from ..._base.text import shown
+from ..._base.text import quote
 from ...bases.maps import finite
 from ...gate import Release, facts
 from ...gate.gate import check_policy
@@ -231,7 +231,7 @@ def _different(summary: Summary, wanted: Contents) -> str:
     for name, value in vars(wanted).items():
         own = getattr(summary.contents, name)
         if own != value:
-            return f"its {name} is {shown(own)} and not {shown(value)}"
+            return f"its {name} is {quote(own)} and not {quote(value)}"
     return "its contents"
 
 

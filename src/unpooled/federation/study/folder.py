@@ -19,7 +19,7 @@ from typing import Any
 from ..._base import files
 from ..._base.files import PathLike, atomic
 from ..._base.plain_json import readable
-from ..._base.text import shown
+from ..._base.text import quote
 from ...privacy import Gaussian, composition, mu_for
 from .study import Study
 
@@ -235,7 +235,7 @@ class StudyRecord:
             exchanges = [Exchange(**one | {"failures": _failures(one["failures"])}) for one in content["exchanges"]]
             found = cls(**content | {"exchanges": exchanges, "failures": _failures(content["failures"])})
         except (TypeError, KeyError) as error:
-            raise StudyError(f"{path} is not a record of a study: {shown(error)}") from None
+            raise StudyError(f"{path} is not a record of a study: {quote(error)}") from None
         if found.digest != files.digest(found._content(), {}) or found.outcome not in OUTCOMES:
             raise StudyError(f"{path} was changed after it was written: it does not match its digest")
         return found

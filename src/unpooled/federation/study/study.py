@@ -19,7 +19,7 @@ import numpy as np
 from ... import bases
 from ..._base import files
 from ..._base.checks import budget, check_center, check_choice, count, positive
-from ..._base.text import one_line, shown
+from ..._base.text import one_line, quote
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
@@ -49,13 +49,13 @@ def read_study(folder: Path) -> Study:
             f"{path} cannot be read ({error.strerror}): make one with `unpooled federation init`"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not TOML: {shown(str(error))}") from None
+        raise ConfigError(f"{path} is not TOML: {quote(str(error))}") from None
     known = [field.name for field in fields(Study) if field.name != "id"]
     _only(path, content, known)
     if missing := [name for name in NEEDED if name not in content]:
         raise ConfigError(f"{path} lacks {', '.join(missing)}")
     if not isinstance(content["basis"], str):
-        raise ConfigError(f"basis in {path} must be the name of a file beside it, got {shown(content['basis'])}")
+        raise ConfigError(f"basis in {path} must be the name of a file beside it, got {quote(content['basis'])}")
     content["basis"] = folder / content["basis"]
     if "privacy" in content:
         _only(path, content["privacy"], [field.name for field in fields(StudyPrivacy)])
@@ -69,7 +69,7 @@ def read_study(folder: Path) -> Study:
 
 def _only(path: Path, content: Any, known: list[str]) -> None:
     if not isinstance(content, dict):
-        raise ConfigError(f"privacy in {path} must be a table, [privacy], got {shown(content)}")
+        raise ConfigError(f"privacy in {path} must be a table, [privacy], got {quote(content)}")
     if unknown := sorted(set(content) - set(known)):
         raise ConfigError(f"{path} has {', '.join(unknown)}, which a study does not have; it has {', '.join(known)}")
 
@@ -198,12 +198,12 @@ class Study:
 
     def _check(self) -> None:
         if not (isinstance(self.basis, Basis) and hasattr(self.basis, "map_")):
-            raise ValueError(f"basis must be a fitted basis of up.bases or the path of one, got {shown(self.basis)}")
+            raise ValueError(f"basis must be a fitted basis of up.bases or the path of one, got {quote(self.basis)}")
         check_name(self.name, "the name of a study")
         check_name(self.id, "the id of a study")
         for what, names in (("targets", self.targets), ("members", self.members)):
             if not names or len(set(names)) < len(names):
-                raise ValueError(f"{what} must be names, each once, got {shown(names)}")
+                raise ValueError(f"{what} must be names, each once, got {quote(names)}")
             for name in names:
                 check_name(name, f"each of the {what}")
         check_choice("kind", self.kind, tuple(KINDS))
@@ -218,7 +218,7 @@ class Study:
             raise ValueError(f"a secure sum needs a quorum of at least {FEWEST} sites, got {self.quorum}")
         for name in ("secure", "steady", "ridge"):
             if type(getattr(self, name)) is not bool:
-                raise ValueError(f"{name} must be true or false, got {shown(getattr(self, name))}")
+                raise ValueError(f"{name} must be true or false, got {quote(getattr(self, name))}")
         positive("timeout", self.timeout)
         positive("poll", self.poll)
         positive("patience", self.patience, zero=True)
@@ -232,11 +232,11 @@ class Study:
         if self.kind not in ("rounds", "estimator") and self.rounds != 1:
             raise ValueError(f'rounds is {self.rounds}, and only studies of the kind "rounds" have more than one')
         if self.order not in (1, 2) or (self.kind != "estimator" and self.order != _ORDERS.get(self.kind, 1)):
-            raise ValueError(f"order is {shown(self.order)}, and sums of the kind {self.kind!r} have another")
+            raise ValueError(f"order is {quote(self.order)}, and sums of the kind {self.kind!r} have another")
         if self.order == 2 and self.rounds > 1:
             raise ValueError("sums of order 2 are exact in one round: rounds of residuals are of order 1")
         if spec_of(loss_of(self.loss)) != self.loss:
-            raise ValueError(f'loss must be "squared", or one with its scale, "huber 1.5"; got {shown(self.loss)}')
+            raise ValueError(f'loss must be "squared", or one with its scale, "huber 1.5"; got {quote(self.loss)}')
         if self.loss != "squared" and (self.kind not in ("rounds", "estimator") or self.lam == "loo"):
             raise ValueError(f'loss is {self.loss!r}: it goes with kind="rounds", and with lam other than "loo"')
         if self.privacy is None:
@@ -289,13 +289,13 @@ class Study:
             raise ValueError(f"a study must say {', '.join(sorted(names))}, and nothing else")
         if content["basis"] != basis.digest:
             raise ValueError(
-                f"the study is of the basis {shown(content['basis'])[1:13]}, and {basis.digest[:12]} came with it"
+                f"the study is of the basis {quote(content['basis'])[1:13]}, and {basis.digest[:12]} came with it"
             )
         try:
             inner = {**content, "basis": basis, "filter": from_spec(content["filter"]), "timeout": timeout}
             return cls(**inner)
         except (TypeError, KeyError) as error:
-            raise ValueError(f"the study cannot be read: {shown(error)}") from None
+            raise ValueError(f"the study cannot be read: {quote(error)}") from None
 
     def with_id(self, id: str) -> Study:
         """The same study as an earlier run of it."""

@@ -32,7 +32,7 @@ from types import FrameType
 from typing import Any
 
 from ..._base.files import atomic
-from ..._base.text import one_line, shown
+from ..._base.text import one_line, quote
 from ..secure.keys import primitives
 from ..site.config import SiteConfig
 from ..study.folder import StudyError
@@ -181,7 +181,7 @@ class Network:
         wanted = {"superlink": str, "certificate": str, "key": str, "port": int}
         for name, kind in wanted.items():
             if type(content.get(name)) is not kind:
-                raise ConfigError(f"{path} must say {name}, and it says {shown(content.get(name))}")
+                raise ConfigError(f"{path} must say {name}, and it says {quote(content.get(name))}")
         places = {name: (folder / content[name]).absolute() for name in ("certificate", "key")}
         for place in places.values():
             if not place.is_file():
