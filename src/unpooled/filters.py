@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._base.arrays import Floats
-from ._base.kinds import Kind, described
+from ._base.kinds import Kind, from_header
 from ._base.text import quote
 
 __all__ = ["CutOff", "Filter", "IteratedTikhonov", "Landweber", "NuMethod", "Tikhonov", "as_filter"]
@@ -325,4 +325,4 @@ class FilterKind(Kind):
         return to_spec(as_filter(value))
 
     def from_plain(self, written: Any) -> Any:
-        return described(written, from_spec, to_spec)
+        return from_header(written, from_spec, to_spec)

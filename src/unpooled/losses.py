@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._base.arrays import Array, is_foreign, namespace
-from ._base.kinds import Kind, described
+from ._base.kinds import Kind, from_header
 from ._base.text import quote
 
 __all__ = ["Correntropy", "Huber", "Loss", "Squared", "as_loss"]
@@ -198,4 +198,4 @@ class LossKind(Kind):
         return to_spec(value) if isinstance(value, Loss) else value
 
     def from_plain(self, written: Any) -> Any:
-        return described(written, from_spec, to_spec) if isinstance(written, dict) else written
+        return from_header(written, from_spec, to_spec) if isinstance(written, dict) else written

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import estimators
 from ._base import files
-from ._base.declared import MODELS, Savable, digest_of, parts_of
+from ._base.declared import MODELS, Savable, digest_of, to_parts_of
 from ._base.text import quote
 from .estimators import span
 
@@ -29,7 +29,7 @@ def save(model: Savable, path: files.PathLike) -> None:
     model : a fitted estimator of this package
     path : the file to write; it appears whole or not at all
     """
-    header, arrays = parts_of(model, "saved")
+    header, arrays = to_parts_of(model, "saved")
     files.write(path, "model", header, arrays)
 
 

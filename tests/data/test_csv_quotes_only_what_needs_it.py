@@ -27,7 +27,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 def written(table, folder, n_parts=1):
     """The bytes of the file, written in so many parts."""
     path = folder / "t.csv"
-    with tables.writer(path, table.schema) as writer:
+    with tables.open_writer(path, table.schema) as writer:
         for part in np.array_split(np.arange(table.num_rows), n_parts):
             writer.write_table(table.take(part))
     return path.read_bytes()

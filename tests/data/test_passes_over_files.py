@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.counted_reads import counted_reads
-from unpooled._base.rows import KEPT, ArraySource, InMemory, Kept, Rows
+from unpooled._base.rows import KEPT, ArraySource, InMemory, KeptPiece, Rows
 from unpooled.cli import app
 from unpooled.data.sources import open_stream, read_some
 
@@ -116,7 +116,7 @@ def test_rows_for_several_are_those_that_each_would_read_alone(counts, seed, roo
     n = sum(counts)
     X, Y = rng.normal(size=(n, 2)), rng.normal(size=(n, 1))
     ends = np.cumsum(counts)
-    pieces = [Kept(Rows(X[e - c : e], Y[e - c : e]), in_parts=True) for c, e in zip(counts, ends)]
+    pieces = [KeptPiece(Rows(X[e - c : e], Y[e - c : e]), in_parts=True) for c, e in zip(counts, ends)]
     source = up._base.rows.Source(pieces, 2, streamed=True)
     wanted = [np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) for _ in range(rng.integers(1, 4))]
     found, kept = read_some(source, wanted, room)
@@ -140,7 +140,7 @@ def test_a_piece_that_is_kept_comes_in_the_chunks_of_its_file(path):
     for size in (1, 7, 130, 500, 9999):
         for piece in open_stream(path, "y").pieces[:2]:
             chunks = list(piece.chunks(size))
-            again = list(Kept(piece.read(), in_parts=True).chunks(size))
+            again = list(KeptPiece(piece.read(), in_parts=True).chunks(size))
             assert [len(rows) for rows in again] == [len(rows) for rows in chunks]
             assert all(np.array_equal(a.X, b.X) for a, b in zip(again, chunks))
 

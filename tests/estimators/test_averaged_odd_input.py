@@ -181,9 +181,9 @@ class OneByOne(up.engines.Engine):
     n_workers = 1
 
     def work(self, task, progress):
-        tree = task.tree()
+        tree = task.make_tree()
         for i, part in enumerate(task.parts):
-            tree.add(i, task.on(part))
+            tree.add(i, task.run_on(part))
         return tree.result
 
 

@@ -32,7 +32,7 @@ def little_memory():
 
 
 def parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    header, arrays = declared.parts_of(model, "saved")
+    header, arrays = declared.to_parts_of(model, "saved")
     return json.loads(json.dumps(header)), dict(arrays)
 
 

@@ -88,7 +88,7 @@ def test_an_exact_fit_asks_the_route_of_its_plan_for_the_memory_of_its_plan(
     patches = (
         mock.patch.object(routes, "LARGE", large),
         mock.patch.object(routes, "BANDED_FROM", banded),
-        mock.patch.object(routes.LowRank, "pays", return_value=False),  # no kernel of so few rows is of low rank
+        mock.patch.object(routes.LowRankRoute, "pays", return_value=False),  # no kernel of so few rows is of low rank
     )
     for patch in patches:
         patch.start()
@@ -217,7 +217,7 @@ def test_a_route_that_has_another_opinion_in_a_fit_is_caught():
         work.problem.require(work.job, 2.0 * self.memory(work.job).matrices)
         return routes.EIGEN.solve(work)
 
-    with mock.patch.object(routes.Cholesky, "solve", careless):
+    with mock.patch.object(routes.CholeskyRoute, "solve", careless):
         bytes_, _, _ = asked(lambda: up.SpectralRegressor(Laplacian(1.0), lam=0.1).fit(X, Y))
     job = plans.exact_job(Table(20, 2), Cost(RATES, 2), True)
     assert bytes_[0] == 2.0 * routes.CHOLESKY.memory(job).matrices

@@ -8,7 +8,7 @@ import pytest
 import unpooled as up
 from tests.cases.private_summaries import Unread, basis, rows
 from unpooled._base import threads
-from unpooled._base.threads import quietly
+from unpooled._base.threads import silence_warnings
 from unpooled.losses import Huber
 from unpooled.privacy import Ledger, Private
 
@@ -75,14 +75,14 @@ def test_a_float_too_long_for_a_double_is_an_error_and_no_warning():
 def test_what_was_set_is_set_again():
     with np.errstate(over="raise"):
         before, filters = np.geterr(), list(warnings.filters)
-        with quietly(), quietly():
+        with silence_warnings(), silence_warnings():
             warnings.warn("of a record", RuntimeWarning, stacklevel=1)
         assert np.geterr() == before
         assert warnings.filters == filters
 
 
 def test_threads_round_and_warn_as_their_caller_says(monkeypatch):
-    monkeypatch.setattr("unpooled._base.threads.allowed_threads", lambda: 2)
+    monkeypatch.setattr("unpooled._base.threads.count_threads", lambda: 2)
     found = []
     with np.errstate(over="raise", under="ignore"):
         threads.for_each(lambda _: found.append(np.geterr()), [slice(0, 1), slice(1, 2)])

@@ -90,8 +90,8 @@ class KernelExpansion:
         if X.ndim != 2 or (self.points.shape[1] and X.shape[1] != self.points.shape[1]):
             raise ValueError(f"X must have {self.points.shape[1]} features, got an array of shape {tuple(X.shape)}")
         points, coef, intercept = (like(a, X) for a in (self.points, self.coef, self.intercept))
-        tiles = threads.stretches(self.n_points, TILE)
-        blocks = threads.row_blocks(X.shape[0], min(max(1, self.n_points), TILE))
+        tiles = threads.cut_stretches(self.n_points, TILE)
+        blocks = threads.cut_row_blocks(X.shape[0], min(max(1, self.n_points), TILE))
 
         def values(rows: slice) -> Array:
             first, *others = (self.kernel.block(X[rows, :], points[t, :]) @ coef[t, :] for t in tiles)
@@ -109,7 +109,7 @@ class KernelExpansion:
         def fill(rows: slice) -> None:
             out[rows] = values(rows)
 
-        with threads.suited_to(max(X.shape[0], self.n_points)):
+        with threads.limit_blas_for(max(X.shape[0], self.n_points)):
             threads.for_each(fill, blocks)
         return out
 
@@ -194,7 +194,7 @@ class BasisPredictor:
         if X.ndim != 2 or X.shape[1] != self.map.n_features_in:
             raise ValueError(f"X must have {self.map.n_features_in} features, got an array of shape {tuple(X.shape)}")
         coef, intercept = like(self.coef, X), like(self.intercept, X)
-        blocks = threads.row_blocks(X.shape[0], self.map.size)
+        blocks = threads.cut_row_blocks(X.shape[0], self.map.size)
         if not is_numpy(X):
             parts = [self.map.block(X[rows, :]) @ coef + intercept for rows in blocks]
             return namespace(X).concat(parts) if parts else X[:, :0] @ coef[:0, :] + intercept
@@ -203,7 +203,7 @@ class BasisPredictor:
         def fill(rows: slice) -> None:
             out[rows] = self.map.block(X[rows]) @ coef + intercept
 
-        with threads.suited_to(max(X.shape[0], self.map.size)):
+        with threads.limit_blas_for(max(X.shape[0], self.map.size)):
             threads.for_each(fill, blocks)
         return out
 

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from .._base import threads
-from .._base.threads import best
+from .._base.threads import time_fastest
 
 OF_A_THREAD = 16 << 20  # bytes: blocks of kernel values, and BLAS's own buffers
 CHOLESKY = 0.85  # the speed of a factorisation beside a matrix product
@@ -31,7 +31,7 @@ SKINNY = 0.75  # the same for products with a few columns
 
 Job = TypeVar("Job", contravariant=True)
 Work = TypeVar("Work", contravariant=True)
-Found = TypeVar("Found", covariant=True)
+Result = TypeVar("Result", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Memory:
     most: float  #: at most
 
 
-class Route(ABC, Generic[Job, Work, Found]):
+class Route(ABC, Generic[Job, Work, Result]):
     """One way to do a job."""
 
     name: str
@@ -65,7 +65,7 @@ class Route(ABC, Generic[Job, Work, Found]):
         """How long it will take on a machine of that speed."""
 
     @abstractmethod
-    def solve(self, work: Work) -> Found | None:
+    def solve(self, work: Work) -> Result | None:
         """The solution; None where the numbers turn out not to allow it, and another route has to be taken."""
 
 
@@ -126,36 +126,36 @@ def measure(repeats: int = 5, edge: int = EDGE, numbers: int = NUMBERS) -> Rates
     """The best of some repeats each, with as many threads as BLAS is allowed now."""
     x = np.linspace(-10.0, 0.0, numbers)
     source = np.ones(COPIED)
-    gemm, edge = _multiplied(lambda A: A @ A, edge, repeats, np.float64)
-    gemm_single, _ = _multiplied(lambda A: A @ A, edge, repeats, np.float32)
-    syrk, _ = _multiplied(lambda A: blas.dsyrk(1.0, A.T), edge, repeats, np.float64)
+    gemm, edge = _time_products(lambda A: A @ A, edge, repeats, np.float64)
+    gemm_single, _ = _time_products(lambda A: A @ A, edge, repeats, np.float32)
+    syrk, _ = _time_products(lambda A: blas.dsyrk(1.0, A.T), edge, repeats, np.float64)
     # The three go together on every processor: a run that others got in the way of is mended by the other two.
     gemm = max(gemm, 0.5 * syrk, 0.4 * gemm_single)
     return Rates(
-        cores=threads.allowed_threads(),
+        cores=threads.count_threads(),
         gemm=2.0 * gemm,
         gemm_single=2.0 * max(gemm_single, 1.6 * gemm),
         syrk=max(syrk, 1.6 * gemm),
-        exp=numbers / best(_on_all(np.exp, x), repeats),
-        exp_single=numbers / best(_on_all(np.exp, x.astype(np.float32)), repeats),
-        bandwidth=16.0 * COPIED / best(_on_all(np.positive, source), repeats),
+        exp=numbers / time_fastest(_time_on_all_cores(np.exp, x), repeats),
+        exp_single=numbers / time_fastest(_time_on_all_cores(np.exp, x.astype(np.float32)), repeats),
+        bandwidth=16.0 * COPIED / time_fastest(_time_on_all_cores(np.positive, source), repeats),
     )
 
 
-def _multiplied(product: Callable[[np.ndarray], Any], edge: int, repeats: int, dtype: type) -> tuple[float, int]:
+def _time_products(product: Callable[[np.ndarray], Any], edge: int, repeats: int, dtype: type) -> tuple[float, int]:
     """edge³ a second, and the edge at which a product was long enough to be timed."""
     while True:
         A: np.ndarray = np.ones((edge, edge), dtype=dtype)
-        seconds = best(lambda: product(A), repeats)  # noqa: B023, called before A changes
+        seconds = time_fastest(lambda: product(A), repeats)  # noqa: B023, called before A changes
         if seconds >= SHORT or edge >= 4096:
             return edge**3 / seconds, edge
         edge *= 2
 
 
-def _on_all(function: Any, x: np.ndarray) -> Callable[[], None]:
+def _time_on_all_cores(function: Any, x: np.ndarray) -> Callable[[], None]:
     """An element-wise function on all cores, as the kernels apply it: a block at a time."""
     out = np.empty_like(x)
-    blocks = threads.row_blocks(len(x), 4)
+    blocks = threads.cut_row_blocks(len(x), 4)
 
     def work(part: slice) -> None:
         function(x[part], out=out[part])
@@ -163,7 +163,7 @@ def _on_all(function: Any, x: np.ndarray) -> Callable[[], None]:
     return lambda: threads.for_each(work, blocks)
 
 
-def measure_on(device: Any, repeats: int = 3, edge: int = 4096) -> Rates:
+def measure_device(device: Any, repeats: int = 3, edge: int = 4096) -> Rates:
     """The same of a GPU, by torch."""
     import torch
 
@@ -172,7 +172,7 @@ def measure_on(device: Any, repeats: int = 3, edge: int = 4096) -> Rates:
             work()
             torch.cuda.synchronize(device)
 
-        return best(waited, repeats)
+        return time_fastest(waited, repeats)
 
     def ones(shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.ones(shape, dtype=dtype, device=device)
@@ -193,6 +193,6 @@ def measure_on(device: Any, repeats: int = 3, edge: int = 4096) -> Rates:
 
 
 @cache
-def measured(gpu: Any = None) -> Rates:
+def measure_once(gpu: Any = None) -> Rates:
     """Of this process, or of a GPU, measured once: a fifth of a second."""
-    return measure() if gpu is None else measure_on(gpu)
+    return measure() if gpu is None else measure_device(gpu)

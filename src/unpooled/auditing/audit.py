@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import count, probability
+from .._base.checks import check_probability, check_whole
 from .._base.progress import Progress
 from .._base.text import quote
 from . import of_models, of_summaries
@@ -96,8 +96,8 @@ def audit(
     False
     """
     if runs is not None:
-        runs = count("runs", runs, LEAST_RUNS)
-    confidence = probability("confidence", confidence)
+        runs = check_whole("runs", runs, LEAST_RUNS)
+    confidence = check_probability("confidence", confidence)
     chosen = [make() for make in _makers(mechanisms, neighbours, epsilon, delta)]
     rows = []
     with Progress(2 * PARTS * len(chosen), "runs", int(progress)) as bar:

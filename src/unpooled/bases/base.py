@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from .._base.checks import are_texts, check_weights, check_X
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.html import InNotebooks
 from .._base.text import quote
 from ..kernels.specs import KernelKind
@@ -68,7 +68,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self
         """
-        with fitting(self):
+        with undo_on_failure(self):
             U = check_X(self, U, reset=True)
             weights = check_weights(sample_weight, U)
             if weights is not None:  # rows of weight zero are as if they were not there
@@ -265,7 +265,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @classmethod
     def _from_content(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-        with files.reading(header, arrays, cls.__name__) as (entries, numbers):
+        with files.open_content(header, arrays, cls.__name__) as (entries, numbers):
             entries.get("class")  # which has led here
             return cls._read(entries, numbers)
 

@@ -55,7 +55,7 @@ class RandomFeatures(Basis):
         rng = np.random.default_rng(int(self.seed))
         waves = self._draw(kernel, M, Z.shape[1], rng)
         C, mean = np.zeros((M, M)), np.zeros(M)
-        for rows in threads.row_blocks(len(Z), M):
+        for rows in threads.cut_row_blocks(len(Z), M):
             block = waves.block(Z[rows])
             mean += w[rows] @ block
             block *= np.sqrt(w[rows])[:, None]

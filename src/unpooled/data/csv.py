@@ -60,7 +60,7 @@ class Csv:
 
 
 @dataclass(frozen=True)
-class Spilled(RowGroup):
+class SpilledRowGroup(RowGroup):
     """A row group of the temporary file, which lives as long as its pieces do; other processes get a plain one."""
 
     folder: Any = field(default=None, compare=False, repr=False)
@@ -71,7 +71,7 @@ class Spilled(RowGroup):
 
 def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The rows of one CSV file, in its order, as 64-bit numbers; labels of sites are text."""
-    names = header_of(given)
+    names = read_header(given)
     targets = _names("y", y, names, "CSV") if y is not None else ()
     weight = _name("sample_weight", sample_weight, names, "CSV")
     site = _name("sites", sites, names, "CSV")
@@ -86,14 +86,14 @@ def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     if not features:
         raise ValueError(f"{given.path} has no column left for X")
 
-    kept = _Kept(features, targets, weight)
+    kept = _ColumnStore(features, targets, weight)
     labels: list[np.ndarray] = []
     start = 0
     used = list(dict.fromkeys([*kept.names, *([site] if site else [])]))
-    for batch in batches_of(given, used, len(names) == 1):
+    for batch in read_batches(given, used, len(names) == 1):
         if not batch.num_rows:
             continue
-        kept.add({name: numbers_in(given, name, batch.column(name), start, name == weight) for name in kept.names})
+        kept.add({name: parse_numbers(given, name, batch.column(name), start, name == weight) for name in kept.names})
         if site is not None:
             labels.append(_labels(given, site, batch.column(site), start))
         start += batch.num_rows
@@ -119,7 +119,7 @@ def _remove(folder: str, pid: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Kept:
+class _ColumnStore:
     """Columns of numbers, in memory while they are few and in a temporary Parquet file once they are many."""
 
     def __init__(self, features: tuple[str, ...], targets: tuple[str, ...], weight: str | None) -> None:
@@ -150,7 +150,7 @@ class _Kept:
         with pq.ParquetFile(self.path) as file:
             counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         return [
-            Spilled(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
+            SpilledRowGroup(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
             for group, n in enumerate(counts)
         ]
 
@@ -194,7 +194,7 @@ class _Bytes(io.RawIOBase):
         super().close()
 
 
-def header_of(given: Csv) -> list[str]:
+def read_header(given: Csv) -> list[str]:
     """The names of the columns, each once."""
     if not isinstance(given.delimiter, str) or len(given.delimiter) != 1 or given.delimiter in '"\r\n':
         raise ValueError(f"delimiter must be one character, got {quote(given.delimiter)}")
@@ -224,7 +224,7 @@ def header_of(given: Csv) -> list[str]:
     return names
 
 
-def batches_of(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
+def read_batches(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
     """Stretches of rows, the used columns as text. ``single``: an empty line is then a missing value."""
     wrong: list[Any] = []
 
@@ -261,7 +261,7 @@ def _unreadable(given: Csv, error: Exception) -> ValueError:
     return ValueError(f"{given.path} cannot be read as CSV ({' '.join(str(error).split())})")
 
 
-def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
+def parse_numbers(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
     """A column of text as numbers; true and false are 1 and 0. The first cell that is none is named."""
     try:
         values = pc.cast(column, pa.float64())
@@ -328,8 +328,8 @@ def find_delimiter(path: Path) -> str:
 
 def text_columns(given: Csv) -> list[str]:
     """The columns that have no number in the first rows."""
-    names = header_of(given)
-    batch = next(iter(batches_of(given, names, len(names) == 1)), None)
+    names = read_header(given)
+    batch = next(iter(read_batches(given, names, len(names) == 1)), None)
     if batch is None or not batch.num_rows:
         return []
     cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import is_dask
-from .._base.rows import Rows, Source, label_names
+from .._base.rows import Rows, Source, find_label_names
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Partition:
         """All rows at once: a partition cannot be computed in parts."""
         yield self.read()
 
-    def emptied(self) -> Partition:
+    def without_data(self) -> Partition:
         """Without the graph."""
         return replace(self, lazy=None)
 
-    def filled(self, value: tuple[Any, Any, Any]) -> Partition:
+    def with_data(self, value: tuple[Any, Any, Any]) -> Partition:
         """With the value that the graph gives."""
         return replace(self, value=value)
 
@@ -61,7 +61,7 @@ def open_dask(X: Any, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The partitions of a collection; y, weights and sites are columns of a frame, or arrays as long as X."""
     from dask.delayed import delayed
 
-    targets, names = label_names(y), None
+    targets, names = find_label_names(y), None
     if hasattr(X, "partitions") and hasattr(X, "columns"):
         given = [(argument, v) for argument, v in (("y", y), ("sample_weight", sample_weight), ("sites", sites))]
         named = {name for argument, v in given for name in _column_names(argument, v, X)}

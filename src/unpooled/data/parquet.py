@@ -83,7 +83,7 @@ class RowGroup:
 def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Source:
     """The row groups of a file or folder, in the order of the file names. Of their values only the sites are read."""
     files = files_of(given.path)
-    schema = schema_of(files[0])
+    schema = read_schema(files[0])
     targets = _names("y", y, schema.names) if y is not None else ()
     weight = _name("sample_weight", sample_weight, schema.names)
     site = _name("sites", sites, schema.names)
@@ -104,7 +104,7 @@ def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Sour
                 "X=up.blocks.Parquet(path, features=[...])"
             )
     used = [*features, *targets, *(name for name in (weight, site) if name is not None)]
-    schemas = [schema_of(path) for path in files]
+    schemas = [read_schema(path) for path in files]
     for path, own in zip(files, schemas):
         missing = [name for name in used if name not in own.names]
         if missing:
@@ -127,7 +127,7 @@ def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Sour
     )  # fmt: skip
 
 
-def schema_of(path: Path) -> Any:
+def read_schema(path: Path) -> Any:
     """The columns of a file with their types; a ValueError where it cannot be read."""
     try:
         return pq.read_schema(path)

@@ -23,20 +23,20 @@ from sklearn.base import BaseEstimator
 
 from .._base.arrays import is_dask, to_numpy
 from .._base.checks import check_columns as check_columns_unread
-from .._base.checks import check_weights, check_X, check_Y, naming
+from .._base.checks import check_weights, check_X, check_Y, name_argument
 from .._base.files import PathLike
 from .._base.rows import (
     ArraySource,
     InMemory,
-    Kept,
+    KeptPiece,
     RemoteSource,
     Rows,
     Source,
     concatenate,
-    label_names,
-    site_labels,
+    find_label_names,
+    read_site_labels,
 )
-from .._base.threads import quietly
+from .._base.threads import silence_warnings
 from . import csv, parquet
 from .csv import Csv, find_delimiter, read_csv
 from .dask import open_dask
@@ -82,10 +82,10 @@ class UnreadRows:
                 return cls(owner, X, y, source.n_rows, source.n_outputs, False, learn, source)
             shape = _shape(X)  # of a Dask array that knows it
             n_rows = None if shape is None or not shape[0] else shape[0]
-            return cls(owner, X, y, n_rows, len(label_names(y)) or None, True, learn)
+            return cls(owner, X, y, n_rows, len(find_label_names(y)) or None, True, learn)
         if learn:
             owner.__dict__.pop("feature_names_in_", None)
-        X, y, _ = named_columns(owner, X, y, None)
+        X, y, _ = split_named_columns(owner, X, y, None)
         if issparse(X):
             check_X(owner, X, reset=learn)  # a TypeError
         inputs, labels = _shape(X), label_shape(y)
@@ -105,7 +105,7 @@ class UnreadRows:
     def read(self) -> Source:
         """Phase two: the rows, checked. Labels may have any size: a refusal would tell of a record."""
         if self._source is None:
-            with quietly():
+            with silence_warnings():
                 how = {"learn": self.learn, "any_size": True}
                 self._source = open_labeled(self.owner, self.X, self.y, None, **how)
             if self.n_rows not in (None, self._source.n_rows):  # noise was planned for as many as they said
@@ -134,7 +134,7 @@ def label_shape(y: Any) -> tuple[int, ...] | None:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedRows:
     """The labeled rows and, in the semi-supervised form, the unlabeled ones."""
 
     labeled: Source
@@ -144,19 +144,19 @@ class Opened:
 
 def open_all(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, unlabeled: Any, unlabeled_sites: Any
-) -> Opened:
+) -> OpenedRows:
     """Sources of everything ``fit`` was given; the number and names of the features are remembered."""
     labeled = _open_first(estimator, X, y, sample_weight, sites, unlabeled is not None)
     if unlabeled is None:
         if unlabeled_sites is not None:
             raise ValueError("unlabeled_sites was given without unlabeled: give the rows as well")
-        return Opened(labeled, None, labeled.one_target)
+        return OpenedRows(labeled, None, labeled.one_target)
     if unlabeled_sites is not None and sites is None:
         raise ValueError("unlabeled_sites was given without sites: give the site of every labeled row as well")
     others = _open_others(estimator, unlabeled, unlabeled_sites)
     if others.n_features != labeled.n_features:
         raise ValueError(f"unlabeled has {others.n_features} features and X has {labeled.n_features}")
-    return Opened(labeled, others if others.n_rows else None, labeled.one_target)
+    return OpenedRows(labeled, others if others.n_rows else None, labeled.one_target)
 
 
 def open_labeled(
@@ -173,11 +173,11 @@ def open_labeled(
         return X.open_labeled(owner, y, sample_weight)
     if is_stream(X):
         return _open_stream(owner, X, y, sample_weight, None, learn)
-    X, y, weights = named_columns(owner, X, y, sample_weight)
+    X, y, weights = split_named_columns(owner, X, y, sample_weight)
     X = check_X(owner, X, reset=learn)
     Y, one_target = check_Y(y, X, any_size)
-    rows = Rows(X, Y, _given_weights(weights, X))
-    return ArraySource(rows, target_names=label_names(y), one_target=one_target)
+    rows = Rows(X, Y, _take_weights(weights, X))
+    return ArraySource(rows, target_names=find_label_names(y), one_target=one_target)
 
 
 def _open_first(
@@ -199,19 +199,19 @@ def _open_first(
             weights = given
         elif beside_unlabeled:
             raise ValueError("sample_weight has values beyond 1e100 beside unlabeled rows, which weigh 1: rescale it")
-    labels = site_labels("sites", sites, X.shape[0])
+    labels = read_site_labels("sites", sites, X.shape[0])
     rows = Rows(X, Y, weights)
     if weights is not None and not np.all(weights > 0):
         kept = np.flatnonzero(weights > 0)
         rows, labels = rows.take(kept), None if labels is None else labels[kept]
     names = getattr(estimator, "feature_names_in_", None)
-    return ArraySource(rows, names, labels, target_names=label_names(y), one_target=one_target)
+    return ArraySource(rows, names, labels, target_names=find_label_names(y), one_target=one_target)
 
 
 def _open_stream(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, learn: bool) -> Source:
     """A stream with the features that ``owner`` knows, or all of them, which it then remembers."""
     if not learn:
-        X = _by_name(owner, X, "X", beside=(*label_names(y), sample_weight))
+        X = _select_named(owner, X, "X", beside=(*find_label_names(y), sample_weight))
     source = open_stream(X, y, sample_weight, sites)
     if not learn:
         _check_width(owner, source)
@@ -228,23 +228,23 @@ def open_stream(X: Any, y: Any = None, sample_weight: Any = None, sites: Any = N
     if is_dask(X):
         source = open_dask(X, y, sample_weight, sites)
     else:
-        file = _file(X)
+        file = _open_file(X)
         opener: Any = read_csv if isinstance(file, Csv) else open_parquet
         source = opener(file, y, sample_weight, sites)
-    return replace(source, site_labels=site_labels(called, source.site_labels, source.n_rows))
+    return replace(source, site_labels=read_site_labels(called, source.site_labels, source.n_rows))
 
 
 def _open_others(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
     """Unlabeled rows beside labeled ones."""
     if is_stream(U):
-        return open_stream(_by_name(estimator, U, "unlabeled"), sites=sites, called="unlabeled_sites")
+        return open_stream(_select_named(estimator, U, "unlabeled"), sites=sites, called="unlabeled_sites")
     if hasattr(U, "__len__") and len(U) == 0:
         if getattr(U, "ndim", 0) == 2 and U.shape[1] not in (0, estimator.n_features_in_):
             raise ValueError(f"unlabeled has {U.shape[1]} features and X has {estimator.n_features_in_}")
         return ArraySource(Rows(np.empty((0, estimator.n_features_in_))))
-    with naming("unlabeled"):
+    with name_argument("unlabeled"):
         U = check_X(estimator, U, reset=False)
-    return ArraySource(Rows(U), None, site_labels("unlabeled_sites", sites, U.shape[0]))
+    return ArraySource(Rows(U), None, read_site_labels("unlabeled_sites", sites, U.shape[0]))
 
 
 def read_all(source: Source) -> Rows:
@@ -272,7 +272,7 @@ def read_some(source: Source, wanted: Sequence[np.ndarray], room: float) -> tupl
             continue
         if not isinstance(piece, InMemory) and piece.n_rows * a_row <= room:
             room -= piece.n_rows * a_row
-            pieces[i] = piece = Kept(piece.read(), in_parts=isinstance(piece, RowGroup))
+            pieces[i] = piece = KeptPiece(piece.read(), in_parts=isinstance(piece, RowGroup))
         whole = len(together) == piece.n_rows
         read = piece.read(None if whole else together)
         for rows, parts in zip(own, found):
@@ -282,7 +282,7 @@ def read_some(source: Source, wanted: Sequence[np.ndarray], room: float) -> tupl
     return [concatenate(parts) for parts in found], replace(source, pieces=pieces) if kept else source
 
 
-def named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+def split_named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Labels and weights that are named as columns of a data frame, and the frame without them."""
     if not hasattr(X, "columns") or not any(isinstance(value, str) for value in (y, sample_weight)):
         if isinstance(y, str) or isinstance(sample_weight, str):
@@ -300,7 +300,7 @@ def named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> t
     return (features, *(X[value] if isinstance(value, str) else value for value in (y, sample_weight)))
 
 
-def _given_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+def _take_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     """Weights as they are given, not brought to a largest one of 1: they count as repeated rows."""
     if sample_weight is None:
         return None
@@ -326,7 +326,7 @@ def is_stream(X: Any) -> bool:
 
 def is_parquet(X: Any) -> bool:
     """Whether a stream is Parquet, which says how many rows and which columns it has without being read."""
-    return not is_dask(X) and isinstance(_file(X), Parquet)
+    return not is_dask(X) and isinstance(_open_file(X), Parquet)
 
 
 def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
@@ -335,7 +335,7 @@ def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
         yield piece.read()
 
 
-def _by_name(estimator: BaseEstimator, X: Any, argument: str, beside: tuple[Any, ...] = ()) -> Any:
+def _select_named(estimator: BaseEstimator, X: Any, argument: str, beside: tuple[Any, ...] = ()) -> Any:
     """A stream with the features that the model knows, in their order, and columns ``beside`` them that are named.
 
     An error where it has others."""
@@ -349,20 +349,20 @@ def _by_name(estimator: BaseEstimator, X: Any, argument: str, beside: tuple[Any,
             raise ValueError(f"{argument} lacks the columns {', '.join(missing)}")
         others = [columns[name] for name in beside if isinstance(name, str) and name in columns]
         return X[[columns[name] for name in known] + others]
-    given = _file(X)
+    given = _open_file(X)
     if known and given.features is not None and list(given.features) != known:
         raise ValueError(f"{argument} has the features {', '.join(given.features)}; the model has {', '.join(known)}")
     return replace(given, features=known) if known else given
 
 
-def _file(X: Any) -> Parquet | Csv:
+def _open_file(X: Any) -> Parquet | Csv:
     """A file by its name: .csv and .csv.gz are read as CSV, everything else as Parquet."""
     if isinstance(X, (Parquet, Csv)):
         return X
     return Csv(X) if str(X).lower().endswith((".csv", ".csv.gz")) else Parquet(X)
 
 
-def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Csv:
+def open_table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Csv:
     """A file by its name: .csv and .csv.gz are CSV, with commas, semicolons or tabs, everything else Parquet."""
     path = Path(path)
     if not str(path).lower().endswith((".csv", ".csv.gz")):
@@ -370,19 +370,19 @@ def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Cs
     return Csv(path, features, find_delimiter(path))
 
 
-def columns(given: Parquet | Csv) -> dict[str, Any]:
+def read_columns(given: Parquet | Csv) -> dict[str, Any]:
     """The names of the columns, and their types where the file says them; an index of a data frame is not one."""
     if isinstance(given, Csv):
-        return dict.fromkeys(csv.header_of(given))
-    schema = parquet.schema_of(parquet.files_of(given.path)[0])
+        return dict.fromkeys(csv.read_header(given))
+    schema = parquet.read_schema(parquet.files_of(given.path)[0])
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return {name: schema.field(name).type for name in schema.names if name not in index}
 
 
-def rows_for(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
+def select_rows(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
     """The data with these columns as X. ``others``: what asks for further columns, and their names."""
-    given = table(path, list(features) or None)
-    found = columns(given)
+    given = open_table(path, list(features) or None)
+    found = read_columns(given)
     for asker, wanted in [("the basis", features), *others.items()]:
         check_columns(path, found, wanted, asker)
     return given
@@ -395,7 +395,7 @@ def check_columns(path: Path, found: dict[str, Any], wanted: Iterable[str], aske
     if missing:
         listed = ", ".join(list(found)[:SHOWN]) + (", …" if len(found) > SHOWN else "")
         raise ValueError(
-            f"{path} lacks what {asker} asks for: {', '.join(_with_guess(name, found) for name in missing)}; "
+            f"{path} lacks what {asker} asks for: {', '.join(_suggest(name, found) for name in missing)}; "
             f"its columns are {listed}"
         )
     for name in wanted:
@@ -406,7 +406,7 @@ def check_columns(path: Path, found: dict[str, Any], wanted: Iterable[str], aske
             )
 
 
-def _with_guess(name: str, found: Iterable[str]) -> str:
+def _suggest(name: str, found: Iterable[str]) -> str:
     folded = {column.casefold().strip(): column for column in found}
     close = difflib.get_close_matches(name.casefold().strip(), folded, n=1)
     return f"{name!r}" + (f" (did you mean {folded[close[0]]!r}?)" if close else "")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from .._base.engine import BlockError, Engine, Function, Part, Task, called, run_part
+from .._base.engine import BlockError, Engine, Function, Part, Task, name_of, run_part
 from .._base.progress import Progress
 from .._base.rows import Block
 
@@ -67,13 +67,13 @@ class Dask(Engine):
     def work(self, task: Task, progress: Progress) -> Any:
         from distributed import KilledWorker, as_completed
 
-        task.tree()  # an error where there is nothing to combine; the tree below is of Dask's own tasks
+        task.make_tree()  # an error where there is nothing to combine; the tree below is of Dask's own tasks
         parts = task.parts
         self._forget_others(parts)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             shared = self._submit(_tuple, *task.args)
-            what = task.label or called(task.fn)
+            what = task.label or name_of(task.fn)
             layer = [
                 self._submit(_run, task.fn, self._near(part), shared, name=f"{what} of block {part.name}")
                 for part in parts
@@ -120,7 +120,7 @@ class Dask(Engine):
         if isinstance(part, Block) and (lazy := part.lazy()) is not None:
             # Pieces of a Dask collection are computed by the cluster, next to where they are.
             return self._submit(_assemble, part.without_data(), *[self.client.compute(piece) for piece in lazy])
-        return self._submit(_load, part.shipped())
+        return self._submit(_load, part.pack())
 
 
 def _tuple(*args: Any) -> tuple[Any, ...]:
@@ -133,11 +133,11 @@ def _run(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
 
 
 def _load(part: Any) -> Any:
-    return run_part(_loaded, part, (), 1)
+    return run_part(_load_all, part, (), 1)
 
 
-def _loaded(part: Any) -> Any:
-    return part.loaded()
+def _load_all(part: Any) -> Any:
+    return part.load()
 
 
 def _assemble(part: Any, *pieces: Any) -> Any:

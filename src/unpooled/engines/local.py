@@ -11,7 +11,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 from joblib.parallel import LokyBackend, SequentialBackend, ThreadingBackend
 
 from .._base import threads
-from .._base.engine import BlockError, Engine, Task, blas_share, run_part
+from .._base.engine import BlockError, Engine, Task, count_blas_threads, run_part
 from .._base.progress import Progress
 
 
@@ -26,7 +26,7 @@ class Threads(Engine):
     is_picklable = True
 
     def __init__(self, n_workers: int | None = None) -> None:
-        self._n_workers = _checked_workers(n_workers) or threads.cores()
+        self._n_workers = _check_workers(n_workers) or threads.count_cores()
 
     @property
     def n_workers(self) -> int:
@@ -36,12 +36,12 @@ class Threads(Engine):
         return f"Threads({self._n_workers})"
 
     def work(self, task: Task, progress: Progress) -> Any:
-        tree, workers = task.tree(), task.workers(self._n_workers)
+        tree, workers = task.make_tree(), task.count_workers(self._n_workers)
         # The limit belongs to the process: it is set once around all parts and not by each of them.
-        with threads.blas_limit(blas_share(len(task.parts))):
+        with threads.limit_blas(count_blas_threads(len(task.parts))):
             if workers == 1:
                 for index, part in enumerate(task.parts):
-                    tree.add(index, task.on(part))
+                    tree.add(index, task.run_on(part))
                     progress.advance()
                 return tree.result
             pool = ThreadPoolExecutor(workers)
@@ -51,7 +51,7 @@ class Threads(Engine):
                 while True:
                     # No more in flight than workers: a finished result goes into the tree before the next part starts.
                     while len(running) < workers and (following := next(waiting, None)) is not None:
-                        running[pool.submit(task.on, following[1])] = following[0]
+                        running[pool.submit(task.run_on, following[1])] = following[0]
                     if not running:
                         return tree.result
                     for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -75,7 +75,7 @@ class Processes(Engine):
     is_picklable = True
 
     def __init__(self, n_workers: int | None = None, retries: int = 2) -> None:
-        self._n_workers = _checked_workers(n_workers)
+        self._n_workers = _check_workers(n_workers)
         self.retries = retries
 
     @property
@@ -92,8 +92,8 @@ class Processes(Engine):
         return f"Processes({self._n_workers or ''})"
 
     def work(self, task: Task, progress: Progress) -> Any:
-        tree, parts = task.tree(), task.parts
-        workers, share = task.workers(self.n_workers), blas_share(len(parts))
+        tree, parts = task.make_tree(), task.parts
+        workers, share = task.count_workers(self.n_workers), count_blas_threads(len(parts))
         backend, _ = joblib.parallel.get_active_backend()
         # Most backends yield results as they come; those of Ray and Spark give lists, so they get a list at a time.
         streams = bool(backend.supports_return_generator)
@@ -106,7 +106,7 @@ class Processes(Engine):
                 while done < len(parts):
                     batch = parts[done:] if streams else parts[done : done + 4 * workers]
                     jobs = (
-                        joblib.delayed(run_part)(task.fn, part if local else part.shipped(), task.args, share)
+                        joblib.delayed(run_part)(task.fn, part if local else part.pack(), task.args, share)
                         for part in batch
                     )
                     how = {"return_as": "generator", "pre_dispatch": workers} if streams else {}
@@ -128,7 +128,7 @@ class Processes(Engine):
         raise AssertionError("unreachable")
 
 
-def _checked_workers(n_workers: int | None) -> int | None:
+def _check_workers(n_workers: int | None) -> int | None:
     if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1):
         raise ValueError(f"n_workers must be a positive whole number or None (all cores), got {n_workers!r}")
     return n_workers

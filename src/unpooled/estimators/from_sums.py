@@ -13,8 +13,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._base.arrays import Floats
-from .._base.checks import positive_numbers
-from .._solvers.span.moments import Means, Mismatch, Solutions, System, gcv, limited, mismatch, risk, solve, system
+from .._base.checks import check_positive_numbers
+from .._solvers.span.moments import (
+    Means,
+    Mismatch,
+    Solutions,
+    System,
+    gcv,
+    limit_rank,
+    make_system,
+    mismatch,
+    risk,
+    solve,
+)
 from .._solvers.span.noisy_moments import Noise, noisy_gcv
 from .._solvers.spectral import criteria
 from ..bases.base import Basis
@@ -61,9 +72,9 @@ class FromSums:
 
     def solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
         """The equations, and their solution for every λ of the grid."""
-        equations = system(means_of(summary), basis, self.center, own)
+        equations = make_system(means_of(summary), basis, self.center, own)
         if not isinstance(self.n_features, str):
-            equations = limited(equations, int(self.n_features))
+            equations = limit_rank(equations, int(self.n_features))
         by_rule = isinstance(self.n_features, str) and self.n_features == "rule" and summary.order == 1
         return equations, solve(equations, self.filter, self._grid(basis, summary), by_rule)
 
@@ -90,9 +101,9 @@ class FromSums:
 
     def _grid(self, basis: Basis, summary: Summary) -> Floats:
         if not isinstance(self.lam, str):
-            return np.atleast_1d(positive_numbers("lam", self.lam))
+            return np.atleast_1d(check_positive_numbers("lam", self.lam))
         if self.grid is not None:
-            return np.atleast_1d(positive_numbers("grid", self.grid))
+            return np.atleast_1d(check_positive_numbers("grid", self.grid))
         grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
         return widened(grid, basis.kappa_sq_, self.filter, summary)
 

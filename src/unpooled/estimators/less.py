@@ -11,8 +11,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, positive_numbers
-from .._base.fits import fitting
+from .._base.checks import check_center, check_positive_numbers
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.text import quote
 from .._solvers.span.residual_rounds import STEPS
@@ -144,7 +144,7 @@ class LESSRegressor(OnEngine, SpanModel):
         sites : a label a row
         sample_weight : one a row; weights count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._fit(X, y, public, sites, sample_weight)
         return self
@@ -178,7 +178,7 @@ class LESSRegressor(OnEngine, SpanModel):
         -------
         self
         """
-        with fitting(self, anew=False):
+        with undo_on_failure(self, anew=False):
             self._check_parameters()
             if "basis_" not in vars(self):
                 self.basis_, _ = self._learn_basis(X, y, public, sample_weight)
@@ -264,9 +264,9 @@ class LESSRegressor(OnEngine, SpanModel):
 
     def _grid(self, basis: Basis) -> Floats:
         if not isinstance(self.lam, str):
-            return np.atleast_1d(positive_numbers("lam", self.lam))
+            return np.atleast_1d(check_positive_numbers("lam", self.lam))
         if self.grid is not None:
-            return np.atleast_1d(positive_numbers("grid", self.grid))
+            return np.atleast_1d(check_positive_numbers("grid", self.grid))
         return criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
 
     def _check_together(self) -> None:

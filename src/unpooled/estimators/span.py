@@ -25,7 +25,7 @@ from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
 from ..bases.maps import finite
-from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
+from ..data.sources import is_stream, open_labeled, split_named_columns, stream_rows
 from ..engines import Engine
 from ..kernels import Precomputed
 from .facts import ModelFacts, ShowsChoices, describe
@@ -144,7 +144,7 @@ class ReadsRows(FittedFunction):
         float
         """
         if not is_stream(X):
-            X, y, sample_weight = named_columns(self, X, y, sample_weight)
+            X, y, sample_weight = split_named_columns(self, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
         check_fitted(self)
         source = open_labeled(self, X, y, sample_weight)

@@ -15,7 +15,7 @@ import numpy as np
 from .._base.arrays import Floats
 from .._base.checks import check_center, check_fitted
 from .._base.declared import Arrays, Header, digest_of
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
 from .._base.text import quote
 from .._solvers.span.residual_rounds import (
@@ -193,7 +193,7 @@ class SummaryRegressor(SpanModel):
         -------
         self
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             if not isinstance(summary, Summary):
                 raise ValueError(f"summary must be a Summary, got {quote(summary)}")
@@ -276,7 +276,7 @@ class SummaryRegressor(SpanModel):
             names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
             raise ValueError(f"the residuals are of the label {names}")
         check_round(residuals, self.privacy_ is not None)
-        with fitting(self, anew=False):
+        with undo_on_failure(self, anew=False):
             self._check_parameters()
             found = residuals.basis(basis)
             rounds = self._rounds(found)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.plain_json import plain
+from .._base.plain_json import make_plain
 from .._base.rows import Block, Source
 from .._base.text import quote
 from ..data.parquet import RowGroup
@@ -68,7 +68,7 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, whatever the facts are: a number that is not finite becomes None."""
-        return {field.name: plain(getattr(self, field.name), quote) for field in fields(self)}
+        return {field.name: make_plain(getattr(self, field.name), quote) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, content: Any) -> Release:

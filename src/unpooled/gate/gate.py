@@ -130,7 +130,9 @@ class Gate:
         no part of it was ever there.
         """
         self._check_place(path)
-        with files.atomic(path) as place:  # a place that cannot be written to is found before the log says anything
+        with files.open_atomic(
+            path
+        ) as place:  # a place that cannot be written to is found before the log says anything
             entry = self.let_leave(content, release, os.fspath(path))
             place.write(content)
         return entry
@@ -141,7 +143,7 @@ class Gate:
         sha256 = hashlib.sha256(content).hexdigest()
         approved: bool | None = None
         while True:
-            entries = self.log.checked_entries()
+            entries = self.log.shared_entries()
             reasons = self.policy.refusals(release, releases_in(entries, self.log.path))
             if not reasons and self.policy.asks:
                 approved = self._ask(release) if approved is None else approved

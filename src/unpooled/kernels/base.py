@@ -80,10 +80,10 @@ class Kernel(BaseEstimator):
             def fill(rows: slice) -> None:
                 K[rows] = self.block(X[rows], Z)
 
-            threads.for_each(fill, threads.row_blocks(X.shape[0], Z.shape[0]))
+            threads.for_each(fill, threads.cut_row_blocks(X.shape[0], Z.shape[0]))
         else:  # in place too: what a block needs beside itself is not needed for the whole matrix at once
             K = namespace(X).empty((X.shape[0], Z.shape[0]), dtype=X.dtype, device=X.device)
-            for rows in threads.stretches(X.shape[0], max(1, DEVICE_ELEMENTS // Z.shape[0])):
+            for rows in threads.cut_stretches(X.shape[0], max(1, DEVICE_ELEMENTS // Z.shape[0])):
                 K[rows, :] = self.block(X[rows, :], Z)
         if symmetric:
             set_diagonal(K, self.diag(X))

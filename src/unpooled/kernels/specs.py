@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 
 from .._base.arrays import to_numpy
-from .._base.kinds import Kind, described, is_same
+from .._base.kinds import Kind, from_header, is_same
 from .._base.text import quote
 from . import adapters, base, centered, pointwise, stationary
 from .adapters import Precomputed, as_kernel
@@ -145,7 +145,7 @@ class KernelKind(Kind):
         return None if value is None else to_spec(as_kernel(value))
 
     def from_plain(self, written: Any) -> Any:
-        kernel = None if written is None else described(written, from_spec, to_spec)
+        kernel = None if written is None else from_header(written, from_spec, to_spec)
         if kernel is not None:
             _check_parts(kernel)
         return kernel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import is_foreign
-from .._base.checks import count
+from .._base.checks import check_whole
 from .._base.text import quote
 from ..data.sources import is_stream, open_stream
 
@@ -51,7 +51,9 @@ class Table:
             kind = np.dtype(object)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"dtype must be float32 or float64, got {quote(dtype)}")
-        return cls(count("n", n), count("d", d), count("targets", targets), kind == np.dtype(np.float32))
+        return cls(
+            check_whole("n", n), check_whole("d", d), check_whole("targets", targets), kind == np.dtype(np.float32)
+        )
 
     @classmethod
     def of_rows(cls, X: Any, y: Any = None) -> Table:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import budget, positive
+from .._base.checks import check_budget, check_positive
 from .._base.text import quote
 from . import gaussian
 from .gaussian import Approximate, Event, Gaussian, compose, delta_of, least, log_deltas_of
@@ -60,7 +60,7 @@ def mu_left(events: Iterable[Event], epsilon: float, delta_allowed: float) -> fl
     events : what was released
     epsilon, delta_allowed : the budget
     """
-    epsilon, delta_allowed = budget(epsilon, delta_allowed)
+    epsilon, delta_allowed = check_budget(epsilon, delta_allowed)
     total = _Total.of(events)
     if total.delta(epsilon) >= delta_allowed:
         return 0.0
@@ -75,7 +75,7 @@ def split(mu: float, shares: Sequence[float]) -> list[float]:
     ----------
     mu, shares : μ, and positive numbers
     """
-    total = math.fsum(positive("a share", share) for share in shares)
+    total = math.fsum(check_positive("a share", share) for share in shares)
     return [mu * math.sqrt(share / total) for share in shares]
 
 
@@ -172,7 +172,7 @@ class Guarantee:
     conditions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value in zip(("epsilon", "delta"), budget(self.epsilon, self.delta)):
+        for name, value in zip(("epsilon", "delta"), check_budget(self.epsilon, self.delta)):
             object.__setattr__(self, name, value)
         for name in ("spent_on", "public", "conditions"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -218,7 +218,7 @@ class Guarantee:
         from .._base import html
 
         rows = [[item.purpose, str(item.event)] for item in self.spent_on]
-        spent = html.folded("What it was spent on", [html.table(["release", "price"], rows)]) if rows else ""
+        spent = html.fold("What it was spent on", [html.table(["release", "price"], rows)]) if rows else ""
         return html.paragraph(str(replace(self, spent_on=()))) + spent
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
-from .._base.checks import budget
+from .._base.checks import check_budget
 from .._base.text import quote
 from . import composition, gaussian
 from .composition import NEIGHBOURS, Guarantee, Spent, fits
@@ -109,7 +109,7 @@ class Ledger:
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: float, delta: float, dataset: str) -> Ledger:
         """A new ledger with this budget for all that will ever be released of the data set; it cannot be raised."""
-        epsilon, delta = budget(epsilon, delta)
+        epsilon, delta = check_budget(epsilon, delta)
         if not isinstance(dataset, str) or not dataset:
             raise ValueError(f"dataset must be a name for the data set, got {quote(dataset)}")
         chain = _LedgerChain(path)
@@ -287,7 +287,7 @@ def _opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
     try:
         if event["what"] != "opened" or event["neighbours"] != NEIGHBOURS or not isinstance(event["dataset"], str):
             raise ValueError
-        return event["dataset"], *budget(event["epsilon"], event["delta"])
+        return event["dataset"], *check_budget(event["epsilon"], event["delta"])
     except (KeyError, TypeError, ValueError, OverflowError):
         raise LedgerError(f"{path} is not a ledger that this version of unpooled can read") from None
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .._base.checks import count, positive
+from .._base.checks import check_positive, check_whole
 from .._base.text import quote
 from .composition import NEIGHBOURS, Guarantee, Spent
 from .sensitivity import Released
@@ -137,16 +137,16 @@ class Noised:
             raise ValueError("it must say how much noise is in every field")
         found = cls(
             guarantees,
-            {str(name): positive(f"the noise of {name}", value) for name, value in sigma.items()},
-            positive("kappa", content["kappa"]),
-            positive("label_bound", content["label_bound"]),
-            count("order", content["order"]),
-            positive("means", content["means"], zero=True),
-            positive("labels", content["labels"]),
-            count("parties", content["parties"]),
-            count("missing", content["missing"], 0),
-            count("shares", content["shares"]),
-            positive("grid", content["grid"]),
+            {str(name): check_positive(f"the noise of {name}", value) for name, value in sigma.items()},
+            check_positive("kappa", content["kappa"]),
+            check_positive("label_bound", content["label_bound"]),
+            check_whole("order", content["order"]),
+            check_positive("means", content["means"], zero=True),
+            check_positive("labels", content["labels"]),
+            check_whole("parties", content["parties"]),
+            check_whole("missing", content["missing"], 0),
+            check_whole("shares", content["shares"]),
+            check_positive("grid", content["grid"]),
         )
         found._check(n_features)
         return found
@@ -210,7 +210,7 @@ def _mu(item: Spent) -> float:
 def _counted(item: Any) -> tuple[int, Guarantee]:
     if not isinstance(item, dict):
         raise ValueError(f"a site's guarantee must be an object, got {quote(item)}")
-    return count("sites", item.get("sites")), Guarantee.from_dict({k: v for k, v in item.items() if k != "sites"})
+    return check_whole("sites", item.get("sites")), Guarantee.from_dict({k: v for k, v in item.items() if k != "sites"})
 
 
 def _promise(noised: Noised) -> set[tuple[float, float]]:

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._base.checks import budget, count, positive
+from .._base.checks import check_budget, check_positive, check_whole
 from .._base.compensated import Sum
 from .._base.rows import Source
 from .._base.text import quote
-from .._base.threads import quietly
+from .._base.threads import silence_warnings
 from ..data.sources import UnreadRows
 from ..summaries.contents import Contents, NoiseRequest, loss_of, shapes, spec_of
 from ..summaries.passes import Target, residual_target
@@ -72,13 +72,16 @@ class Private(NoiseRequest):
     kappa: float | None = None
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
+        epsilon, delta = check_budget(self.epsilon, self.delta)
         found: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
         for name in ("label_bound", "kappa"):
             value = getattr(self, name)
-            found[name] = None if value is None else positive(name, value)
-        found |= {"means": positive("means", self.means, zero=True), "labels": positive("labels", self.labels)}
-        found |= {"parties": count("parties", self.parties), "missing": count("missing", self.missing, 0)}
+            found[name] = None if value is None else check_positive(name, value)
+        found |= {
+            "means": check_positive("means", self.means, zero=True),
+            "labels": check_positive("labels", self.labels),
+        }
+        found |= {"parties": check_whole("parties", self.parties), "missing": check_whole("missing", self.missing, 0)}
         for name, value in found.items():
             object.__setattr__(self, name, value)
         if self.missing >= self.parties:
@@ -181,7 +184,7 @@ class Bounded(Target):
 
     def looking(self) -> contextlib.AbstractContextManager[None]:
         """Without a word about any record."""
-        return quietly()
+        return silence_warnings()
 
     def pushed(self, u: np.ndarray, residual: bool) -> np.ndarray:
         """ψ(u) moved into [-c, c]; where a label is so large that ψ is not a number, 0."""
@@ -231,16 +234,16 @@ class Asked:
         """Refuse what can be refused with the rows unread, charge, and only then read what has to be read."""
         rows = self.unread(X, y)
         n = rows.n_rows
-        budget(self.privacy.epsilon, self.privacy.delta, n)
+        check_budget(self.privacy.epsilon, self.privacy.delta, n)
         source = spending.read(rows.read)
         if n is None and source.n_rows > 0:
-            budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
+            check_budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
         return source
 
     def before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
         """The bounded sums, and the vector of them that gets the noise. Neither may leave: for this file, and tests."""
         one_label(source.n_outputs)
-        with quietly():
+        with silence_warnings():
             exact = of_target(self.basis, source, self.contents, self.target, engine, verbose)
             return exact, self.bounds.released.pack({name: value.high for name, value in exact.sums.items()})
 
@@ -252,7 +255,7 @@ class Asked:
             noise = self.privacy.planned(self.bounds, self.basis.rows_at_once, exact.n_rows)
         record = self.privacy.record(self.bounds, noise, self.purpose)
         fields = shapes(exact.contents, record)
-        with quietly():
+        with silence_warnings():
             noised = noise.add(vector)
         noisy = self.bounds.released.unpack(noised)
         sums = {"weight": Sum.of(np.asarray([float(exact.n_rows)]))}

@@ -165,7 +165,7 @@ class Candidates:
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
         """The inverse of :meth:`to_parts`; a ValueError where the parts are not candidates."""
         try:
-            with files.reading(header, arrays, "file of candidates") as (entries, numbers):
+            with files.open_content(header, arrays, "file of candidates") as (entries, numbers):
                 return _checked(entries, numbers)
         except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(str(error)) from None
@@ -297,7 +297,7 @@ class Scores:
         """
         header, arrays = files.read(path, "scores")
         try:
-            with files.reading(header, arrays, "file of scores") as (entries, numbers):
+            with files.open_content(header, arrays, "file of scores") as (entries, numbers):
                 return cls._read(entries, numbers)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise files.FileError(f"{path} does not hold complete scores: {error}") from None

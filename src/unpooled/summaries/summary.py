@@ -300,7 +300,7 @@ class Summary:
         """
         header, arrays = files.read(path, "summary")
         try:
-            with files.reading(header, arrays, "summary") as (entries, numbers):
+            with files.open_content(header, arrays, "summary") as (entries, numbers):
                 summary = _checked(entries, numbers)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
             raise files.FileError(f"{path} does not hold a complete summary: {error}") from None

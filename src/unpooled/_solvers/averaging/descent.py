@@ -65,7 +65,7 @@ class DescentLocal(Local):
 
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> KernelExpansion:
         task = self._task(rows, U).coarse()
-        with threads.suited_to(int(task.points().shape[0])):
+        with threads.limit_blas_for(int(task.points().shape[0])):
             found = descend(task, self.options)
         xp = namespace(rows.X)
         coef = xp.reshape(found.coef, (found.coef.shape[0], -1))
@@ -73,7 +73,7 @@ class DescentLocal(Local):
 
     def judge(self, residuals: Floats, weights: Floats) -> Judgement:
         """The robust criterion; between numbers of blocks the robust spread of the residuals decides."""
-        index, table = robust.scored(residuals, weights, self.options, self.loss)
+        index, table = robust.score_candidates(residuals, weights, self.options, self.loss)
         if self.settled:
             index = np.arange(residuals.shape[2]) % self.n_candidates
         spreads = [robust.residual_spread(residuals[:, i, t], weights) for t, i in enumerate(index)]
@@ -87,7 +87,7 @@ class DescentLocal(Local):
         task = self._task(rows, U)
         scale, n_iter = self._settled(int(rows.Y.shape[1]))  # type: ignore[union-attr]
         # Every target's number of steps, each with all targets' scales; target t is read off the t-th.
-        with threads.suited_to(int(task.points().shape[0])):
+        with threads.limit_blas_for(int(task.points().shape[0])):
             found = descend(task, Candidates(np.tile(scale, (len(n_iter), 1)), n_iter))
         xp = namespace(rows.X)
         targets = range(len(n_iter))

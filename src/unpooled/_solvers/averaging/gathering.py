@@ -22,9 +22,9 @@ import numpy as np
 
 from ..._base.arrays import Array, Floats, to_numpy
 from ..._base.engine import Engine
-from ..._base.rows import ArraySource, Block, Rows, Source, concatenate, row_hash
+from ..._base.rows import ArraySource, Block, Rows, Source, concatenate, hash_rows
 from ...kernels import Kernel
-from .local import Fitted, Local
+from .local import BlockFit, Local
 
 
 @dataclass
@@ -84,46 +84,46 @@ class Deal:
         """One partition: the sites."""
         alive, labels = self.alive, self.source.site_labels
         assert labels is not None
-        names, positions = by_label(labels[alive])
+        names, positions = group_by_label(labels[alive])
         return self._with_unlabeled([Partition(names, [alive[p] for p in positions])])
 
     def evenly(self, sizes: list[int]) -> dict[int, Partition]:
         """A partition for every number of blocks, all cut from the same random order."""
-        order = self.source.order(self.dealing)
+        order = self.source.draw_order(self.dealing)
         if self.weights is not None:
             order = order[self.weights[order] > 0]
-        return self._with_unlabeled([Partition([str(j) for j in range(m)], even(order, m)) for m in sizes])
+        return self._with_unlabeled([Partition([str(j) for j in range(m)], cut_evenly(order, m)) for m in sizes])
 
     def _with_unlabeled(self, partitions: list[Partition]) -> dict[int, Partition]:
         found = {len(partition): partition for partition in partitions}
         if self.unlabeled is None:
             return found
-        order = self.unlabeled.order(self.spreading)
+        order = self.unlabeled.draw_order(self.spreading)
         for partition in found.values():
             if self.unlabeled.site_labels is not None:
-                partition.unlabeled = of_sites(partition.names, self.unlabeled.site_labels)
+                partition.unlabeled = group_unlabeled(partition.names, self.unlabeled.site_labels)
             else:
                 w = self.weights
                 masses = [float(len(rows)) if w is None else float(w[rows].sum()) for rows in partition.rows]
-                partition.unlabeled = in_proportion(order, np.asarray(masses))
+                partition.unlabeled = deal_in_proportion(order, np.asarray(masses))
         return found
 
 
-def of_sites(names: list[str], labels: np.ndarray) -> list[np.ndarray]:
+def group_unlabeled(names: list[str], labels: np.ndarray) -> list[np.ndarray]:
     """The unlabeled rows of every site; a site that has no labeled row is an error."""
-    own = dict(zip(*by_label(labels)))
+    own = dict(zip(*group_by_label(labels)))
     unknown = sorted(set(own) - set(names))
     if unknown:
         raise ValueError(f"unlabeled_sites names the site {unknown[0]!r}, which has no labeled row")
     return [own.get(name, np.empty(0, dtype=np.int64)) for name in names]
 
 
-def even(order: np.ndarray, m: int) -> list[np.ndarray]:
+def cut_evenly(order: np.ndarray, m: int) -> list[np.ndarray]:
     """m blocks whose sizes differ by at most one, cut from rows in random order."""
     return [np.sort(part) for part in np.array_split(order, m)]
 
 
-def by_label(labels: np.ndarray) -> tuple[list[str], list[np.ndarray]]:
+def group_by_label(labels: np.ndarray) -> tuple[list[str], list[np.ndarray]]:
     """A block for every label, in sorted order of the labels."""
     found, owner = np.unique(labels, return_inverse=True)
     order = np.argsort(owner, kind="stable")
@@ -131,7 +131,7 @@ def by_label(labels: np.ndarray) -> tuple[list[str], list[np.ndarray]]:
     return [str(label) for label in found], np.split(order, cuts)
 
 
-def in_proportion(order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+def deal_in_proportion(order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
     """Rows dealt to blocks in proportion to ``sizes``: how unlabeled rows without sites are spread."""
     cuts = np.round(np.cumsum(sizes)[:-1] / np.sum(sizes) * len(order)).astype(int)
     return [np.sort(part) for part in np.split(order, cuts)]
@@ -151,7 +151,7 @@ def ranks(hashes: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return found
 
 
-def held_out(owner: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def mark_validation(owner: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """A mask of the validation rows: every second row of each block, in the order of the keys.
 
     Rows with equal keys (copies) stay together. The training half of a block has at least as many distinct rows.
@@ -196,15 +196,15 @@ def candidates_on(block: Block, local: Local, V: Array, single: bool) -> Sum:
     return Sum(mass * values.reshape(len(values), local.n_candidates, -1), mass)
 
 
-def fit(block: Block, local: Local) -> list[Fitted]:
+def fit(block: Block, local: Local) -> list[BlockFit]:
     """The block's function at the choice."""
     rows, U = block.read()
     predictor, b = local.fit(rows, U)
     n_unlabeled = 0 if U is None else int(U.shape[0])
-    return [Fitted(block.name, predictor, b, rows.mass + n_unlabeled, len(rows), n_unlabeled)]
+    return [BlockFit(block.name, predictor, b, rows.mass + n_unlabeled, len(rows), n_unlabeled)]
 
 
-def join(a: list[Fitted], b: list[Fitted]) -> list[Fitted]:
+def join(a: list[BlockFit], b: list[BlockFit]) -> list[BlockFit]:
     """One after the other."""
     return a + b
 
@@ -218,7 +218,7 @@ def kappa(block: Block, kernel: Kernel) -> float:
 def hashes(block: Block, constants: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A number that stands for each row x, and its labels: by these the rows are halved."""
     rows = read(block)
-    return row_hash(to_numpy(rows.X), constants), to_numpy(rows.Y)
+    return hash_rows(to_numpy(rows.X), constants), to_numpy(rows.Y)
 
 
 def weights(block: Block) -> np.ndarray:

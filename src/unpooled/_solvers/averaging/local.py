@@ -62,7 +62,7 @@ def mean_squares(residuals: Floats, weights: Floats) -> Floats:
 
 
 @dataclass
-class Fitted:
+class BlockFit:
     """The function of one block, f_j, its intercept b_j, and the weight |D_j| (or |D*_j|) it has in the average."""
 
     name: str
@@ -153,7 +153,7 @@ class SpectralLocal(Local):
 
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
         problem, b = self._problem(rows, U)
-        with threads.suited_to(problem.n):
+        with threads.limit_blas_for(problem.n):
             coefs, intercepts = coefficients_without_scores(problem, self.lams, single)
         xp = namespace(coefs)
         columns = xp.reshape(xp.permute_dims(coefs, (1, 0, 2)), (problem.n, -1))
@@ -173,7 +173,7 @@ class SpectralLocal(Local):
 
     def fit(self, rows: Rows, U: Array | None) -> tuple[KernelExpansion, Array]:
         problem, b = self._problem(rows, U)
-        with threads.suited_to(problem.n):
+        with threads.limit_blas_for(problem.n):
             solutions = {float(lam): fit_one(problem, float(lam), self.solver) for lam in np.unique(self.lams)}
         xp = namespace(problem.X)
         by_target = [solutions[float(lam)] for lam in np.broadcast_to(self.lams, (problem.Y.shape[1],))]
@@ -205,7 +205,7 @@ class SpectralLocal(Local):
         trusted &= np.all(np.isfinite(found.table), axis=1)
         if np.all(trusted) or not np.any(trusted):
             return bool(np.all(trusted))
-        return criteria.risen(found.table, self.lams, found.index, trusted)
+        return criteria.has_risen(found.table, self.lams, found.index, trusted)
 
     def operations(self, n: int) -> float:
         """A reduction of n rows and a Cholesky factorisation of 2n, at the speed they reach beside matrix products."""

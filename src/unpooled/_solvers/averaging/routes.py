@@ -14,7 +14,7 @@ from ..._base.rows import Block
 from .. import route
 from ..route import OF_A_THREAD, Cost, Memory
 from . import gathering
-from .local import Fitted, Local
+from .local import BlockFit, Local
 
 MIN_ROWS = 200  # rows of a block below which rule (14) does not look
 EXPONENTIAL = 40.0  # operations of a matrix product that a kernel value is worth
@@ -70,7 +70,7 @@ class Work:
     verbose: int = 0
 
 
-class Averaging(route.Route[Job, Work, list[Fitted]]):
+class Averaging(route.Route[Job, Work, list[BlockFit]]):
     """A fit to every block, some of them at once; those of the halves, if there is a choice, come before."""
 
     name = "averaged"
@@ -97,8 +97,8 @@ class Averaging(route.Route[Job, Work, list[Fitted]]):
         operation = one_core / _cores_in_speed(max(1, job.cores // job.at_once))
         return math.ceil(job.n_blocks / job.at_once) * (job.local.operations(job.half) + predicting) * operation
 
-    def solve(self, work: Work) -> list[Fitted]:
-        found: list[Fitted] = work.engine.map_reduce(
+    def solve(self, work: Work) -> list[BlockFit]:
+        found: list[BlockFit] = work.engine.map_reduce(
             gathering.fit,
             work.blocks,
             gathering.join,

@@ -26,7 +26,7 @@ import numpy as np
 from ..._base.arrays import Array, Floats, eps, is_numpy, to_numpy
 from ..._base.drawing import Curve, Dots, Picture
 from ..._base.engine import Engine
-from ..._base.path import CRITERIA, SearchPath, Tuning, by_target, roots
+from ..._base.path import CRITERIA, SearchPath, Tuning, split_by_target, square_roots
 from ..._base.rows import Block, Rows, Source
 from ..route import Cost
 from . import gathering
@@ -142,7 +142,7 @@ class BlockPath(SearchPath):
         m, c = self.criterion.shape[:2]
         columns: dict[str, Any] = {"n_blocks": np.repeat(self.n_blocks, c)}
         columns |= {name: np.tile(values, m) for name, values in self.candidates.items()}
-        return columns | by_target({"score": self.criterion.reshape((m * c, -1))}, self.criterion.ndim == 2)
+        return columns | split_by_target({"score": self.criterion.reshape((m * c, -1))}, self.criterion.ndim == 2)
 
     def best_of_each(self) -> Floats:
         """The best score of every number of blocks, a mean over the targets: an error, or a bounded loss."""
@@ -164,7 +164,7 @@ class BlockPath(SearchPath):
         values = np.asarray(self.candidates[name], dtype=float)[kept]
         order = np.argsort(values, kind="stable")
         kept = kept[order]
-        curves = [row[kept] if self.is_robust else roots(row[kept]) for row in scores]
+        curves = [row[kept] if self.is_robust else square_roots(row[kept]) for row in scores]
         names = ["1 block" if m == 1 else f"{m} blocks" for m in self.n_blocks]
         return Tuning(
             "steps" if self.is_robust else "λ",

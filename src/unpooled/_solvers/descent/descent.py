@@ -40,7 +40,7 @@ import numpy as np
 
 from ..._base.arrays import Array, eps, is_numpy, like, namespace, to_numpy
 from ..._linalg.low_rank import decompose
-from ..._linalg.operator import dense, eigh
+from ..._linalg.operator import build_dense, eigh
 from ...kernels.base import Kernel
 from ...losses import Loss
 from ..spectral.problem import Job
@@ -108,7 +108,7 @@ class Task:
 
     def part(self, rows: np.ndarray) -> Task:
         """The task on some of the labeled rows; a precomputed kernel is cut by the caller."""
-        take = _taker(self.X, rows)
+        take = _make_stepper(self.X, rows)
         return replace(
             self, X=take(self.X), Y=take(self.Y), weights=None if self.weights is None else take(self.weights)
         )
@@ -123,7 +123,7 @@ class Stop(NamedTuple):
     b: Array  #: (S, T)
 
 
-class Descended(NamedTuple):
+class DescentResult(NamedTuple):
     """What :func:`descend` gives: coefficients (N*, C, T) over D*, intercepts (C, T), b (C, T), and the route."""
 
     coef: Array
@@ -132,7 +132,7 @@ class Descended(NamedTuple):
     solver: str
 
 
-def descend(task: Task, candidates: Candidates) -> Descended:
+def descend(task: Task, candidates: Candidates) -> DescentResult:
     """The descent of every candidate (scale, n_iter) in one run on one kernel matrix.
 
     ``candidates`` holds ``scale`` (C, T) and ``n_iter`` (C,); f of candidate j for target k is
@@ -149,7 +149,7 @@ def descend(task: Task, candidates: Candidates) -> Descended:
             parts[j] = (stop.coef[:, k, :], stop.intercept[k, :], stop.b[k, :])
     xp = namespace(task.X)
     coef, intercept, b = (xp.stack([p[i] for p in parts], axis=1 if i == 0 else 0) for i in range(3))
-    return Descended(coef, intercept, b, operator.name)
+    return DescentResult(coef, intercept, b, operator.name)
 
 
 def run(task: Task, operator: Operator, scales: np.ndarray, stops: Sequence[int]) -> Iterator[Stop]:
@@ -222,7 +222,7 @@ def operator_of(task: Task, most: int, followed: float | None = None) -> Operato
         if thin is not None:
             decomposition, coordinates = thin
             return Spectrum("low-rank", decomposition.U, decomposition.sigma, coordinates, task, followed)
-    M, coordinates = dense(task.kernel(X), weights, task.center)
+    M, coordinates = build_dense(task.kernel(X), weights, task.center)
     if PRODUCTS.pays(job):
         return Products(M, coordinates, task)
     decomposition = eigh(M, n, task.kappa_sq)
@@ -230,7 +230,7 @@ def operator_of(task: Task, most: int, followed: float | None = None) -> Operato
     return Spectrum("eigh", U, sigma, coordinates, task, followed)
 
 
-def _taker(A: Array, rows: np.ndarray) -> Any:
+def _make_stepper(A: Array, rows: np.ndarray) -> Any:
     xp = namespace(A)
     index = like(rows, A, dtype=xp.int64)
     return lambda B: xp.take(B, index, axis=0)
@@ -268,10 +268,10 @@ def _fold(
     task: Task, train: np.ndarray, test: np.ndarray, scales: np.ndarray, stops: Sequence[int]
 ) -> tuple[Array, Array, Iterator[Stop]]:
     """The kernel between the rows left out and D* of the rest, the labels left out, and the descent on the rest."""
-    part, held = task.part(train), _taker(task.X, test)
+    part, held = task.part(train), _make_stepper(task.X, test)
     X_test = held(task.X)
     if task.kernel.anchors(task.X).shape[1] == 0:  # precomputed: a matrix is cut both ways
-        cut = _taker(task.X, train)
+        cut = _make_stepper(task.X, train)
         part = replace(part, X=cut(part.X.T).T, kernel=type(task.kernel)())
         K = cut(X_test.T).T
     else:

@@ -63,7 +63,7 @@ def spread(Y: np.ndarray, weights: np.ndarray | None, center: bool) -> np.ndarra
     return np.where(found > 0, found, 1.0)
 
 
-def within_reach(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def clip_labels(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Labels (n, T) moved to within three robust standard deviations of their median, for what squares them."""
     middle, reach = weighted_median(Y, weights), 3.0 * spread(Y, weights, True) / NORMAL
     return np.clip(Y, middle - reach, middle + reach)
@@ -103,21 +103,21 @@ def choose(
     residuals: np.ndarray, weights: np.ndarray | None, candidates: Candidates, loss: Loss | None = None
 ) -> np.ndarray:
     """The index of the chosen candidate for each target: residuals (n, C, T) of rows left out → (T,)."""
-    return scored(residuals, weights, candidates, loss)[0]
+    return score_candidates(residuals, weights, candidates, loss)[0]
 
 
-def scored(
+def score_candidates(
     residuals: np.ndarray, weights: np.ndarray | None, candidates: Candidates, loss: Loss | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The chosen index for each target (T,), and the score of every candidate (C, T) at the last window."""
     w = np.full(len(residuals), 1.0) if weights is None else np.asarray(weights, dtype=float)
     w = w / w.sum()
     loss = Correntropy() if loss is None else loss
-    results = [_scored_one(residuals[:, :, t], w, candidates.scale[:, t], loss) for t in range(residuals.shape[2])]
+    results = [_score_one(residuals[:, :, t], w, candidates.scale[:, t], loss) for t in range(residuals.shape[2])]
     return np.asarray([index for index, _ in results]), np.stack([scores for _, scores in results], axis=1)
 
 
-def _scored_one(R: np.ndarray, w: np.ndarray, scale: np.ndarray, loss: Loss) -> tuple[int, np.ndarray]:
+def _score_one(R: np.ndarray, w: np.ndarray, scale: np.ndarray, loss: Loss) -> tuple[int, np.ndarray]:
     first = float(np.min(weighted_median(np.abs(R), w))) / NORMAL
     if first == 0.0:  # half the rows are predicted exactly by some candidate
         first = float(np.sqrt(np.min(w @ (R * R)))) or 1.0
@@ -176,7 +176,7 @@ def _asymptotic_variance(r: np.ndarray, w: np.ndarray, loss: Loss, s: float) -> 
     return float(w @ loss.derivative(r) ** 2) / slope**2 if slope > 1e-3 else math.inf
 
 
-class Risen:
+class RiseDetector:
     """Told the residuals (n, S, T) of one stop after the other: True once all targets' errors have clearly risen."""
 
     def __init__(self, weights: np.ndarray | None) -> None:

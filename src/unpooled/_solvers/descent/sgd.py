@@ -3,14 +3,14 @@
     w ← (1 - ηλ) w - (η/b) Σ_{i in B} ψ(⟨w, φ_i⟩ - y_i) φ_i
 
 with ψ the identity or clipping to [-C, C] (Huber's loss). These are pure functions. How far one record can move the
-outcome is in :mod:`unpooled.privacy.sgd`, and how far rounding can is in :func:`rounding`; both are proved in
+outcome is in :mod:`unpooled.privacy.sgd`, and how far rounding can is in :func:`rounding_error`; both are proved in
 docs/privacy/sgd.md.
 
-The shrinkage (:func:`shrunk`) takes out of coefficients what noise of known size has added to them, a block of
+The shrinkage (:func:`shrink`) takes out of coefficients what noise of known size has added to them, a block of
 coefficients at a time, from the noisy coefficients alone.
 
-The simulation (:func:`tried`) predicts what private descent would reach from public rows and made-up targets, and
-looks at nothing private. Targets are drawn at several smoothnesses, f = Σ_i λ_i^r g_i e_i with e_i = φ_i/√λ_i the
+The simulation (:func:`find_best_stop`) predicts how well private descent would do from public rows and made-up targets,
+and reads nothing private. Targets are drawn at several smoothnesses, f = Σ_i λ_i^r g_i e_i with e_i = φ_i/√λ_i the
 eigenfunctions of the public sample (the source condition f = L^r g of Qin and Guo 2019, Guo, Lin and Zhou 2017, and
 Wang and Guo 2024, with g white), and brought to a third of the label bound. Descent runs on the public rows with the
 mean over the label noise of the clipped residual, E ψ(u + ξ), which is what many rows would give. The effects of
@@ -30,7 +30,7 @@ from scipy.special import ndtr
 Rows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # row numbers to features and labels
 
 
-def within(Z: np.ndarray, kappa: float) -> np.ndarray:
+def clip_rows(Z: np.ndarray, kappa: float) -> np.ndarray:
     """The rows, those longer than κ shrunk to that length: each by itself, so that no row is felt by another.
 
     A row that has overflowed becomes zero, and nobody is told: an error or a warning would tell of a record.
@@ -41,14 +41,14 @@ def within(Z: np.ndarray, kappa: float) -> np.ndarray:
         return np.where(np.isfinite(lengths)[:, None], Z * factors[:, None], 0.0)
 
 
-def shuffled(n: int, passes: int, batch_size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+def draw_shuffled(n: int, passes: int, batch_size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """The batches of so many passes, each visiting every one of n rows once, in an order of its own."""
     for _ in range(passes):
         order = rng.permutation(n)
         yield from (order[start : start + batch_size] for start in range(0, n, batch_size))
 
 
-def drawn(n: int, steps: int) -> np.ndarray:
+def draw_rows(n: int, steps: int) -> np.ndarray:
     """Row numbers uniform on 0, …, n-1, with replacement, from the operating system's randomness.
 
     Whole numbers of 64 bits beyond the last multiple of n are drawn again, so that the law is uniform to the letter.
@@ -84,7 +84,7 @@ def descend(
     return total / steps if averaged else w
 
 
-def one_by_one(phi: np.ndarray, y: np.ndarray, order: np.ndarray, step: float) -> np.ndarray:
+def descend_one_by_one(phi: np.ndarray, y: np.ndarray, order: np.ndarray, step: float) -> np.ndarray:
     """One row a step, squared loss: the loop of Algorithm 1 of Wang and Guo (2024), from w = 0."""
     w = np.zeros(phi.shape[1])
     labels = y.tolist()
@@ -94,7 +94,7 @@ def one_by_one(phi: np.ndarray, y: np.ndarray, order: np.ndarray, step: float) -
     return w
 
 
-def rounding(
+def rounding_error(
     steps: int, size: int, batch_size: int, *, step: float, kappa: float, gradient: float, largest: float, label: float
 ) -> float:
     """How far the computed w can be from that of exact arithmetic, in ℓ2 norm, after T steps in double precision.
@@ -112,7 +112,7 @@ def rounding(
     return steps * (residual + step * gradient * gamma(batch_size + 4) + 8 * u * W)
 
 
-def blocks(size: int) -> list[slice]:
+def shrinkage_blocks(size: int) -> list[slice]:
     """Stretches of 0, …, size-1 that grow by half from one to the next, from 4 to 32."""
     found, start, length = [], 0, 4
     while start < size:
@@ -121,27 +121,27 @@ def blocks(size: int) -> list[slice]:
     return found
 
 
-def shrunk(w: np.ndarray, sigma: float) -> np.ndarray:
+def shrink(w: np.ndarray, sigma: float) -> np.ndarray:
     """w + noise, each block times (1 - kσ²/|w_block|²)₊, k its size: James and Stein (1961) by blocks (Cai 1999).
 
     Coefficients should come in descending order of how much they are expected to hold, as those of a basis do: a block
     that noise alone explains becomes zero, one that is far above the noise stays. It looks at noisy numbers only.
     """
     out = w.copy()
-    for block in blocks(len(w)):
+    for block in shrinkage_blocks(len(w)):
         energy = float(w[block] @ w[block])
         expected = (block.stop - block.start) * sigma**2
         out[block] *= max(0.0, 1.0 - expected / energy) if energy > expected else 0.0
     return out
 
 
-def factors(w: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-    """About what :func:`shrunk` multiplies by, before there is noise: |w|²/(|w|² + kσ²) of each block.
+def shrinkage_factors(w: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    """About what :func:`shrink` multiplies by, before there is noise: |w|²/(|w|² + kσ²) of each block.
 
     ``w`` has a column for each of several problems and ``sigma`` a number for each.
     """
     out = np.empty_like(w)
-    for block in blocks(len(w)):
+    for block in shrinkage_blocks(len(w)):
         energy = np.sum(w[block] ** 2, axis=0)
         expected = (block.stop - block.start) * sigma**2
         out[block] = energy / np.maximum(energy + expected, np.finfo(float).tiny)
@@ -190,7 +190,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Way:
+class DescentVariant:
     """A way to descend: coordinates z = Dφ, with a constant one where there is an intercept, and the loss."""
 
     scale: np.ndarray  #: the diagonal of D, for the first directions only
@@ -213,14 +213,14 @@ class Outcome:
 
 def coordinates(phi: np.ndarray, scale: np.ndarray, constant: float = 0.0, kappa: float = math.inf) -> np.ndarray:
     """z = Dφ, shrunk so that with the constant, which comes first, no row is longer than κ."""
-    Z = within(phi[:, : len(scale)] * scale, math.sqrt(kappa**2 - constant**2))
+    Z = clip_rows(phi[:, : len(scale)] * scale, math.sqrt(kappa**2 - constant**2))
     return np.concatenate([np.full((len(Z), 1), constant), Z], axis=1) if constant else Z
 
 
-def tried(problem: Problem, way: Way, targets: tuple[np.ndarray, np.ndarray]) -> Outcome:
+def find_best_stop(problem: Problem, way: DescentVariant, targets: tuple[np.ndarray, np.ndarray]) -> Outcome:
     """The best moment to stop, and what is reached there."""
     best = Outcome(1.0, math.inf, 0.0)
-    for outcome in _followed(problem, way, targets):
+    for outcome in _follow(problem, way, targets):
         if outcome.score < best.score:
             best = outcome
         elif outcome.score > best.score + WORSE:
@@ -228,7 +228,7 @@ def tried(problem: Problem, way: Way, targets: tuple[np.ndarray, np.ndarray]) ->
     return best
 
 
-def _followed(problem: Problem, way: Way, targets: tuple[np.ndarray, np.ndarray]) -> Iterator[Outcome]:
+def _follow(problem: Problem, way: DescentVariant, targets: tuple[np.ndarray, np.ndarray]) -> Iterator[Outcome]:
     F, noise = targets
     full = coordinates(problem.phi, way.scale, way.constant)
     Z = coordinates(problem.phi, way.scale, way.constant, way.kappa)
@@ -239,12 +239,14 @@ def _followed(problem: Problem, way: Way, targets: tuple[np.ndarray, np.ndarray]
     done = 0
     for until in STEPS:
         for _ in range(until - done):
-            V = (1.0 - step * way.lam) * V + (step / m) * (Z.T @ mean_clipped(F - Z @ V, noise, way.clip))
+            V = (1.0 - step * way.lam) * V + (step / m) * (Z.T @ mean_of_clipped(F - Z @ V, noise, way.clip))
             total += V
         done, time = until, step * until
         W = total / done if way.averaged else V
-        sigma = np.full(F.shape[1], way.clip * way.kappa * felt(time, way.lam, way.averaged) / problem.n / problem.mu)
-        held = factors(W, sigma) if way.shrink else np.ones_like(W)
+        sigma = np.full(
+            F.shape[1], way.clip * way.kappa * unit_sensitivity(time, way.lam, way.averaged) / problem.n / problem.mu
+        )
+        held = shrinkage_factors(W, sigma) if way.shrink else np.ones_like(W)
         missed = np.mean((F - full @ (held * W)) ** 2, axis=0)
         filled = 1.0 - np.exp(-time * spread)  # how far each direction has come: the degrees of freedom
         excess = missed + sigma**2 * (spread @ held**2) + (noise**2 + missed) * float(filled @ filled) / problem.n
@@ -252,7 +254,7 @@ def _followed(problem: Problem, way: Way, targets: tuple[np.ndarray, np.ndarray]
         yield Outcome(time, float(np.mean(np.log(left))), float(1.0 - np.mean(left)))
 
 
-def felt(time: float, lam: float, averaged: bool) -> float:
+def unit_sensitivity(time: float, lam: float, averaged: bool) -> float:
     """What the sensitivity times n is at time τ, in units of the gradient: 2τ, less with weight decay or averaging.
 
     The continuous form of theorems 3 and 4 of docs/privacy/sgd.md: 2(1 - e^{-λτ})/λ for the last w, τ for the mean.
@@ -261,7 +263,7 @@ def felt(time: float, lam: float, averaged: bool) -> float:
     return 0.5 * last if averaged else last
 
 
-def mean_clipped(u: np.ndarray, sigma: np.ndarray, clip: float) -> np.ndarray:
+def mean_of_clipped(u: np.ndarray, sigma: np.ndarray, clip: float) -> np.ndarray:
     """E ψ(u + ξ), ξ ~ N(0, σ²), ψ clipping to [-C, C]: with G(x) = xΦ(x) + φ(x), σ(G((u+C)/σ) - G((u-C)/σ)) - C."""
 
     def G(x: np.ndarray) -> np.ndarray:

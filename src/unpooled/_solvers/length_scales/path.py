@@ -52,7 +52,7 @@ import scipy.linalg
 from scipy.optimize import minimize
 
 from ..._base.arrays import Floats, add_to_diagonal, cholesky
-from ..._linalg.operator import NotPositiveDefinite, dense, project_out
+from ..._linalg.operator import NotPositiveDefinite, build_dense, project_out
 from ...filters import Tikhonov
 from ...kernels.base import Kernel
 from ...kernels.parts import Path, gradients, with_length_scales
@@ -78,7 +78,7 @@ def leave_one_out(K: Floats, Y: Floats, weights: Floats | None, lam: float) -> L
     """
     n = len(K)
     mu = n * lam
-    M, coordinates = dense(K, weights, True)
+    M, coordinates = build_dense(K, weights, True)
     v, _ = coordinates.targets(Y, K.dtype)
     w = coordinates.weights(K)
     A = _inverse(M, mu)
@@ -111,15 +111,15 @@ def _inverse(M: Floats, mu: float) -> Floats | None:
     if L is None:
         return None
     inverse, _ = scipy.linalg.lapack.dpotri(L.T, lower=0, overwrite_c=1)
-    return _mirrored(inverse.T)
+    return _mirror(inverse.T)
 
 
 def _gram(B: Floats) -> Floats:
     """BBᵀ, half of it computed."""
-    return _mirrored(scipy.linalg.blas.dsyrk(1.0, B.T, trans=1, lower=0).T)
+    return _mirror(scipy.linalg.blas.dsyrk(1.0, B.T, trans=1, lower=0).T)
 
 
-def _mirrored(A: Floats) -> Floats:
+def _mirror(A: Floats) -> Floats:
     """A symmetric matrix from its lower triangle, in place and in blocks of 256 rows, which fit the cache."""
     n = len(A)
     for i in range(0, n, 256):
@@ -253,7 +253,7 @@ class Point:
 
 def walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callable[[], None]) -> list[Point]:
     """The median, one length scale for all, then α after α until the rows held out object."""
-    weights = normalised(np.concatenate([split.weights for split in splits]))
+    weights = normalise(np.concatenate([split.weights for split in splits]))
 
     def point(name: str, alpha: float, thetas: list[Floats]) -> Point:
         each = [split.model.squared_errors(theta, split.X, split.Y) for split, theta in zip(splits, thetas)]
@@ -261,15 +261,15 @@ def walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callabl
         advance()
         return Point(name, alpha, thetas, errors, float(weights @ errors))
 
-    common = [one_for_all(split.model, with_best_lam(split.model, start), start) for split in splits]
+    common = [fit_common_scale(split.model, choose_lam(split.model, start), start) for split in splits]
     found = [
-        point(MEDIAN, math.inf, [with_best_lam(split.model, at_median) for split in splits]),
+        point(MEDIAN, math.inf, [choose_lam(split.model, at_median) for split in splits]),
         point(ALL, math.inf, common),
     ]
     thetas, rises = common, 0
     for alpha in ALPHAS:
         thetas = [
-            split.model.minimum(theta, np.arange(len(theta)), shrinking(alpha, one))
+            split.model.minimum(theta, np.arange(len(theta)), make_penalty(alpha, one))
             for split, theta, one in zip(splits, thetas, common)
         ]
         found.append(point(f"α = {alpha:g}", alpha, thetas))
@@ -279,21 +279,21 @@ def walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callabl
     return found
 
 
-def beginning(model: ScaledKernel, middle: float) -> Floats:
+def find_start(model: ScaledKernel, middle: float) -> Floats:
     """The median distance in units of spread for the first free part; shorter and longer ones for the others."""
     steps = [0, *(sign * (i + 1) for i in range(len(model.parts)) for sign in (-1, 1))][: len(model.parts)]
     lengths = math.log(middle) + math.log(APART) * np.repeat(np.asarray(steps, dtype=float), model.X.shape[1])
     return np.append(lengths, 0.0)
 
 
-def with_best_lam(model: ScaledKernel, theta: Floats) -> Floats:
+def choose_lam(model: ScaledKernel, theta: Floats) -> Floats:
     """θ with the λ of the lowest L."""
     tried = [np.append(theta[:-1], lam) for lam in STARTS]
     best = min(tried, key=lambda point: model(point)[0])
     return model.minimum(best, np.append(np.full(len(theta) - 1, -1), 0))
 
 
-def one_for_all(model: ScaledKernel, start: Floats, middle: Floats) -> Floats:
+def fit_common_scale(model: ScaledKernel, start: Floats, middle: Floats) -> Floats:
     """One length scale for the features of every free part, and λ."""
     n_parts, d = len(model.parts), model.X.shape[1]
 
@@ -305,7 +305,7 @@ def one_for_all(model: ScaledKernel, start: Floats, middle: Floats) -> Floats:
     return model.minimum(start, np.append(np.repeat(np.arange(n_parts), d), n_parts), staying)
 
 
-def shrinking(alpha: float, centre: Floats) -> Penalty:
+def make_penalty(alpha: float, centre: Floats) -> Penalty:
     """α Σ_k φ(θ_k - θ_0) and its gradient; λ is free."""
 
     def penalty(theta: Floats) -> tuple[float, Floats]:
@@ -319,15 +319,15 @@ def shrinking(alpha: float, centre: Floats) -> Penalty:
     return penalty
 
 
-def preferred(points: list[Point], weights: Floats) -> Point:
+def choose_point(points: list[Point], weights: Floats) -> Point:
     """The first point, thus that of the strongest penalty, that is as good as the best: beyond may be a precipice."""
     best = min(points, key=lambda point: point.mean)
-    return next(point for point in points if point is best or not worse(point.errors, best.errors, weights, 0.5))
+    return next(point for point in points if point is best or not is_worse(point.errors, best.errors, weights, 0.5))
 
 
-def worse(errors: Floats, others: Floats, weights: Floats, times: float = 1.0) -> bool:
+def is_worse(errors: Floats, others: Floats, weights: Floats, times: float = 1.0) -> bool:
     """Whether errors are larger than others by so many standard deviations of the difference, and enough to matter."""
-    weights = normalised(weights)
+    weights = normalise(weights)
     with np.errstate(invalid="ignore"):
         difference = errors - others
         gap = float(weights @ difference)
@@ -335,6 +335,6 @@ def worse(errors: Floats, others: Floats, weights: Floats, times: float = 1.0) -
         return not gap <= max(times * noise, ALIKE * float(weights @ others))
 
 
-def normalised(weights: Floats) -> Floats:
+def normalise(weights: Floats) -> Floats:
     """Weights that sum to one."""
     return np.asarray(weights / np.sum(weights))

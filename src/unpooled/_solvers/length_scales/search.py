@@ -125,12 +125,12 @@ def search(
     """The kernel with numbers (or "median") in the place of every "auto", and the way there. Weights are positive."""
     parts = free_parts(kernel)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        scaling, Y = Scaling.of(X, weights), _of_variance_one(Y, weights)
+        scaling, Y = Scaling.of(X, weights), _standardise(Y, weights)
     constant = np.ptp(X, axis=0) == 0
     median = with_length_scales(kernel, parts, [MEDIAN] * len(parts))
-    if useless := _why_not(len(X), Y, constant, scaling):
+    if useless := _reason_not_to_search(len(X), Y, constant, scaling):
         return median, Search(MEDIAN, useless, n_rows=len(X))
-    order = drawn(scaling.apply(X), MANY, random_state)
+    order = draw_rows(scaling.apply(X), MANY, random_state)
     rows, w = order[: MOST_ROWS + MOST_HELD_OUT], np.ones(len(X)) if weights is None else weights
     numbers = with_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
 
@@ -141,13 +141,13 @@ def search(
     splits = [Split(on(seen), X[held], Y[held], w[held]) for seen, held in _splits(rows)]
     distance = median_distance(X, weights)
     at_median = np.append(np.tile(np.log(distance / scaling.scale), len(parts)), 0.0)
-    start = path.beginning(whole, median_distance(scaling.apply(whole.X), whole.weights))
+    start = path.find_start(whole, median_distance(scaling.apply(whole.X), whole.weights))
     with threads.one_blas_thread:  # two libraries with threads of their own would wait for each other
         points = path.walk(splits, start, at_median, advance)
-        best, report = _verdict(points, splits, len(whole.X))
+        best, report = _judge(points, splits, len(whole.X))
         if report.taken == MEDIAN:
             return median, report
-        theta = _finished(whole, best, points[1], start, report)
+        theta = _refit(whole, best, points[1], start, report)
         lengths = np.exp(theta[:-1].reshape(len(parts), -1)) * scaling.scale
         lengths[:, constant] = LONGEST
         advance()
@@ -156,18 +156,18 @@ def search(
             seen, held = (Rows(X[some], Y[some], w[some]) for some in (order[:cut], order[cut:]))
             kernels = {t: with_length_scales(numbers, parts, list(t * lengths)) for t in TIMES}
             plain = with_length_scales(numbers, parts, [distance] * len(parts))
-            lengths = lengths * _with_many_rows(kernels, plain, seen, held, report)
+            lengths = lengths * _rescale_for_many_rows(kernels, plain, seen, held, report)
         advance()
     if report.taken == MEDIAN:
         return median, report
     return with_length_scales(kernel, parts, list(lengths)), report
 
 
-def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point, Search]:
+def _judge(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point, Search]:
     """The point that the rows held out are for, and what they say; the median is the first of the points."""
     weights, n_targets = np.concatenate([split.weights for split in splits]), splits[0].Y.shape[1]
-    median, best = points[0], path.preferred(points[1:], weights)
-    objection = path.worse(best.errors, median.errors, weights)
+    median, best = points[0], path.choose_point(points[1:], weights)
+    objection = path.is_worse(best.errors, median.errors, weights)
     taken = MEDIAN if objection else ALL if best.name == ALL else EACH
     shares = f"{best.mean / n_targets:.3g} of the variance of y, the median distance {median.mean / n_targets:.3g}"
     why = f"on rows held out {best.name} missed {shares}"
@@ -176,20 +176,20 @@ def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Poi
     return best, Search(taken, why, held_out, n_rows=n_rows, n_evaluations=evaluations)
 
 
-def _finished(whole: ScaledKernel, best: Point, at_all: Point, start: Floats, report: Search) -> Floats:
+def _refit(whole: ScaledKernel, best: Point, at_all: Point, start: Floats, report: Search) -> Floats:
     """θ at the chosen α on all the rows of the search; features that hardly count are left out."""
-    one = theta = path.one_for_all(whole, np.mean(at_all.thetas, axis=0), start)
+    one = theta = path.fit_common_scale(whole, np.mean(at_all.thetas, axis=0), start)
     if best is not at_all:
         near = one + best.thetas[0] - at_all.thetas[0]
-        theta = whole.minimum(near, np.arange(len(one)), path.shrinking(best.alpha, one))
-        theta = _left_out(whole, theta, one)
+        theta = whole.minimum(near, np.arange(len(one)), path.make_penalty(best.alpha, one))
+        theta = _drop_irrelevant(whole, theta, one)
     report.leave_one_out = math.exp(whole(theta)[0]) / whole.Y.shape[1]
     report.lam = whole.lam(theta)
     report.n_evaluations += whole.evaluations
     return theta
 
 
-def _left_out(model: ScaledKernel, theta: Floats, one: Floats) -> Floats:
+def _drop_irrelevant(model: ScaledKernel, theta: Floats, one: Floats) -> Floats:
     """θ with the longest length scale for features that are not missed: as many as L lets go."""
     reached = model(theta)[0]
     for times in IRRELEVANT:
@@ -200,15 +200,17 @@ def _left_out(model: ScaledKernel, theta: Floats, one: Floats) -> Floats:
     return theta
 
 
-def _with_many_rows(kernels: dict[float, Kernel], plain: Kernel, seen: Rows, held: Rows, report: Search) -> float:
+def _rescale_for_many_rows(
+    kernels: dict[float, Kernel], plain: Kernel, seen: Rows, held: Rows, report: Search
+) -> float:
     """What multiplies the length scales best where many rows are there to learn from."""
-    weights = path.normalised(held.weights)
+    weights = path.normalise(held.weights)
     tried = {times: squared_errors(kernel, POINTS, seen, held) for times, kernel in kernels.items()}
     at_median = squared_errors(plain, POINTS, seen, held)
     named = {MEDIAN: at_median, **{f"{times:g} times": errors for times, errors in tried.items()}}
     report.many_rows = {name: float(weights @ errors) / held.Y.shape[1] for name, errors in named.items()}
     best = min(tried, key=lambda times: float(weights @ tried[times]))
-    if path.worse(tried[best], at_median, weights):
+    if path.is_worse(tried[best], at_median, weights):
         report.taken = MEDIAN
         report.why += f"; with {len(seen.X)} rows to learn from the median distance was better"
     return best
@@ -225,7 +227,7 @@ def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield rows[~held], rows[held]
 
 
-def drawn(Z: Floats, most: int, random_state: int) -> np.ndarray:
+def draw_rows(Z: Floats, most: int, random_state: int) -> np.ndarray:
     """At most so many rows in random order, drawn without a look at labels.
 
     Places are drawn in the order of |z|, of the scaled rows: how rows and columns are arranged has no say.
@@ -234,12 +236,12 @@ def drawn(Z: Floats, most: int, random_state: int) -> np.ndarray:
     return order[np.random.default_rng(random_state).permutation(len(Z))[:most]]
 
 
-def _of_variance_one(Y: Floats, weights: Floats | None) -> Floats:
+def _standardise(Y: Floats, weights: Floats | None) -> Floats:
     """The labels that vary, of mean zero and variance one."""
     return np.asarray(Scaling.of(Y, weights).apply(Y)[:, np.ptp(Y, axis=0) > 0])
 
 
-def _why_not(n_rows: int, Y: Floats, constant: np.ndarray, scaling: Scaling) -> str:
+def _reason_not_to_search(n_rows: int, Y: Floats, constant: np.ndarray, scaling: Scaling) -> str:
     """Why there is nothing to search for; nothing where there is."""
     if n_rows < FEWEST_ROWS:
         return f"fewer than {FEWEST_ROWS} rows say too little about single features"

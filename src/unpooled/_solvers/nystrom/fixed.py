@@ -25,7 +25,7 @@ from ..._base.arrays import Floats, fill_lower
 from ..._base.rows import Rows
 from ...bases.maps import KernelMap
 from ...kernels.stationary import Stationary
-from .machine import CACHED, EPS, OnCores, Placed
+from .machine import CACHED, EPS, NumpyMachine, PlacedRows
 from .on_torch import torch
 
 STEPS = 65535  # of the interval from 0 to 1 that a value is rounded to
@@ -68,7 +68,7 @@ def is_exact() -> bool:
     return True
 
 
-def require(kernel: Any, device: Any, lams: Floats | None) -> None:
+def check_possible(kernel: Any, device: Any, lams: Floats | None) -> None:
     """What precision="fixed" cannot do, in a sentence."""
     torch("precision='fixed'")
     if device is not None and device.type != "cpu":
@@ -101,7 +101,7 @@ def warn_if_harmed(off: np.ndarray, error: np.ndarray) -> None:
         )
 
 
-class InFixedPoint(OnCores):
+class FixedPointMachine(NumpyMachine):
     """NumPy on all cores, with Gram matrices of rounded kernel values by torch's product of bytes."""
 
     costs = (3.2e-12, 8e-10, 2.5e-11)
@@ -116,27 +116,27 @@ class InFixedPoint(OnCores):
     @property
     def gram_matrices(self) -> float:
         """A sum; for every thread four integers of 32 bits a pair, the largest product of bytes, a block of digits."""
-        return 1.0 + threads.allowed_threads() * (2.5 + BLOCK / (4.0 * self.map.size))
+        return 1.0 + threads.count_threads() * (2.5 + BLOCK / (4.0 * self.map.size))
 
-    def place(self, rows: Rows) -> Placed:
+    def place(self, rows: Rows) -> PlacedRows:
         if rows.weights is not None:
             raise ValueError("precision='fixed' takes no sample_weight: take precision='single'")
         return super().place(rows)
 
     def add_gram(  # type: ignore[override]
-        self, rows: Placed, V: np.ndarray, so_far: np.ndarray | None
+        self, rows: PlacedRows, V: np.ndarray, so_far: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        M, n_threads = self.map.size, threads.allowed_threads()  # and V is [1, Y], for rows have no weights
+        M, n_threads = self.map.size, threads.count_threads()  # and V is [1, Y], for rows have no weights
         total = np.zeros((M, M)) if so_far is None else so_far
         cross = np.zeros((M, V.shape[1]))
         n_runs = -(-len(rows) // (RUN * n_threads))
-        for run in threads.stretches(len(rows), -(-len(rows) // n_runs)):
+        for run in threads.cut_stretches(len(rows), -(-len(rows) // n_runs)):
             Y = V[run, 1:]
             n, T = Y.shape
             largest = np.max(np.abs(Y), axis=0, initial=0.0)
             labels = np.rint(LARGEST * (Y / np.where(largest > 0, largest, 1.0))).astype(np.int64)
             digits, crosses = self._digits(rows.X[run], labels, n_threads)
-            with_labels = _joined(_added(crosses))
+            with_labels = _join_digits(_add_threads(crosses))
             t = with_labels[8 * T]  # Σ t for values (t + SHIFT)/STEPS
             self._add_products(digits, t, n, total)
             cross[:, 0] += (t + float(n) * SHIFT) / STEPS
@@ -152,7 +152,7 @@ class InFixedPoint(OnCores):
         """The mean over points of (Σ_j c_j e_j)², for e what rounding takes from the values there: (T,)."""
         K = self.values_at_points().astype(self.dtype)
         errors = K.astype(np.float64)
-        errors -= (rounded(K) + 32768.0) / STEPS
+        errors -= (round_values(K) + 32768.0) / STEPS
         return np.asarray(np.mean((errors @ coef) ** 2, axis=0))
 
     def _digits(self, X: np.ndarray, labels: np.ndarray, n_threads: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -160,7 +160,7 @@ class InFixedPoint(OnCores):
         M, T = self.map.size, labels.shape[1]
         label_digits = np.ascontiguousarray(labels ^ FLIP_LABEL).view(np.int8)
         turns = -(-len(X) // (BLOCK * n_threads))  # as many blocks for each thread
-        blocks = threads.stretches(len(X), -(-len(X) // (turns * n_threads)))
+        blocks = threads.cut_stretches(len(X), -(-len(X) // (turns * n_threads)))
         n_threads = min(n_threads, len(blocks))
         grams, crosses = ([np.empty((0, 0), dtype=np.int32)] * n_threads for _ in range(2))
 
@@ -185,32 +185,32 @@ class InFixedPoint(OnCores):
 
     def _fill_digits(self, values: np.ndarray, X: np.ndarray) -> None:
         """The digits of kernel values, a piece that stays in cache at a time."""
-        for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
-            values[piece] = rounded(self.block(X[piece]))
+        for piece in threads.cut_stretches(len(X), max(1, CACHED // self.map.size)):
+            values[piece] = round_values(self.block(X[piece]))
         values ^= FLIP
 
     def _add_products(self, digits: list[np.ndarray], t: np.ndarray, n: int, gram: np.ndarray) -> None:
         """Σ r rᵀ for r = (t + SHIFT)/STEPS is added to the upper triangle: whole numbers until they are divided."""
-        for part in threads.stretches(self.map.size, STRIPE):
-            pairs = _added([own[2 * part.start : 2 * part.stop, : 2 * part.stop] for own in digits])
-            products = _joined(_joined(pairs).T)
+        for part in threads.cut_stretches(self.map.size, STRIPE):
+            pairs = _add_threads([own[2 * part.start : 2 * part.stop, : 2 * part.stop] for own in digits])
+            products = _join_digits(_join_digits(pairs).T)
             products += SHIFT * (t[: part.stop, None] + t[part]) + float(n) * SHIFT**2
             gram[: part.stop, part] += products / STEPS**2
 
 
-def rounded(K: np.ndarray) -> np.ndarray:
+def round_values(K: np.ndarray) -> np.ndarray:
     """q - 32768 for values q/STEPS: whole numbers of 16 bits, in the memory of the values."""
     K *= K.dtype.type(STEPS)
     K -= K.dtype.type(32768)
     return np.rint(K, out=K)
 
 
-def _added(of_threads: list[np.ndarray]) -> np.ndarray:
+def _add_threads(of_threads: list[np.ndarray]) -> np.ndarray:
     """Sums of all threads, which no longer fit in 32 bits."""
     return np.asarray(sum(own.astype(np.int64) for own in of_threads))
 
 
-def _joined(pairs: np.ndarray) -> np.ndarray:
+def _join_digits(pairs: np.ndarray) -> np.ndarray:
     """Two digits a number, in the last axis, as one."""
     return pairs[..., 0::2] + 256.0 * pairs[..., 1::2]
 

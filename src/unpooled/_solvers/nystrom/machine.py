@@ -86,7 +86,7 @@ class Span:
 
 
 @dataclass
-class Placed:
+class PlacedRows:
     """Rows where the machine works on them; labels and weights in double precision."""
 
     X: Array
@@ -114,7 +114,7 @@ class Machine(ABC):
     on_gpu: bool = False
 
     @abstractmethod
-    def place(self, rows: Rows) -> Placed:
+    def place(self, rows: Rows) -> PlacedRows:
         """Bring rows to the machine."""
 
     @abstractmethod
@@ -153,26 +153,26 @@ class Machine(ABC):
         return rounding(n)
 
     @abstractmethod
-    def cross(self, rows: Placed, V: Array) -> Array:
+    def cross(self, rows: PlacedRows, V: Array) -> Array:
         """Σ_i r(x_i) v_iᵀ, (M, R) for V of shape (n, R)."""
 
     @abstractmethod
-    def twice(self, rows: Placed, U: Array) -> Array:
+    def twice(self, rows: PlacedRows, U: Array) -> Array:
         """Σ_i w_i r(x_i) r(x_i)ᵀU, (M, R) for U of shape (M, R)."""
 
     @abstractmethod
-    def values(self, rows: Placed, U: Array) -> Array:
+    def values(self, rows: PlacedRows, U: Array) -> Array:
         """r(x_i)ᵀU, (n, R) for U of shape (M, R)."""
 
     @abstractmethod
-    def covariance(self, rows: Placed, span: Span) -> Array:
+    def covariance(self, rows: PlacedRows, span: Span) -> Array:
         """(1/W) Σ_i w_i φ(x_i)φ(x_i)ᵀ in orthonormal coordinates φ = L⁻¹r, for few rows.
 
         Features are made before they are multiplied, so that what rounds is a feature and not a Gram matrix.
         """
 
     @abstractmethod
-    def add_gram(self, rows: Placed, V: Array, so_far: Any) -> tuple[Array, Any]:
+    def add_gram(self, rows: PlacedRows, V: Array, so_far: Any) -> tuple[Array, Any]:
         """Σ_i (r(x_i) - m) v_iᵀ, and ``so_far`` plus Σ_i w_i (r(x_i) - m)(r(x_i) - m)ᵀ in a form of the machine's own.
 
         ``so_far`` is None at first. Kernel values are computed once for both.
@@ -224,7 +224,7 @@ def rounding(n: int) -> float:
     return float(np.finfo(np.float64).eps) / 8.0 * math.sqrt(max(n / 1e6, 1.0))
 
 
-class OnCores(Machine):
+class NumpyMachine(Machine):
     """NumPy on all cores: every thread has blocks of its own, and BLAS one thread meanwhile."""
 
     rows_at_once = 1 << 17
@@ -240,13 +240,13 @@ class OnCores(Machine):
 
     @property
     def gram_matrices(self) -> float:
-        return held_by_threads(threads.allowed_threads(), self.map.size)
+        return matrices_of_threads(threads.count_threads(), self.map.size)
 
-    def place(self, rows: Rows) -> Placed:
+    def place(self, rows: Rows) -> PlacedRows:
         X = to_numpy(rows.X)
         if X.dtype != np.float32 or self.dtype == np.float64:
             X = np.asarray(X, dtype=np.float64)
-        return Placed(X, None if rows.Y is None else self.array(rows.Y), rows.weights)
+        return PlacedRows(X, None if rows.Y is None else self.array(rows.Y), rows.weights)
 
     def array(self, values: Any) -> np.ndarray:
         return np.asarray(to_numpy(values), dtype=np.float64)
@@ -272,13 +272,13 @@ class OnCores(Machine):
         some = self.map.points[:: max(1, self.map.size // LOOKED_AT)]
         return self.block(some, scaled=True).astype(np.float64, copy=False)
 
-    def cross(self, rows: Placed, V: np.ndarray) -> np.ndarray:
+    def cross(self, rows: PlacedRows, V: np.ndarray) -> np.ndarray:
         def of_block(K: np.ndarray, block: slice, total: np.ndarray) -> None:
             total += K.T @ V[block]
 
         return np.sum(self._stripes(rows, of_block, V.shape[1]), axis=0)
 
-    def twice(self, rows: Placed, U: np.ndarray) -> np.ndarray:
+    def twice(self, rows: PlacedRows, U: np.ndarray) -> np.ndarray:
         def of_block(K: np.ndarray, block: slice, total: np.ndarray) -> None:
             values = K @ U
             if rows.weights is not None:
@@ -287,18 +287,18 @@ class OnCores(Machine):
 
         return np.sum(self._stripes(rows, of_block, U.shape[1]), axis=0)
 
-    def values(self, rows: Placed, U: np.ndarray) -> np.ndarray:
+    def values(self, rows: PlacedRows, U: np.ndarray) -> np.ndarray:
         out = np.empty((len(rows), U.shape[1]))
 
         def fill(block: slice) -> None:
             out[block] = self.block(rows.X[block]).astype(np.float64, copy=False) @ U
 
-        threads.for_each(fill, threads.row_blocks(len(rows), self.map.size))
+        threads.for_each(fill, threads.cut_row_blocks(len(rows), self.map.size))
         return out
 
-    def covariance(self, rows: Placed, span: Span) -> np.ndarray:
+    def covariance(self, rows: PlacedRows, span: Span) -> np.ndarray:
         total = np.zeros((self.map.size, self.map.size), order="F")
-        for block in threads.stretches(len(rows), max(self.map.size, 256)):
+        for block in threads.cut_stretches(len(rows), max(self.map.size, 256)):
             phi = span.whitened(self.block(rows.X[block]).T.astype(np.float64))
             if rows.weights is not None:
                 phi *= np.sqrt(rows.weights[block])
@@ -306,12 +306,12 @@ class OnCores(Machine):
         return fill_lower(total.T)
 
     def add_gram(
-        self, rows: Placed, V: np.ndarray, so_far: list[np.ndarray] | None
+        self, rows: PlacedRows, V: np.ndarray, so_far: list[np.ndarray] | None
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        M, blocks = self.map.size, threads.stretches(len(rows), GRAM_ROWS)
+        M, blocks = self.map.size, threads.cut_stretches(len(rows), GRAM_ROWS)
         means = self.means
         if so_far is None:
-            so_far = [np.zeros((M, M)) for _ in range(max(1, min(threads.allowed_threads(), len(blocks))))]
+            so_far = [np.zeros((M, M)) for _ in range(max(1, min(threads.count_threads(), len(blocks))))]
         crosses = [np.zeros((M, V.shape[1])) for _ in so_far]
 
         def work(stripe: slice) -> None:
@@ -330,7 +330,7 @@ class OnCores(Machine):
 
     def _fill(self, K: np.ndarray, X: np.ndarray, means: np.ndarray) -> None:
         """r - m in double precision, a piece that stays in cache at a time."""
-        for piece in threads.stretches(len(X), max(1, CACHED // self.map.size)):
+        for piece in threads.cut_stretches(len(X), max(1, CACHED // self.map.size)):
             K[piece] = self.block(X[piece])
             K[piece] -= means
 
@@ -340,10 +340,10 @@ class OnCores(Machine):
             total += other
         return total
 
-    def _stripes(self, rows: Placed, of_block: Any, width: int) -> list[np.ndarray]:
+    def _stripes(self, rows: PlacedRows, of_block: Any, width: int) -> list[np.ndarray]:
         """Sums of every thread over its own blocks: always the same ones, so that sums repeat to the bit."""
-        blocks = threads.row_blocks(len(rows), self.map.size)
-        n_threads = max(1, min(threads.allowed_threads(), len(blocks)))
+        blocks = threads.cut_row_blocks(len(rows), self.map.size)
+        n_threads = max(1, min(threads.count_threads(), len(blocks)))
         totals = [np.zeros((self.map.size, width), order="F") for _ in range(n_threads)]
 
         def work(stripe: slice) -> None:
@@ -355,6 +355,6 @@ class OnCores(Machine):
         return totals
 
 
-def held_by_threads(n_threads: int, n_points: int) -> float:
+def matrices_of_threads(n_threads: int, n_points: int) -> float:
     """Matrices of M × M numbers: a sum, a product and a block of kernel values for every thread."""
     return n_threads * (2.0 + GRAM_ROWS / n_points)

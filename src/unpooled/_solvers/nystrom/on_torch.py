@@ -1,9 +1,10 @@
 """Sums of kernel products by torch, on a CPU or a GPU: whole blocks of values, or tiles in the registers of a GPU.
 
-:class:`OnTorch` makes whole blocks of kernel values and takes their products in double precision.
+:class:`TorchMachine` makes whole blocks of kernel values and takes their products in double precision.
 
-:class:`Fused` takes products of a kernel matrix with a few columns on a GPU without any kernel value reaching memory
-(Triton). Plain torch takes two kernels for this, which write a block of values, read it to take its exponential, write
+:class:`FusedMachine` takes products of a kernel matrix with a few columns on a GPU without any kernel value reaching
+memory (Triton). Plain torch takes two kernels for this, which write a block of values, read it to take its exponential,
+write
 it again and read it twice for the products. Here a tile of values lives in registers: it is computed in single
 precision, multiplied in double by the tensor cores, and forgotten. For few features that leaves the exponential as the
 cost, and a pass over 10¹⁰ values takes about as long as reading them once would.
@@ -22,7 +23,7 @@ from ..._base.rows import Rows
 from ...bases.maps import KernelMap
 from ...kernels import Gaussian, Laplacian, Matern
 from ...kernels.stationary import Stationary
-from .machine import LOOKED_AT, Machine, Placed, Span
+from .machine import LOOKED_AT, Machine, PlacedRows, Span
 
 ALONE = {False: 512, True: 1 << 14}  # rows summed by themselves, on a CPU and on a GPU: fewer would leave that idle
 PANELS = 8  # of columns into which the triangle of a Gram matrix is cut: 9/16 of all products are computed
@@ -37,7 +38,7 @@ def torch(what: str = "device=") -> Any:
     return torch
 
 
-class OnTorch(Machine):
+class TorchMachine(Machine):
     """Blocks of kernel values as tensors on one device."""
 
     def __init__(self, map_: KernelMap, device: Any, single: bool) -> None:
@@ -61,10 +62,10 @@ class OnTorch(Machine):
     def room(self) -> int:
         return int(torch().cuda.mem_get_info(self.device)[0]) // 4 if self.on_gpu else 0
 
-    def place(self, rows: Rows) -> Placed:
+    def place(self, rows: Rows) -> PlacedRows:
         weights = None if rows.weights is None else self.array(rows.weights)
         X = self.map.scaled(self.array(rows.X)) - self.array(self.middle)
-        return Placed(X.to(self.dtype), None if rows.Y is None else self.array(rows.Y), weights)
+        return PlacedRows(X.to(self.dtype), None if rows.Y is None else self.array(rows.Y), weights)
 
     def array(self, values: Any) -> Array:
         return self._moved(values, torch().float64)
@@ -81,13 +82,13 @@ class OnTorch(Machine):
     def values_at_points(self) -> Array:
         return self._values(self.points[:: max(1, self.map.size // LOOKED_AT)])
 
-    def cross(self, rows: Placed, V: Array) -> Array:
+    def cross(self, rows: PlacedRows, V: Array) -> Array:
         total = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
         for block in self._blocks(rows):
             total.addmm_(self._values(rows.X[block]).T, V[block])
         return total
 
-    def twice(self, rows: Placed, U: Array) -> Array:
+    def twice(self, rows: PlacedRows, U: Array) -> Array:
         total = torch().zeros_like(U)
         for block in self._blocks(rows):
             K = self._values(rows.X[block])
@@ -97,11 +98,11 @@ class OnTorch(Machine):
             total.addmm_(K.T, values)
         return total
 
-    def values(self, rows: Placed, U: Array) -> Array:
+    def values(self, rows: PlacedRows, U: Array) -> Array:
         parts = [self._values(rows.X[block]) @ U for block in self._blocks(rows)]
         return torch().cat(parts) if parts else U[:0]
 
-    def covariance(self, rows: Placed, span: Span) -> Array:
+    def covariance(self, rows: PlacedRows, span: Span) -> Array:
         total = self._nothing()
         for block in self._blocks(rows):
             phi = span.whitened(self._values(rows.X[block]).T).T
@@ -110,7 +111,7 @@ class OnTorch(Machine):
             _add_products(total, phi, ALONE[self.on_gpu])
         return self.gram(total).div_(rows.mass)
 
-    def add_gram(self, rows: Placed, V: Array, so_far: Array | None) -> tuple[Array, Array]:
+    def add_gram(self, rows: PlacedRows, V: Array, so_far: Array | None) -> tuple[Array, Array]:
         total, means = self._nothing() if so_far is None else so_far, self.means
         cross = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
         for block in self._blocks(rows):
@@ -135,7 +136,7 @@ class OnTorch(Machine):
     def _values(self, X: Array) -> Array:
         return self.map.kernel.block(X, self.points).to(torch().float64)
 
-    def _blocks(self, rows: Placed) -> list[slice]:
+    def _blocks(self, rows: PlacedRows) -> list[slice]:
         step = max(1, (1 << 27 if self.on_gpu else 1 << 20) // self.map.size)
         return [slice(i, i + step) for i in range(0, len(rows), step)]
 
@@ -159,7 +160,7 @@ COLUMNS = (16, 32, 64)  # of V: tiles are of these widths
 TILE = (128, 64)
 
 
-def suits(kernel: Any, n_features: int, device: Any) -> bool:
+def is_fusable(kernel: Any, n_features: int, device: Any) -> bool:
     """Whether the kernel, the rows and the machine are such that values can be computed in registers."""
     possible = device.type == "cuda" and n_features <= MOST_FEATURES and _shape(kernel) is not None
     return possible and _triton() is not None
@@ -222,7 +223,7 @@ def _kernel() -> Any:
     return products
 
 
-class Fused(OnTorch):
+class FusedMachine(TorchMachine):
     """Products with columns by tiles in registers; Gram matrices as plain torch makes them."""
 
     costs = (2.5e-14, 2.5e-12, 1.2e-13)
@@ -234,17 +235,17 @@ class Fused(OnTorch):
         self._shape, self._factor = shape
         self._points = self._flat(self.points)
 
-    def cross(self, rows: Placed, V: Array) -> Array:
+    def cross(self, rows: PlacedRows, V: Array) -> Array:
         return self._times(self._points, self._flat(rows.X), V)
 
-    def twice(self, rows: Placed, U: Array) -> Array:
+    def twice(self, rows: PlacedRows, U: Array) -> Array:
         flat = self._flat(rows.X)
         values = self._times(flat, self._points, U)
         if rows.weights is not None:
             values *= rows.weights[:, None]
         return self._times(self._points, flat, values)
 
-    def values(self, rows: Placed, U: Array) -> Array:
+    def values(self, rows: PlacedRows, U: Array) -> Array:
         return self._times(self._flat(rows.X), self._points, U)
 
     def _flat(self, X: Array) -> Array:

@@ -31,13 +31,21 @@ from .. import route
 from ..route import CHOLESKY, OF_A_THREAD, SKINNY, Cost, Memory
 from ..spectral.criteria import three_a_decade
 from . import fixed, on_torch
-from .machine import ROUNDS, SOLVING, Machine, OnCores, Span
-from .on_torch import OnTorch, torch
-from .solving import Centred, Solved, allowed, smallest, solve_by_rounds, solve_from_gram, span_for
-from .sums import Chunks, Sums, summed
+from .machine import ROUNDS, SOLVING, Machine, NumpyMachine, Span
+from .on_torch import TorchMachine, torch
+from .solving import (
+    CentredSystem,
+    SpanSolution,
+    drop_small_lams,
+    make_span,
+    smallest_lam,
+    solve_by_rounds,
+    solve_from_gram,
+)
+from .sums import Chunks, Sums, sum_rows
 
 
-def device_of(device: Any, X: Any) -> Any:
+def find_device(device: Any, X: Any) -> Any:
     """Where torch is to work: where the user says, where the rows are if they are tensors, else nowhere (None)."""
     if device is None:
         loaded = sys.modules.get("torch")
@@ -58,18 +66,18 @@ SINGLE_FLOOR = 1e-9  # of κ²: for smaller λ rounding of single kernel values 
 SMOOTH = 5e-4  # of κ⁴: functions that vary less want large coefficients at small λ, which single kernel values spoil
 
 
-def machine_for(map_: KernelMap, device: Any, precision: str) -> Machine:
+def make_machine(map_: KernelMap, device: Any, precision: str) -> Machine:
     """NumPy without a device, torch on one; tiles in registers where the GPU, the kernel and the rows allow it."""
     if precision == "fixed":
-        return fixed.InFixedPoint(map_)
+        return fixed.FixedPointMachine(map_)
     if device is None:
-        return OnCores(map_, precision == "single")
-    if precision == "single" and on_torch.suits(map_.kernel, map_.n_features_in, device):
-        return on_torch.Fused(map_, device)
-    return OnTorch(map_, device, precision == "single")
+        return NumpyMachine(map_, precision == "single")
+    if precision == "single" and on_torch.is_fusable(map_.kernel, map_.n_features_in, device):
+        return on_torch.FusedMachine(map_, device)
+    return TorchMachine(map_, device, precision == "single")
 
 
-def chosen_machine(
+def choose_machine(
     map_: KernelMap, device: Any, wanted: str, rows_single: bool, lams: Floats | None, kappa_sq: float
 ) -> tuple[Machine, str]:
     """The machine and the precision of its kernel values, what is wanted or "single" or "double".
@@ -79,15 +87,15 @@ def chosen_machine(
     within κ² whatever the rows are.
     """
     if wanted == "fixed":
-        fixed.require(map_.kernel, device, lams)
+        fixed.check_possible(map_.kernel, device, lams)
     if wanted != "auto":
-        return machine_for(map_, device, wanted), wanted
+        return make_machine(map_, device, wanted), wanted
     single = rows_single or (device is not None and device.type == "cuda")
     if single and isinstance(map_.kernel, Stationary):
-        machine = machine_for(map_, device, "single")
+        machine = make_machine(map_, device, "single")
         if machine.spread(kappa_sq) >= SMOOTH if lams is None else np.min(lams) >= SINGLE_FLOOR * kappa_sq:
             return machine, "single"
-    return machine_for(map_, device, "double"), "double"
+    return make_machine(map_, device, "double"), "double"
 
 
 def default_grid(kappa_sq: float, least: float) -> Floats:
@@ -95,9 +103,11 @@ def default_grid(kappa_sq: float, least: float) -> Floats:
     return three_a_decade(kappa_sq, -0.5, np.log10(max(least / kappa_sq, SINGLE_FLOOR)))
 
 
-def lams_for(machine: Machine, precision: str, kappa_sq: float, n: int, asked: Floats | None) -> tuple[Floats, float]:
+def choose_lams(
+    machine: Machine, precision: str, kappa_sq: float, n: int, asked: Floats | None
+) -> tuple[Floats, float]:
     """λ that are asked for or the default grid, and the smallest that a Gram matrix of n rows should be good for."""
-    least = smallest(kappa_sq, machine.spread(kappa_sq), machine.rounding(n))
+    least = smallest_lam(kappa_sq, machine.spread(kappa_sq), machine.rounding(n))
     least = fixed.LEAST if precision == "fixed" else least
     return (default_grid(kappa_sq, least) if asked is None else asked), least
 
@@ -138,7 +148,7 @@ class Job:
             len(lams),
             n_columns,
             on_gpu=machine.on_gpu,
-            cores=threads.allowed_threads(),
+            cores=threads.count_threads(),
             of_a_pass=machine.gram_matrices,
             smallest_lam=float(np.min(lams)),
             least=least,
@@ -158,7 +168,7 @@ class Job:
         if self.on_gpu:
             return labels + 8.0 * min(self.n, STRETCH) * self.d + 20.0 * (1 << 27)
         if self.stretch:  # one in work, one that is read, and what it is read from: of all of it points are drawn
-            columns, together = self.d + self.targets + 2, min(self.stretch, OnCores.rows_at_once)
+            columns, together = self.d + self.targets + 2, min(self.stretch, NumpyMachine.rows_at_once)
             kept = min(8.0 * self.n * (self.d + self.targets), KEPT)
             return columns * (64.0 * together + 10.0 * (self.stretch - together)) + kept + of_threads
         return labels + of_threads
@@ -184,7 +194,7 @@ class Work:
     sums: Sums | None = None  #: over the rows; the route makes them where there are none
 
 
-class Gram(route.Route[Job, Work, Solved]):
+class GramRoute(route.Route[Job, Work, SpanSolution]):
     """One pass over the rows, in which kernel functions are multiplied with each other, and every λ from that."""
 
     name = "gram"
@@ -206,23 +216,23 @@ class Gram(route.Route[Job, Work, Solved]):
         solving = M**3 * operation * ((1 / 3 + 1) / CHOLESKY + 4 / 3 / TRIDIAGONAL)
         return values + product + solving
 
-    def solve(self, work: Work) -> Solved | None:
+    def solve(self, work: Work) -> SpanSolution | None:
         """Those λ that the rows allow; None if that is none, or if one is left out that may not be."""
         machine, place, found = work.machine, work.machine.for_lapack, None
         if work.sums is None:
-            work.sums = summed(machine, work.chunks, 0, True, work.guess)
+            work.sums = sum_rows(machine, work.chunks, 0, True, work.guess)
         rounding, mean = machine.rounding(work.sums.n_rows), work.sums.averages(place)
-        kept = allowed(work.lams, mean.gram, work.kappa_sq, rounding)
+        kept = drop_small_lams(work.lams, mean.gram, work.kappa_sq, rounding)
         if len(kept):
-            with threads.suited_to(machine.map.size):
-                span = span_for(place(machine.points_matrix()), mean.gram, rounding)
+            with threads.limit_blas_for(machine.map.size):
+                span = make_span(place(machine.points_matrix()), mean.gram, rounding)
                 found = solve_from_gram(span, mean, place(machine.means), work.n_labels, work.center, kept)
         if found is None or (work.all_lams and len(found.lam) < len(work.lams)):
             return None
         return replace(found, jitter=span.jitter)
 
 
-class Rounds(route.Route[Job, Work, Solved]):
+class RoundsRoute(route.Route[Job, Work, SpanSolution]):
     """Some passes over the rows, each a product with all λ and labels at once; a preconditioner for each λ."""
 
     name = "rounds"
@@ -250,10 +260,10 @@ class Rounds(route.Route[Job, Work, Solved]):
         first = job.n * M * (cost.value(job.single) + 2 * (1 + job.targets) * operation)
         return first + passes + self.factors(job) * M**3 / 3 * operation / CHOLESKY
 
-    def solve(self, work: Work) -> Solved:
-        machine, sums = work.machine, summed(work.machine, work.chunks, work.probes, False, work.guess)
+    def solve(self, work: Work) -> SpanSolution:
+        machine, sums = work.machine, sum_rows(work.machine, work.chunks, work.probes, False, work.guess)
         work.sums = sums
-        system = Centred.of(sums, len(sums.y) - work.probes, work.center)
+        system = CentredSystem.of(sums, len(sums.y) - work.probes, work.center)
         span = Span.of(machine.points_matrix())
         columns = len(work.lams) * len(sums.y)
         share, _ = machine.sampling(sums.n_rows, columns)
@@ -274,11 +284,11 @@ class Rounds(route.Route[Job, Work, Solved]):
         return replace(found, jitter=span.jitter)
 
 
-GRAM, ROUNDS_ROUTE = Gram(), Rounds()
+GRAM, ROUNDS_ROUTE = GramRoute(), RoundsRoute()
 ROUTES = (GRAM, ROUNDS_ROUTE)
 
 
-def take_route(solver: str, job: Job, machine: Machine) -> Gram | Rounds:
+def take_route(solver: str, job: Job, machine: Machine) -> GramRoute | RoundsRoute:
     """The route that is named, or the cheaper one that can do the job and that there is room for."""
     if solver == "gram" and not GRAM.able(job):
         raise ValueError(
@@ -288,17 +298,17 @@ def take_route(solver: str, job: Job, machine: Machine) -> Gram | Rounds:
     gram = GRAM.able(job) and GRAM.pays(job) if solver == "auto" else solver == "gram"
     if gram:
         try:
-            require(GRAM, job, machine)
+            require_memory(GRAM, job, machine)
         except MemoryError:
             if solver == "gram":
                 raise
         else:
             return GRAM
-    require(ROUNDS_ROUTE, job, machine)
+    require_memory(ROUNDS_ROUTE, job, machine)
     return ROUNDS_ROUTE
 
 
-def require(route: Gram | Rounds, job: Job, machine: Machine) -> None:
+def require_memory(route: GramRoute | RoundsRoute, job: Job, machine: Machine) -> None:
     """Refuse more points than there is memory for, before any row is worked on."""
     what = f"a basis of n_features={job.n_points} points with solver={route.name!r}"
     memory.require(route.memory(job).matrices, machine.array(np.zeros(1)), what, "take a smaller n_features")

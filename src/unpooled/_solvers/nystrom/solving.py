@@ -1,6 +1,6 @@
 """Solutions for every λ in the span of kernel functions: from the Gram matrix of one pass, or by rounds of products.
 
-:class:`Solved` holds the solutions, whichever way they were found.
+:class:`SpanSolution` holds the solutions, whichever way they were found.
 
 **One pass.** The solutions come from a tridiagonal form on a CPU, and from Cholesky factors on a GPU.
 
@@ -16,7 +16,7 @@ would be up to a thousand times as large.
 
 Brought to orthonormal coordinates that error becomes δ·tr(G)/ε, so ε must not be too small; and kernel functions of
 weight ε count at λ once ε is as large as Mλ, so it must not be too large. Half-way between, on a logarithmic scale, is
-ε = √(HARMLESS·M·δ·tr G) whatever λ is, and what is then left of rounding sets the smallest λ (:func:`smallest`).
+ε = √(HARMLESS·M·δ·tr G) whatever λ is, and what is then left of rounding sets the smallest λ (:func:`smallest_lam`).
 
 The points alone predict that smallest λ, and the eigenvalues found show whether the prediction was right. Rows may be
 such that sums round more (copies of a row all round the same way), and then the covariance has negative eigenvalues:
@@ -49,12 +49,12 @@ from ..._base import threads
 from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, is_numpy, like, namespace, solve_lower, to_numpy
 from ..._linalg.operator import NotFinite, NotPositiveDefinite
 from ..spectral.criteria import trace_by_signs
-from .machine import Machine, Placed, Span
+from .machine import Machine, PlacedRows, Span
 from .sums import Sums
 
 
 @dataclass(frozen=True)
-class Solved:
+class SpanSolution:
     """Coefficients of the kernel functions, and what choosing among them needs."""
 
     lam: Floats
@@ -67,7 +67,7 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class Centred:
+class CentredSystem:
     """(C + λI) a = d with the means taken out, before it is brought to coordinates of the span."""
 
     weight: float
@@ -79,7 +79,7 @@ class Centred:
     center: bool = False
 
     @classmethod
-    def of(cls, sums: Sums, n_labels: int, center: bool, means: Array | float = 0.0) -> Centred:
+    def of(cls, sums: Sums, n_labels: int, center: bool, means: Array | float = 0.0) -> CentredSystem:
         """From sums over rows, of kernel functions less ``means``; without an intercept nothing is taken out."""
         xp = namespace(sums.ry)
         y, yy = float(center) * sums.y / sums.weight, sums.yy / sums.weight
@@ -88,12 +88,12 @@ class Centred:
         ry = sums.ry / sums.weight - left[:, None] * of_labels[None, :]
         return cls(sums.weight, n_labels, y, np.maximum(yy - y * y, 0.0), float(center) * (left + means), ry, center)
 
-    def solved(self, lams: Floats, coef: Array, error: Floats, df: Floats, rounds: int = 0) -> Solved:
+    def solved(self, lams: Floats, coef: Array, error: Floats, df: Floats, rounds: int = 0) -> SpanSolution:
         """The solutions; ``coef`` (L, M, T) of kernel functions. What rounding leaves of an error is none."""
         host = to_numpy(coef)
         intercept = self.y[: self.n_labels] - np.einsum("m,lmt->lt", to_numpy(self.r), host)
         floor = 1e-14 * self.yy[: self.n_labels]
-        return Solved(lams, host, intercept, np.maximum(error, floor), df + float(self.center), rounds)
+        return SpanSolution(lams, host, intercept, np.maximum(error, floor), df + float(self.center), rounds)
 
 
 HARMLESS = 0.1  # of Mλ: what ε may come to
@@ -101,23 +101,25 @@ ROOM = 4.0  # between rounding and the smallest λ
 ALIKE = 2.0  # times as small: a λ that is still trusted where rows are spread a little more widely than points
 
 
-def smallest(kappa_sq: float, spread: float, rounding: float) -> float:
+def smallest_lam(kappa_sq: float, spread: float, rounding: float) -> float:
     """The smallest λ that a Gram matrix is good for: ROOM·δ·tr(G)/ε, with tr(G) = M·spread·κ⁴ and δ its rounding."""
     return ROOM * kappa_sq * math.sqrt(rounding * spread / HARMLESS)
 
 
-def allowed(lams: Floats, gram: Array, kappa_sq: float, rounding: float) -> Floats:
-    """Those λ that rows allow: they may be spread more widely than the points that :func:`smallest` was told of."""
+def drop_small_lams(lams: Floats, gram: Array, kappa_sq: float, rounding: float) -> Floats:
+    """Those λ that rows allow: they may be spread more widely than the points that :func:`smallest_lam` was told of."""
     spread = _trace(gram) / len(gram) / kappa_sq / kappa_sq
-    return lams[lams >= smallest(kappa_sq, spread, rounding) / ALIKE]
+    return lams[lams >= smallest_lam(kappa_sq, spread, rounding) / ALIKE]
 
 
-def span_for(K: Array, gram: Array, rounding: float) -> Span:
+def make_span(K: Array, gram: Array, rounding: float) -> Span:
     """The span with ε as the Gram matrix wants it, which is of weight one; ``K`` is 𝕂_zz, and overwritten."""
     return Span.of(K, math.sqrt(HARMLESS * K.shape[0] * rounding) * math.sqrt(_trace(gram)))
 
 
-def solve_from_gram(span: Span, mean: Sums, means: Array, n_labels: int, center: bool, lams: Floats) -> Solved | None:
+def solve_from_gram(
+    span: Span, mean: Sums, means: Array, n_labels: int, center: bool, lams: Floats
+) -> SpanSolution | None:
     """Those λ that eigenvalues allow, None if there are none.
 
     ``mean`` has the sums of weight one, of kernel functions less ``means``; its Gram matrix is used up.
@@ -126,7 +128,7 @@ def solve_from_gram(span: Span, mean: Sums, means: Array, n_labels: int, center:
     C = span.covariance(gram)
     # (1/W) Σ w r rᵀ = G + (m + q)(m + q)ᵀ - qqᵀ for q = (1/W) Σ w r - m, and centred it is without the first of these;
     # (1/W) Σ w r y = (1/W) Σ w (r - m) y + m·mean(y), and centred the first less q·mean(y).
-    system = Centred.of(mean, n_labels, center, means)
+    system = CentredSystem.of(mean, n_labels, center, means)
     m, q = (span.whitened(vector[:, None])[:, 0] for vector in (means, mean.r))
     d = span.whitened(system.ry)
     _add_square(C, -1.0, q)
@@ -154,7 +156,7 @@ def _trace(gram: Array) -> float:
 
 def _add_square(C: Array, sign: float, v: Array) -> None:
     """C + sign·vvᵀ in place, without another matrix."""
-    for rows in threads.stretches(len(C), 64):
+    for rows in threads.cut_stretches(len(C), 64):
         C[rows, :] += sign * v[rows, None] * v[None, :]
 
 
@@ -166,11 +168,11 @@ def _tridiagonal(C: np.ndarray, d: np.ndarray, lams: Floats) -> tuple[Floats, li
     M = len(C)
     if M < 3:
         sigma, V = np.linalg.eigh(C)
-        lams, sigma = _trusted(lams, sigma)
+        lams, sigma = _keep_trusted(lams, sigma)
         return lams, [V @ ((V.T @ d) / (sigma + lam)[:, None]) for lam in lams], _df(sigma, lams)
     lwork = int(lapack.dsytrd_lwork(M, lower=1)[0])
     packed, diagonal, off, tau, _ = lapack.dsytrd(C.T, lower=1, lwork=lwork, overwrite_a=1)
-    lams, sigma = _trusted(lams, scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
+    lams, sigma = _keep_trusted(lams, scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
     turned = _with_q(packed, tau, d, "T")
     bands = np.stack([diagonal, np.append(off, 0.0)])
     found = [
@@ -183,7 +185,7 @@ def _tridiagonal(C: np.ndarray, d: np.ndarray, lams: Floats) -> tuple[Floats, li
     return lams, np.split(back, len(lams), axis=1), _df(sigma, lams)
 
 
-def _trusted(lams: Floats, sigma: Floats) -> tuple[Floats, Floats]:
+def _keep_trusted(lams: Floats, sigma: Floats) -> tuple[Floats, Floats]:
     """Those λ that are well above what rounding has made of the smallest eigenvalue, and eigenvalues that are none."""
     return lams[lams > -ROOM * np.min(sigma)], np.maximum(sigma, 0.0)
 
@@ -228,17 +230,17 @@ Step = Callable[[int], None]
 
 def solve_by_rounds(
     span: Span,
-    system: Centred,
+    system: CentredSystem,
     machine: Machine,
-    chunks: Iterable[Placed],
-    sample: Placed | None,
+    chunks: Iterable[PlacedRows],
+    sample: PlacedRows | None,
     lams: Floats,
     *,
     tol: float,
     most: int,
     factors: int,
     after_round: Step = lambda _: None,
-) -> Solved:
+) -> SpanSolution:
     """All λ; at most ``most`` rounds, at most ``factors`` preconditioners (neighbouring λ share one).
 
     ``sample`` holds the rows that preconditioners are made from; None is the points themselves.

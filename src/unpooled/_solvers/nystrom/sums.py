@@ -16,7 +16,7 @@ import numpy as np
 from ..._base.arrays import Array, namespace, to_numpy
 from ..._base.rows import InMemory, Rows, Slice, Source
 from ..spectral.criteria import random_signs
-from .machine import Machine, Placed
+from .machine import Machine, PlacedRows
 
 
 class Chunks:
@@ -24,15 +24,15 @@ class Chunks:
 
     def __init__(self, source: Source, machine: Machine) -> None:
         self.source, self.machine = source, machine
-        self._kept: list[Placed] | None = None
+        self._kept: list[PlacedRows] | None = None
 
-    def __iter__(self) -> Iterator[Placed]:
+    def __iter__(self) -> Iterator[PlacedRows]:
         if self._kept is not None:
             yield from self._kept
             return
         bytes_a_row = 8 * (self.source.n_features + self.source.n_outputs + 1)
         keep = self.source.n_rows * bytes_a_row <= self.machine.room
-        kept: list[Placed] = []
+        kept: list[PlacedRows] = []
         for placed in self._placed():
             if keep:
                 kept.append(placed)
@@ -40,7 +40,7 @@ class Chunks:
         if keep:
             self._kept = kept
 
-    def _placed(self) -> Iterator[Placed]:
+    def _placed(self) -> Iterator[PlacedRows]:
         """The next rows are read and moved while the last ones are worked on."""
         placed = (self.machine.place(rows) for rows in self._rows())
         with ThreadPoolExecutor(1) as ahead:
@@ -54,10 +54,10 @@ class Chunks:
         for piece in self.source.pieces:
             if isinstance(piece, InMemory):
                 for start in range(0, piece.n_rows, max(size, 1 << 21)):
-                    yield piece.data.part(slice(start, start + max(size, 1 << 21))).positive()
+                    yield piece.data.cut(slice(start, start + max(size, 1 << 21))).drop_weightless()
                 continue
             for rows in Slice(piece).chunks(size):
-                rows = rows.positive()
+                rows = rows.drop_weightless()
                 if len(rows):
                     yield rows
 
@@ -103,7 +103,7 @@ class Sums:
         )
 
 
-def summed(machine: Machine, chunks: Iterable[Placed], probes: int, gram: bool, guess: np.ndarray) -> Sums:
+def sum_rows(machine: Machine, chunks: Iterable[PlacedRows], probes: int, gram: bool, guess: np.ndarray) -> Sums:
     """All sums over the rows of all chunks; ``guess`` is taken from the labels."""
     total: Sums | None = None
     products: Any = None  # in the machine's own form
@@ -120,7 +120,7 @@ def summed(machine: Machine, chunks: Iterable[Placed], probes: int, gram: bool, 
 
 
 def _labels(
-    machine: Machine, rows: Placed, probes: int, guess: np.ndarray, n_before: int
+    machine: Machine, rows: PlacedRows, probes: int, guess: np.ndarray, n_before: int
 ) -> tuple[Array, Array, Array]:
     """[w, wY], Y with labels of random signs behind it, and w."""
     xp = namespace(rows.Y)

@@ -78,7 +78,7 @@ class System:
         return np.asarray(self.y_mean - self.shift @ coef)
 
 
-def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
+def make_system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     """The system of a summary. ``own``: at first order, the public sample is the rows themselves."""
     M, T = means.phi_y.shape
     second = means.gram is not None
@@ -96,10 +96,10 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     if second:
         assert means.gram is not None
         if noise is not None:
-            raw, vectors = noisy_moments.decomposed(means.gram, shift, noise)
+            raw, vectors = noisy_moments.decompose(means.gram, shift, noise)
             sigma = np.maximum(raw, 0.0)
         else:
-            sigma, vectors = _decomposed(means.gram - np.outer(shift, shift), kappa_sq)
+            sigma, vectors = _decompose(means.gram - np.outer(shift, shift), kappa_sq)
         spread = sigma
     elif centering == "none":
         # A direction the public sample does not have is not to be divided by anything.
@@ -108,7 +108,7 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     else:
         known = basis.eigenvalues_ >= 8 * np.finfo(float).eps * basis.eigenvalues_[0]
         C = np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_)
-        sigma, vectors = _decomposed(C[np.ix_(known, known)], kappa_sq)
+        sigma, vectors = _decompose(C[np.ix_(known, known)], kappa_sq)
         excess = basis.spread_ - basis.eigenvalues_
         spread = sigma + (vectors * vectors).T @ excess[known]
         vectors = np.concatenate([vectors, np.zeros((M - len(vectors), vectors.shape[1]))])
@@ -135,7 +135,7 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     )
 
 
-def limited(system: System, n_features: int) -> System:
+def limit_rank(system: System, n_features: int) -> System:
     """Only the directions of the largest eigenvalues."""
     vectors = None if system.vectors is None else system.vectors[:, :n_features]
     variance = system.d_variance if isinstance(system.d_variance, float) else system.d_variance[:n_features]
@@ -144,7 +144,7 @@ def limited(system: System, n_features: int) -> System:
     return replace(system, sigma=sigma, spread=spread, vectors=vectors, d_variance=variance, raw=raw)
 
 
-def _decomposed(C: Floats, kappa_sq: float) -> tuple[Floats, Floats]:
+def _decompose(C: Floats, kappa_sq: float) -> tuple[Floats, Floats]:
     found = eigh(np.array(C, order="F"), 1, kappa_sq)
     return found.sigma[::-1].copy(), np.ascontiguousarray(found.U[:, ::-1])
 
@@ -248,7 +248,7 @@ def mismatch(
     if means.noise is not None:
         gap = noisy_moments.mean_gap(basis.mean_, means.phi, means.noise) if means.centred else None
     expected = float(basis.kappa_sq_ * np.sqrt(1 / means.n + 1 / basis.n_public_))
-    less = solve(system(replace(means, gram=None), basis, center, own=False), filter, np.asarray([lam]))
+    less = solve(make_system(replace(means, gram=None), basis, center, own=False), filter, np.asarray([lam]))
     operator = None
     if means.gram is None:
         error = np.sqrt(less.signal[0] * less.df[0] / basis.n_public_)

@@ -32,7 +32,7 @@ def label_spread(yy: Floats, y: Floats, noise: Noise) -> Floats:
     return np.maximum(yy - np.maximum(y * y - noise.y**2, 0.0), 0.0)
 
 
-def decomposed(gram: Floats, shift: Floats, noise: Noise) -> tuple[Floats, Floats]:
+def decompose(gram: Floats, shift: Floats, noise: Noise) -> tuple[Floats, Floats]:
     """The eigenvalues of the covariance, descending, and V. Negative ones, which only noise can make, are among them.
 
     φ̄φ̄ᵀ of a noisy mean is too large by its variance in every direction, which is put back: at most all of |φ̄|².

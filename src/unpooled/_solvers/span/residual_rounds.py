@@ -36,8 +36,8 @@ import numpy as np
 
 from ..._base.arrays import Floats
 from ...filters import Filter
-from .moments import Means, System, limited, system
-from .subspace import Subspace, clear
+from .moments import Means, System, limit_rank, make_system
+from .subspace import Subspace, is_clear
 
 STEPS = ("plain", "conjugate")
 GOOD = 0.55  # a full step is kept where the best one is longer than this
@@ -147,7 +147,7 @@ class Rounds:
             drift = np.where(held > 0, np.hypot(np.minimum(off, self.drift), lost), here)
             # Where r has become too small to be known without asking, the next question is about the base itself.
             stale = (drift > 0.1 * np.linalg.norm(r, axis=0)) & (drift > 10 * self._rounding(base))
-            if not learned and np.any((held > 0) & np.isinf(off) & clear(noise, p, Cp, ridge)):
+            if not learned and np.any((held > 0) & np.isinf(off) & is_clear(noise, p, Cp, ridge)):
                 # And so it is where what is known is too inexact to tell what this step has done: all begins again.
                 self.known, stale = Subspace.empty(len(message)), held > 0
             step = np.where((held > 0) & stale, 0.0, 1.0)
@@ -205,8 +205,8 @@ def public_system(basis: Any, center: bool | str, n_features: Any = "all") -> Sy
     """The public sample's covariance, decomposed; without a right-hand side."""
     M = basis.n_features_
     nothing = Means(1.0, 1.0, np.zeros(1), np.zeros(1), basis.mean_, np.zeros((M, 1)), None)
-    found = system(nothing, basis, center, own=False)
-    return found if isinstance(n_features, str) else limited(found, int(n_features))
+    found = make_system(nothing, basis, center, own=False)
+    return found if isinstance(n_features, str) else limit_rank(found, int(n_features))
 
 
 def preconditioners(

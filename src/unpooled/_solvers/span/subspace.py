@@ -101,7 +101,7 @@ class Subspace:
         return self.S @ z, r - self.CS @ z, np.linalg.norm(self.E[:, None] * z, axis=0)
 
 
-def clear(noise: Floats, P: Floats, CP: Floats, ridge: float) -> Floats:
+def is_clear(noise: Floats, P: Floats, CP: Floats, ridge: float) -> Floats:
     """Whether the curvature pᵀ(C + ridge)p along a direction, or along each of several, stands out of its noise."""
     length = np.linalg.norm(P, axis=0)
     return np.asarray(noise * length <= SIGNAL * (np.sum(P * CP, axis=0) + ridge * length**2))

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..._base.arrays import Array, Floats, eps, like, namespace, to_numpy
 from ..._linalg.banded import Banded
-from ..._linalg.operator import Decomposition, NotPositiveDefinite, dense, eigh
+from ..._linalg.operator import Decomposition, NotPositiveDefinite, build_dense, eigh
 from ...filters import Filter
 
 #: (g on the spectrum (L, r), g at 0 (L,)) and the same of the residual 1 - σg
@@ -162,7 +162,7 @@ def _score(residual: Array, left: Array | float) -> Floats:
     return to_numpy(xp.mean(residual * residual, axis=0)).astype(float)
 
 
-def risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
+def has_risen(criterion: Floats, lams: Floats, index: np.ndarray, trusted: np.ndarray) -> bool:
     """Whether every chosen score is trusted, and 5 % lower than that of the smallest λ that is."""
     if not np.all(trusted[index]):
         return False
@@ -187,7 +187,7 @@ def fold_scores(
         tr, te = like(train, K, dtype=xp.int64), like(test, K, dtype=xp.int64)
         K_rows = xp.take(K, tr, axis=0)
         w = None if weights is None else xp.take(weights, tr, axis=0)
-        M, coordinates = dense(xp.take(K_rows, tr, axis=1), w, center)
+        M, coordinates = build_dense(xp.take(K_rows, tr, axis=1), w, center)
         v, b = coordinates.targets(xp.take(Y, tr, axis=0), K.dtype)
         decomposition = eigh(M, coordinates.n, kappa_sq)
         (g, g0), _ = filter_path(filter, decomposition, lams, kappa_sq)

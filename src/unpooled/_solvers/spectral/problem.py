@@ -18,9 +18,9 @@ import numpy as np
 
 from ..._base import memory, threads
 from ..._base.arrays import Array, Floats, eps, is_numpy, is_torch, namespace
-from ..._base.text import size
+from ..._base.text import format_size
 from ..._linalg import cholesky
-from ..._linalg.operator import Coordinates, Decomposition, dense
+from ..._linalg.operator import Coordinates, Decomposition, build_dense
 from ...filters import Filter
 from ...kernels.base import Kernel
 from . import criteria
@@ -107,17 +107,17 @@ class Problem:
             steps,
             self.kernel.positive_definite,
             self.kernel.by_columns,
-            threads.allowed_threads(),
+            threads.count_threads(),
         )
 
     def dense(self, job: Job, needed: float) -> tuple[Array, Coordinates]:
         """M and its coordinates, where there is room for so many bytes, which the route needs."""
         self.require(job, needed)
-        return dense(self.kernel(self.X), self.weights, self.center)
+        return build_dense(self.kernel(self.X), self.weights, self.center)
 
     def require(self, job: Job, needed: float) -> None:
         """Refuse now, and in a sentence, what would run out of memory later."""
-        less = f"one given lam with filter='tikhonov' needs {size(job.matrix)}, " if needed > job.matrix else ""
+        less = f"one given lam with filter='tikhonov' needs {format_size(job.matrix)}, " if needed > job.matrix else ""
         memory.require(
             needed,
             self.X,

@@ -26,7 +26,7 @@ from ..._base.arrays import Array, Floats, namespace
 from ..._linalg import banded, cholesky, refine
 from ..._linalg.banded import BLOCK, PANELS_PER_COPY
 from ..._linalg.low_rank import decompose
-from ..._linalg.operator import Coordinates, Decomposition, dense, eigh
+from ..._linalg.operator import Coordinates, Decomposition, build_dense, eigh
 from ...kernels.base import DEVICE_ELEMENTS
 from .. import route
 from ..route import OF_A_THREAD, SKINNY, Cost, Memory
@@ -86,7 +86,7 @@ class Route(route.Route[Job, Work, Solution]):
     certain = True  #: whether it is known before the numbers are looked at that it will serve
 
 
-class LowRank(Route):
+class LowRankRoute(Route):
     """A certified pivoted Cholesky factor; the kernel matrix is never formed."""
 
     name, certain = "low-rank", False
@@ -100,7 +100,7 @@ class LowRank(Route):
     def memory(self, job: Job) -> Memory:
         """With as many columns as pay; fewer are tried where there is no room for them."""
         columns = float(self._of_column(job) * self.columns(job))
-        return Memory(columns, columns + _beside(job), columns + _beside(job))
+        return Memory(columns, columns + _bytes_beside(job), columns + _bytes_beside(job))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         """With as many columns as pay: their values, the factor, its QR factorisation and one solution a λ."""
@@ -117,7 +117,7 @@ class LowRank(Route):
                     "solver='low-rank' cannot be certified for this kernel and lam: use solver='auto', which falls back"
                 )
             return None
-        return _by_decomposition(work, *thin, self.name)
+        return _solve_by_decomposition(work, *thin, self.name)
 
     def columns(self, job: Job) -> int:
         """The largest number of columns that pays."""
@@ -146,7 +146,7 @@ class LowRank(Route):
         return OF_LOW_RANK * job.n * job.itemsize
 
 
-class Cholesky(Route):
+class CholeskyRoute(Route):
     """One λ of (iterated) ridge regression from a factor in the memory of the matrix."""
 
     name = "cholesky"
@@ -159,9 +159,9 @@ class Cholesky(Route):
 
     def memory(self, job: Job) -> Memory:
         n, s = float(job.n), job.itemsize
-        matrices = cholesky.matrices(job.library, job.n) * job.matrix
+        matrices = cholesky.count_matrices(job.library, job.n) * job.matrix
         if job.library == "numpy":
-            peak = s * n * n + _beside(job)
+            peak = s * n * n + _bytes_beside(job)
         else:
             peak = matrices + s * (3.0 * cholesky.PANEL * n + 2.0 * min(n * n, DEVICE_ELEMENTS))
         return Memory(matrices, peak, peak)
@@ -178,7 +178,7 @@ class Cholesky(Route):
         return Solution(c, coordinates.intercept(c, b), b, self.name)
 
 
-class Products(Route):
+class ProductsRoute(Route):
     """One λ of an iterative filter by as many products with the matrix as it takes steps."""
 
     name = "products"
@@ -191,7 +191,7 @@ class Products(Route):
         return job.steps is not None and job.steps <= PASSES_PER_ROW * job.n and job.positive_definite
 
     def memory(self, job: Job) -> Memory:
-        return Memory(job.matrix, job.matrix + _beside(job), job.matrix + _beside(job))
+        return Memory(job.matrix, job.matrix + _bytes_beside(job), job.matrix + _bytes_beside(job))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         product = 2.0 * float(job.n) ** 2 * job.targets * cost.operation(job.single) / SKINNY
@@ -205,7 +205,7 @@ class Products(Route):
         return Solution(c, coordinates.intercept(c, b), b, self.name)
 
 
-class Mixed(Route):
+class MixedRoute(Route):
     """The ridge path with λ chosen in single precision and coefficients in double; not where that is not safe.
 
     Single precision scores the regression of a kernel matrix that differs by about eps·‖M‖. Below eps·‖A‖ that is no
@@ -223,14 +223,16 @@ class Mixed(Route):
         return job.n >= LARGE
 
     def memory(self, job: Job) -> Memory:
-        beside = _beside_reduction(job) if _reduces(job) else _beside_eigenvectors(job)
-        peak = job.matrix + 4.0 * (float(job.n) ** 2 + beside) + _beside(job)
+        beside = _beside_reduction(job) if _uses_reduction(job) else _beside_eigenvectors(job)
+        peak = job.matrix + 4.0 * (float(job.n) ** 2 + beside) + _bytes_beside(job)
         # Where single precision cannot tell which λ is best, the whole is done again in double.
-        return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
+        return Memory(job.decomposition, peak, max(peak, job.decomposition + _bytes_beside(job)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         refined = 10 * 8.0 * float(job.n) * job.n / cost.rates.bandwidth
-        scores = (_seconds_by_reduction if _reduces(job) else _seconds_by_eigenvectors)(job, cost.operation(True))
+        scores = (_seconds_by_reduction if _uses_reduction(job) else _seconds_by_eigenvectors)(
+            job, cost.operation(True)
+        )
         return cost.matrix(job.n, job.single) + scores + refined
 
     def solve(self, work: Work) -> PathSolution | None:
@@ -244,7 +246,7 @@ class Mixed(Route):
         if not np.any(trusted):
             return None
         index = criteria.best_index(scores.criterion, lams, work.per_target)
-        if not np.all(trusted) and not criteria.risen(scores.criterion, lams, index, trusted):
+        if not np.all(trusted) and not criteria.has_risen(scores.criterion, lams, index, trusted):
             return None
         solution, reached = refine.solve_shifted(M, n * lams[index], v, rough)
         if not np.all(reached):
@@ -258,14 +260,14 @@ class Mixed(Route):
 
     def _scores_in_single(
         self, work: Work, M: np.ndarray, coordinates: Coordinates, v: np.ndarray
-    ) -> tuple[criteria.Scores, refine.Rough]:
+    ) -> tuple[criteria.Scores, refine.ApproximateInverse]:
         """The path's scores in float32, and the factorisation they came from."""
         problem, criterion, lams = work.problem, cast(str, work.criterion), work.lams
         v32 = v.astype(np.float32)
         leverage = coordinates.leverage_of_mean(v32)
         leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
         M32 = M.astype(np.float32)
-        if _reduces(work.job):
+        if _uses_reduction(work.job):
             reduced = banded.reduce(M32)
             return criteria.score_ridge(criterion, reduced, v32, lams, leverage), reduced
         full = eigh(M32, problem.n, problem.kappa_sq)
@@ -274,7 +276,7 @@ class Mixed(Route):
         return scores, refine.SpectralInverse(full)
 
 
-class Banded(Route):
+class BandedRoute(Route):
     """The ridge path from the reduction to banded form, in the precision of the data."""
 
     name = "banded"
@@ -287,8 +289,8 @@ class Banded(Route):
         return job.n >= BANDED_FROM
 
     def memory(self, job: Job) -> Memory:
-        peak = job.matrix + job.itemsize * _beside_reduction(job) + _beside(job)
-        return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
+        peak = job.matrix + job.itemsize * _beside_reduction(job) + _bytes_beside(job)
+        return Memory(job.decomposition, peak, max(peak, job.decomposition + _bytes_beside(job)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         return cost.matrix(job.n, job.single) + _seconds_by_reduction(job, cost.operation(job.single))
@@ -310,7 +312,7 @@ class Banded(Route):
         return assemble(coordinates, b, scores, index, at, self.name)
 
 
-class Eigen(Route):
+class EigenRoute(Route):
     """Any filter, any criterion, from a full decomposition."""
 
     name = "eigh"
@@ -325,9 +327,11 @@ class Eigen(Route):
         """A decomposition; folds hold the rows of a fold and the rest of the kernel matrix beside it."""
         matrices = job.decomposition + (job.matrix if job.criterion == "cv" else 0.0)
         peak = (
-            matrices if job.library != "numpy" else job.matrix + job.itemsize * _beside_eigenvectors(job) + _beside(job)
+            matrices
+            if job.library != "numpy"
+            else job.matrix + job.itemsize * _beside_eigenvectors(job) + _bytes_beside(job)
         )
-        return Memory(matrices, peak, max(peak, matrices + (_beside(job) if job.library == "numpy" else 0.0)))
+        return Memory(matrices, peak, max(peak, matrices + (_bytes_beside(job) if job.library == "numpy" else 0.0)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         operation = cost.operation(job.single)
@@ -343,14 +347,21 @@ class Eigen(Route):
             table = criteria.fold_scores(
                 K, problem.Y, problem.weights, problem.center, problem.filter, work.lams, problem.kappa_sq, work.folds
             )
-            M, coordinates = dense(K, problem.weights, problem.center)
+            M, coordinates = build_dense(K, problem.weights, problem.center)
         else:
             M, coordinates = work.matrix(needed)
         decomposition = eigh(M, problem.n, problem.kappa_sq)
-        return _by_decomposition(work, decomposition, coordinates, self.name, table)
+        return _solve_by_decomposition(work, decomposition, coordinates, self.name, table)
 
 
-LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN = LowRank(), Cholesky(), Products(), Mixed(), Banded(), Eigen()
+LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN = (
+    LowRankRoute(),
+    CholeskyRoute(),
+    ProductsRoute(),
+    MixedRoute(),
+    BandedRoute(),
+    EigenRoute(),
+)
 ROUTES: tuple[Route, ...] = (LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN)
 SOLVERS = ("auto", *(way.name for way in ROUTES))
 
@@ -360,7 +371,7 @@ def routes_for(job: Job) -> list[Route]:
     return [way for way in ROUTES if way.able(job) and way.pays(job)]
 
 
-def serves(solver: str, problem: Problem, criterion: str | None) -> bool:
+def can_serve(solver: str, problem: Problem, criterion: str | None) -> bool:
     """Whether a solver of SOLVERS can do the job; ``criterion`` None is one given λ."""
     return all(way.able(problem.job(criterion)) for way in ROUTES if way.name == solver)
 
@@ -393,7 +404,7 @@ def _solve(work: Work, solver: str) -> Solution:
     raise AssertionError("an eigendecomposition serves every job")
 
 
-def _by_decomposition(
+def _solve_by_decomposition(
     work: Work, decomposition: Decomposition, coordinates: Coordinates, solver: str, table: Floats | None = None
 ) -> Solution:
     """Any filter from a full or thin decomposition; ``table`` holds scores that are known already."""
@@ -418,12 +429,12 @@ def _by_decomposition(
     return assemble(coordinates, b, scores, index, at, solver)
 
 
-def _beside(job: Job) -> float:
+def _bytes_beside(job: Job) -> float:
     """Bytes of all threads and of vectors as long as there are rows."""
     return float(job.cores * OF_A_THREAD) + job.n * float(OF_A_ROW + job.d * job.itemsize)
 
 
-def _reduces(job: Job) -> bool:
+def _uses_reduction(job: Job) -> bool:
     """Whether single precision takes the banded form for its scores; else it takes an eigendecomposition."""
     return BANDED.able(job) and BANDED.pays(job)
 

@@ -28,8 +28,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..._base.files import PathLike, atomic
-from ..._base.plain_json import canonical
+from ..._base.files import PathLike, open_atomic
+from ..._base.plain_json import encode_canonical
 from ..._base.text import quote
 
 
@@ -70,7 +70,7 @@ class Identity:
         private = primitives("asymmetric.ed25519").Ed25519PrivateKey.generate()
         formats = primitives("serialization")
         pem = private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, formats.NoEncryption())
-        with atomic(path, private=True) as file:
+        with open_atomic(path, private=True) as file:
             file.write(pem)
         return cls._of(private)
 
@@ -132,7 +132,7 @@ def _checksum(raw: bytes) -> bytes:
 
 
 def _to_sign(purpose: str, content: bytes) -> bytes:
-    return canonical(["unpooled signature 1", purpose, hashlib.sha256(content).hexdigest()])
+    return encode_canonical(["unpooled signature 1", purpose, hashlib.sha256(content).hexdigest()])
 
 
 class Drawer:
@@ -164,7 +164,7 @@ class Drawer:
         if self._folder is None:
             self._memory[name] = content
             return
-        with atomic(self._folder / name, private=True) as file:
+        with open_atomic(self._folder / name, private=True) as file:
             file.write(content)
         self._sync(self._folder)
 
@@ -315,15 +315,15 @@ def check_hex(text: Any, size: int, what: str) -> bytes:
 
 
 def _content(attempt: Attempt, site: str, key: str) -> bytes:
-    return canonical([attempt.study, attempt.round, attempt.name, site, key])
+    return encode_canonical([attempt.study, attempt.round, attempt.name, site, key])
 
 
 def _places(site: str, attempt: Attempt) -> tuple[str, str]:
     """How names of a site's study begin, and the one of this attempt: names may hold what file names may not."""
-    study = hashlib.sha256(canonical([site, attempt.study])).hexdigest()[:24]
-    inner = hashlib.sha256(canonical([attempt.round, attempt.name])).hexdigest()[:40]
+    study = hashlib.sha256(encode_canonical([site, attempt.study])).hexdigest()[:24]
+    inner = hashlib.sha256(encode_canonical([attempt.round, attempt.name])).hexdigest()[:40]
     return study, f"{study}-{inner}"
 
 
 def _place(site: str, *what: str) -> str:
-    return hashlib.sha256(canonical([site, *what[:-1]])).hexdigest()[:40] + "." + what[-1]
+    return hashlib.sha256(encode_canonical([site, *what[:-1]])).hexdigest()[:40] + "." + what[-1]

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from ..._base.files import PathLike
-from ..._base.plain_json import canonical
+from ..._base.plain_json import encode_canonical
 from ..._base.text import quote
 from .fixed_point import across, add, check_words, parts, subtract, total
 from .keys import (
@@ -118,7 +118,7 @@ class Members:
         keys = {name: bytes.fromhex(found[name].key) for name in names}
         if len(set(keys.values())) < len(names) or len({public_bytes(pinned[name]) for name in names}) < len(names):
             raise NotTrusted("two of the members have the same key: each needs its own")
-        listed = canonical([[name, found[name].key] for name in names])
+        listed = encode_canonical([[name, found[name].key] for name in names])
         return cls(attempt, keys, hashlib.sha256(listed).hexdigest())
 
 
@@ -174,7 +174,9 @@ def _secrets(private: Any, public: bytes, site: str, peer: str, members: Members
     except ValueError:
         raise NotTrusted(f"the key of {peer} is of a kind that gives no secret") from None
     attempt = members.attempt
-    info = canonical(["unpooled masks 1", attempt.study, attempt.round, attempt.name, asked, *sorted((site, peer))])
+    info = encode_canonical(
+        ["unpooled masks 1", attempt.study, attempt.round, attempt.name, asked, *sorted((site, peer))]
+    )
     derivation = primitives("kdf.hkdf").HKDF(
         algorithm=primitives("hashes").SHA256(), length=64, salt=bytes.fromhex(members.digest), info=info
     )

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..._base.engine import Engine, NamedStatistic, Task, called
+from ..._base.engine import Engine, NamedStatistic, Task, name_of
 from ..._base.files import PathLike
 from ..._base.rows import RemoteSource, Rows
 from ..._base.text import quote
@@ -83,7 +83,7 @@ class FederatedEngine(Engine):
         """Return the sum over the sites of a statistic they know; a ValueError for any other function."""
         if not isinstance(task.fn, NamedStatistic):
             raise ValueError(
-                f"sites answer named statistics only, and {called(task.fn).strip('_')} is none: give a loss with its "
+                f"sites answer named statistics only, and {name_of(task.fn).strip('_')} is none: give a loss with its "
                 "scale (Huber(1.5)), center=False with such a loss, and use LESSRegressor"
             )
         if self._run is None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._base.text import one_line
+from ..._base.text import join_lines
 from ...gate.gate import content_of
 from ..secure.fixed_point import FixedPoint, length
 from ..secure.keys import Attempt, NotTrusted, Offer
@@ -184,15 +184,15 @@ class Session:
 def refused(reply: Message, site: str) -> Trouble:
     """A refusal may blame another site, whose key is not the one that was pinned."""
     reason, about = reply.header.get("reason"), reply.header.get("about")
-    said = f"it refuses: {one_line(reason)[:500]}" if reply.kind == "refusal" else "its answer is no answer"
+    said = f"it refuses: {join_lines(reason)[:500]}" if reply.kind == "refusal" else "its answer is no answer"
     if isinstance(about, str) and about != site:
-        return Trouble(f"{site} does not trust its key: {one_line(reason)[:500]}", about)
+        return Trouble(f"{site} does not trust its key: {join_lines(reason)[:500]}", about)
     return Trouble(said, site, unknown=reply.header.get("unknown") is True)
 
 
 def sentence(error: BaseException) -> str:
     """An error on one line."""
-    return one_line(error)[:500]
+    return join_lines(error)[:500]
 
 
 TRIES = 2  # at a sum whose masks do not cancel though every member has answered

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.files import atomic
-from ..._base.plain_json import readable
+from ..._base.files import open_atomic
+from ..._base.plain_json import encode_readable
 from ..._base.rows import ArraySource, Rows, Source
 from ..._base.text import quote
-from ..._solvers.averaging.gathering import Gathering, held_out
+from ..._solvers.averaging.gathering import Gathering, mark_validation
 from ...data import sources
 from ...data.sources import open_labeled
 from ...engines import as_engine
@@ -151,7 +151,7 @@ class SiteData:
     def named(self, study: Study) -> tuple[Any, Any]:
         """The rows, unread, and the names of their labels; an error where columns are missing."""
         asked = {"the study": list(study.targets)} | ({"the site": [self.weight]} if self.weight else {})
-        rows = sources.rows_for(self.path, sources.columns_of(study.basis), asked)
+        rows = sources.select_rows(self.path, sources.columns_of(study.basis), asked)
         return rows, study.targets[0] if len(study.targets) == 1 else list(study.targets)
 
     def opened(self, study: Study) -> Opened:
@@ -194,7 +194,7 @@ class SiteData:
         gather = Gathering(source, as_engine(None), 0)
         wanted = np.arange(source.n_rows)
         if held is not None:
-            mask = held_out(np.zeros(source.n_rows, dtype=np.int64), gather.keys(np.random.default_rng(0)))
+            mask = mark_validation(np.zeros(source.n_rows, dtype=np.int64), gather.keys(np.random.default_rng(0)))
             wanted = np.flatnonzero(mask == held)
         return mapped_once(_labeled(gather.read(wanted), study), study.basis)
 
@@ -309,8 +309,8 @@ class Requests:
 
     def _write(self, request: Request) -> Request:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with atomic(self._path(request.study)) as file:
-            file.write(readable(asdict(request)).encode())
+        with open_atomic(self._path(request.study)) as file:
+            file.write(encode_readable(asdict(request)).encode())
         return request
 
     def _read(self, path: Path) -> Request:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..._base.compensated import Sum
 from ..._base.rows import Block, Source
-from ..._base.text import one_line
+from ..._base.text import join_lines
 from ...bases.maps import finite
 from ...engines import as_engine
 from ...estimators.from_sums import FromSums
@@ -215,7 +215,7 @@ def statistic_of(study: Study, message: Message) -> Statistic:
     try:
         found = _READERS[called](study, about, message.arrays)
     except (ValueError, TypeError) as error:
-        raise MessageError(f"the question cannot be answered: {one_line(error)}") from None
+        raise MessageError(f"the question cannot be answered: {join_lines(error)}") from None
     if message.header.get("digest") != found.digest:
         raise MessageError("the question is not the one that its digest says")
     return found

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ... import bases
-from ..._base.files import FileError, PathLike, atomic
-from ..._base.text import one_line, quote
+from ..._base.files import FileError, PathLike, open_atomic
+from ..._base.text import join_lines, quote
 from ...gate import Gate, Log, LogError, PolicyError, Refused
 from ...gate.gate import NothingSpent, content_of
 from ...privacy import Overspend
@@ -109,9 +109,9 @@ class Site:
         public = isinstance(error, (Declined, NotTrusted, MessageError, NothingSpent))
         if isinstance(error, Declined):
             header |= error.header
-        reason = one_line(error) if public else _told(error)
+        reason = join_lines(error) if public else _told(error)
         try:
-            detail = f"{type(error).__name__}: {one_line(error)[:1000]}"
+            detail = f"{type(error).__name__}: {join_lines(error)[:1000]}"
             if not isinstance(error, Refused):  # of which the gate has made an entry
                 study = message.header.get("study")
                 about = study if isinstance(study, str) else quote(study)
@@ -151,7 +151,7 @@ class Site:
             basis = as_file(message.file("basis"), bases.load)
             study = Study.from_definition(message.header.get("study"), basis)
         except (MessageError, FileError, ValueError, TypeError) as error:
-            raise Declined(f"the study cannot be read: {one_line(error)}") from None
+            raise Declined(f"the study cannot be read: {join_lines(error)}") from None
         if message.header.get("digest") != study.digest:
             raise Declined("the study is not the one that its digest says")
         return study
@@ -161,7 +161,7 @@ class Site:
         self._joined.mkdir(parents=True, exist_ok=True)
         path = self._joined / f"{study.digest}.study"
         if not path.exists():
-            with atomic(path) as file:
+            with open_atomic(path) as file:
                 file.write(message.to_bytes())
         self._studies[study.digest] = study
 

@@ -338,7 +338,7 @@ class Totals:
         """The totals in a file, which must have these fields."""
         header, arrays = files.read(path, "totals")
         try:
-            with files.reading(header, arrays, "file of totals") as (entries, numbers):
+            with files.open_content(header, arrays, "file of totals") as (entries, numbers):
                 statistic, n_rows = entries["statistic"], entries["n_rows"]
                 if not is_digest(statistic) or type(n_rows) is not int or n_rows < 1:
                     raise ValueError("its header does not say what it is of")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..._base import files
-from ..._base.files import PathLike, atomic
-from ..._base.plain_json import readable
+from ..._base.files import PathLike, open_atomic
+from ..._base.plain_json import encode_readable
 from ..._base.text import quote
 from ...privacy import Gaussian, composition, mu_for
 from .study import Study
@@ -148,8 +148,8 @@ class StudyFolder:
 
 def write_json(path: Path, content: Any) -> None:
     """Readable, and all of it or nothing."""
-    with atomic(path) as file:
-        file.write((readable(content) + "\n").encode())
+    with open_atomic(path) as file:
+        file.write((encode_readable(content) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -18,8 +18,8 @@ import numpy as np
 
 from ... import bases
 from ..._base import files
-from ..._base.checks import budget, check_center, check_choice, count, positive
-from ..._base.text import one_line, quote
+from ..._base.checks import check_budget, check_center, check_choice, check_positive, check_whole
+from ..._base.text import join_lines, quote
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
@@ -64,7 +64,7 @@ def read_study(folder: Path) -> Study:
     except FileNotFoundError:
         raise ConfigError(f"{path} speaks of {content['basis']}, which does not exist: put the basis there") from None
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{path}: {one_line(error)}") from None
+        raise ConfigError(f"{path}: {join_lines(error)}") from None
 
 
 def _only(path: Path, content: Any, known: list[str]) -> None:
@@ -104,7 +104,7 @@ class StudyPrivacy:
     kappa: float | None = None
 
     def __post_init__(self) -> None:
-        budget(self.epsilon, self.delta)
+        check_budget(self.epsilon, self.delta)
         Private(self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa)
 
     def of_round(self, rounds: int, parties: int, missing: int, purpose: str, ledger: Any = None) -> Private:
@@ -189,7 +189,7 @@ class Study:
         change["id"] = self.id or secrets.token_hex(8)
         change["order"] = self.order or _ORDERS.get(self.kind, 1)
         change["grid"] = None if self.grid is None else tuple(float(lam) for lam in np.atleast_1d(self.grid))
-        change["lam"] = self.lam if isinstance(self.lam, str) else positive("lam", self.lam)
+        change["lam"] = self.lam if isinstance(self.lam, str) else check_positive("lam", self.lam)
         if isinstance(self.privacy, Mapping):
             change["privacy"] = StudyPrivacy(**self.privacy)
         for name, value in change.items():
@@ -211,17 +211,17 @@ class Study:
         check_choice("score_by", self.score_by, ("rows", "sites"))
         check_center(self.center)
         as_filter(self.filter)
-        count("rounds", self.rounds)
-        if not 1 <= count("quorum", self.quorum) <= len(self.members):
+        check_whole("rounds", self.rounds)
+        if not 1 <= check_whole("quorum", self.quorum) <= len(self.members):
             raise ValueError(f"quorum is {self.quorum}, and there are {len(self.members)} members")
         if self.secure and self.quorum < FEWEST:
             raise ValueError(f"a secure sum needs a quorum of at least {FEWEST} sites, got {self.quorum}")
         for name in ("secure", "steady", "ridge"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name} must be true or false, got {quote(getattr(self, name))}")
-        positive("timeout", self.timeout)
-        positive("poll", self.poll)
-        positive("patience", self.patience, zero=True)
+        check_positive("timeout", self.timeout)
+        check_positive("poll", self.poll)
+        check_positive("patience", self.patience, zero=True)
         FixedPoint(len(self.members), self.fraction_bits)
         self._check_choices()
 

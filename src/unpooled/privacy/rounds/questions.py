@@ -22,7 +22,7 @@ from ..._base import threads
 from ..._base.arrays import to_numpy
 from ..._base.compensated import Sum
 from ..._base.rows import Block, Rows, Source
-from ..._base.threads import quietly
+from ..._base.threads import silence_warnings
 from ...losses import Loss
 from ...summaries.passes import mapped, stretches
 from ..composition import Spent
@@ -320,7 +320,7 @@ class Plain:
 def part(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
     """The sums over one block. Rows and labels may be of any size, and a warning about one would tell of it."""
     found = Sum.of(np.zeros(question.size))
-    with quietly():
+    with silence_warnings():
         for sums in question.sums(block, frame, features, label_bound):
             found = found + Sum.of(sums)
     return found
