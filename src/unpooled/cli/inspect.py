@@ -67,7 +67,7 @@ def of_candidates(candidates: Candidates) -> str:
     """What goes out to sites to be scored."""
     n_lam, n_features, n_targets = candidates.coef.shape
     label = ", ".join(candidates.targets) or ("the label" if n_targets == 1 else f"{n_targets} labels")
-    order = "2" if candidates.own else "1"
+    order = "2" if candidates.same_sample else "1"
     return "\n".join(
         [
             f"{n_lam} candidate models for {label}, one for each λ from {candidates.lam.max():.2g} to "

@@ -150,14 +150,14 @@ class LESSRegressor(OnEngine, SpanModel):
         return self
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, sample_weight: Any) -> None:
-        basis, own = self._learn_basis(X, y, public, sample_weight)
+        basis, same_sample = self._learn_basis(X, y, public, sample_weight)
         source = open_labeled(basis, X, y, sample_weight)
-        own = own and not (is_stream(X) and source.n_rows > MOST)
+        same_sample = same_sample and not (is_stream(X) and source.n_rows > MOST)
         counts, engine = site_counts(sites, source.n_rows), as_engine(self.engine)
         with engine.session():
             seen, mapped = mapped_once(source, basis)
             if self.rounds == 1 and spec_of(self.loss) == "squared":
-                self._one_round(seen, mapped, basis, own, engine)
+                self._one_round(seen, mapped, basis, same_sample, engine)
             else:
                 self._many_rounds(seen, mapped, basis, engine)
         self.basis_, self.sites_, self.targets_ = basis, counts, source.target_names
@@ -188,7 +188,7 @@ class LESSRegressor(OnEngine, SpanModel):
             summary = of_source(basis, source, self.order, None, "squared", self.engine)
             if (so_far := vars(self).get("summary_")) is not None:
                 summary = so_far + summary
-            learned = self._rules().learn(summary, basis, None, own=False)
+            learned = self._rules().learn(summary, basis, None, same_sample=False)
             self.__dict__.pop("path_", None)
             self._take(learned, summary, basis)
             self.sites_ = []
@@ -211,17 +211,17 @@ class LESSRegressor(OnEngine, SpanModel):
         center = check_center(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, "all", bool(self.ridge), self.grid)
 
-    def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:
+    def _one_round(self, source: Any, mapped: Any, basis: Basis, same_sample: bool, engine: Any) -> None:
         summary = of_source(mapped, source, self.order, None, "squared", engine, self.verbose)
         rules, scores = self._rules(), None
-        own = own and summary.order == 1
+        same_sample = same_sample and summary.order == 1
         if rules.is_choosing:
             self._check_rows(summary.n_rows)
-            candidates = rules.candidates(summary, basis, *rules.solutions(summary, basis, own))
+            candidates = rules.candidates(summary, basis, *rules.solutions(summary, basis, same_sample))
             scores = scores_of_source(candidates, mapped, source, engine, self.verbose)
-        learned = rules.learn(summary, basis, scores, own)
+        learned = rules.learn(summary, basis, scores, same_sample)
         self._take(learned, summary, basis)
-        if own:
+        if same_sample:
             self.floor_ = None  # the sample is the rows: there is no floor
         if learned.warning:
             warnings.warn(learned.warning, UserWarning, stacklevel=4)

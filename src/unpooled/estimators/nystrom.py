@@ -289,7 +289,7 @@ class NystromRegressor(ReadsRows):
 
     def _give_guess_back(self, sums: Sums) -> None:
         """Sums so far become those of the labels as they are, where ``center`` was True until now."""
-        self._sums, self._guess = sums.moved(self._guess), np.zeros(self._n_labels)
+        self._sums, self._guess = sums.shift_labels(self._guess), np.zeros(self._n_labels)
 
     def _with_labels(self, kernel: Kernel, some: Rows, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
         """The kernel with its length scales chosen by some of the rows and their labels."""
@@ -349,7 +349,7 @@ class NystromRegressor(ReadsRows):
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
         if isinstance(self._machine, fixed.FixedPointMachine):  # before anything is changed: a warning may be an error
-            fixed.warn_if_harmed(self._machine.off(found.coef[chosen]), found.error[chosen])
+            fixed.warn_of_harm(self._machine.rounding_error(found.coef[chosen]), found.error[chosen])
         if not self._given:
             scores = criterion[:, 0] if self.one_target_ else criterion
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)

@@ -307,7 +307,7 @@ def _basis(
 
     def ways(M: int) -> dict[str, tuple[Memory, float]]:
         job = basis_job(table, cost, M, lam)
-        return {way.name: (way.memory(job), way.seconds(job, cost)) for way in BASIS_ROUTES if way.able(job)}
+        return {way.name: (way.memory(job), way.seconds(job, cost)) for way in BASIS_ROUTES if way.can_do(job)}
 
     pays = math.ceil(math.sqrt(table.n) * math.log(max(table.n, 2)))
     sizes = [min(n_points, table.n)] if n_points else [M for M in POINTS if max(pays, POINTS[0]) >= M]

@@ -51,7 +51,7 @@ class Candidates:
     vectors : (M, r) the eigenvectors that ``g`` belongs to; None where they are the features' axes
     weight : W, the weight of all rows
     centering : "none", "rows" or "public"
-    own : whether C is the rows' own, and not the public sample's
+    same_sample : whether C is the rows' own, and not the public sample's
     targets : the names of the labels, where they have any
     question : SHA-256 over what the models were made from
     """
@@ -65,7 +65,7 @@ class Candidates:
     vectors: np.ndarray | None  #: (M, r)
     weight: float
     centering: str
-    own: bool
+    same_sample: bool
     targets: tuple[str, ...] = ()
     question: str = ""  #: SHA-256 over what the models were made from; unlike them it has no rounding of its own
 
@@ -77,7 +77,7 @@ class Candidates:
     @classmethod
     def of(cls, digest: str, system: System, found: Solutions, targets: tuple[str, ...], how: str = "") -> Candidates:
         """The candidates of a path; ``how`` says the filter, and what else the models depend on."""
-        about = {"basis": digest, "centering": system.centering, "own": system.own, "how": how}
+        about = {"basis": digest, "centering": system.centering, "own": system.same_sample, "how": how}
         about["lam"] = [f"{lam:.12e}" for lam in found.lam]
         sums = {name: getattr(system, name) for name in ("d", "shift", "y_mean", "y_square")}
         return cls(
@@ -90,7 +90,7 @@ class Candidates:
             system.vectors,
             system.weight,
             system.centering,
-            system.own,
+            system.same_sample,
             targets,
             files.digest(about, sums),
         )
@@ -115,7 +115,7 @@ class Candidates:
         leverage = (turned * turned) @ self.g.T / self.weight  # (n, L)
         p = np.einsum("nm,lmt->lnt", centred, self.coef, optimize=True)
         h = leverage.T[:, :, None]
-        if self.own:
+        if self.same_sample:
             left = 1.0 - w * h - (w / self.weight if self.centering != "none" else 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(left > 1e-10, (e - p) / left, np.inf)
@@ -176,7 +176,7 @@ class Candidates:
             "basis": self.basis,
             "weight": self.weight,
             "centering": self.centering,
-            "own": self.own,
+            "own": self.same_sample,
             "targets": list(self.targets),
             "question": self.question,
         }

@@ -96,7 +96,7 @@ class Fits(Averaged):
         source, features = data.half(study, False) if self.halves else data.opened(study)
         summary = of_source(features, source, 2, None, "squared", None)
         rules = FromSums(as_filter(study.filter), self.lam, study.center, "all", ridge=False, grid=None)
-        _, found = rules.solutions(summary, study.basis, own=False)
+        _, found = rules.solutions(summary, study.basis, same_sample=False)
         W = summary.weight
         sums = {"weight": np.asarray([W]), "sites": np.ones(1)}
         sums |= {"coef": W * found.coef, "intercept": W * found.intercept}
