@@ -133,10 +133,10 @@ def test_ways_of_writing_numbers(tmp_path, text, expected):
 @pytest.mark.parametrize(
     ("text", "asked", "message"),
     [
-        ("a,y\n1,2\n", {"y": "b"}, "y names the column 'b', and the file has: a, y"),
+        ("a,y\n1,2\n", {"y": "b"}, "y names the column 'b', but the file has only: a, y"),
         ("a,y\n1,2\n", {"y": 3}, "with a CSV file y must be the name of a column"),
         ("a,y\n1,2\n", {"features": ["q"]}, "features names the column 'q'"),
-        ("y\n1\n", {}, "has no column left for X"),
+        ("y\n1\n", {}, "has no columns left for X"),
         ("a,y\n1,2\n3,\n", {}, r"column 'y' of .* \(row 2 after the column names\) has a missing or infinite value"),
         ("a,y\n1,2\nNA,4\n", {}, "column 'a' .* has a missing or infinite value: drop or impute"),
         ("a,y\n1,2\n-inf,4\n", {}, "column 'a' .* has a missing or infinite value"),
@@ -144,12 +144,12 @@ def test_ways_of_writing_numbers(tmp_path, text, expected):
         (
             "a,y\n1,2\n3 mg,4\nx,5\n",
             {},
-            r"column 'a' .*\(row 2 .*\) holds '3 mg' and not a number: mend the cell, or leave",
+            r"column 'a' .*\(row 2 .*\) holds '3 mg', which is not a number: correct the cell, or leave",
         ),
-        ("a,y\n1,2\n1_0,4\n", {}, "holds '1_0' and not a number"),
+        ("a,y\n1,2\n1_0,4\n", {}, "holds '1_0', which is not a number"),
         ("a,a,y\n1,2,3\n", {}, "has 'a' more than once among its column names"),
         (",a,y\n0,2,3\n", {}, "column 1 of .* has no name .*name it"),
-        ("a,y\n1,2\n3\n", {}, "line 3 of .* has 1 values and the line of column names has 2: mend that line"),
+        ("a,y\n1,2\n3\n", {}, "line 3 of .* has 1 values and the line of column names has 2: correct that line"),
         ("a,y\n1,2\n3,4,5\n", {}, "line 3 of .* has 3 values"),
         ('a,n,y\n1,u,2\n3,u,"4\n5,u,6\n', {}, "not a number"),
         ('a,y,n\n1,2,u\n3,4,"u\n5,6,u\n', {"features": ["a"]}, "a quotation mark that is opened and never closed"),

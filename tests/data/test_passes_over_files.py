@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.counted_reads import counted_reads
-from unpooled._base.rows import KEPT, ArraySource, InMemory, KeptPiece, Rows
+from unpooled._base.rows import KEPT, ArraySource, KeptPiece, MemoryPiece, Rows
 from unpooled.cli import app
 from unpooled.data.sources import open_stream, read_some
 
@@ -132,7 +132,7 @@ def test_rows_of_arrays_are_drawn_from_the_arrays():
     source = ArraySource(Rows(np.eye(5), np.ones((5, 1))))
     [rows], same = read_some(source, [np.asarray([1, 3])], KEPT)
     assert same is source
-    assert isinstance(same.pieces[0], InMemory)
+    assert isinstance(same.pieces[0], MemoryPiece)
     np.testing.assert_array_equal(rows.X, np.eye(5)[[1, 3]])
 
 

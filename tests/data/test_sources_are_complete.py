@@ -145,7 +145,7 @@ REFUSED = {
     "no rows": (Unread(0, 2), Unread(0), "at least one row"),
     "no columns": (Unread(9, 0), Unread(9), "minimum of 1 is required"),
     "fewer labels": (Unread(9, 2), Unread(8), "X has 9 rows and y has 8"),
-    "labels without a width": (Unread(9, 2), Unread(9, 0), "one label a row"),
+    "labels without a width": (Unread(9, 2), Unread(9, 0), "one label per row"),
     "a sparse matrix": (scipy.sparse.csr_matrix(np.eye(2)), np.ones(2), "[Ss]parse"),
     "a column that is not there": (pd.DataFrame({"a": [1.0], "b": [1.0]}), "z", "'z' is not in X"),
 }

@@ -103,7 +103,7 @@ class Chain:
             raise ChainError(
                 f"event must contain only what JSON can hold: text, finite numbers, lists, dictionaries ({error})"
             ) from None
-        with self._locked() as file:
+        with self._lock_file() as file:
             data = self._read(file)
             checked, entries = self._check(data)
             if checked.problem is not None:
@@ -166,7 +166,7 @@ class Chain:
         if not self.path.exists():
             yield b""
             return
-        with self._locked(create=False) as file:
+        with self._lock_file(create=False) as file:
             yield self._read(file)
 
     def _read(self, file: int) -> bytes:
@@ -195,7 +195,7 @@ class Chain:
             ) from None
 
     @contextmanager
-    def _locked(self, create: bool = True) -> Iterator[int]:
+    def _lock_file(self, create: bool = True) -> Iterator[int]:
         """Open the file and lock it against everyone else who uses this class."""
         fresh = create and not self.path.exists()
         flags = (os.O_RDWR | os.O_CREAT | os.O_APPEND if create else os.O_RDONLY) | getattr(os, "O_BINARY", 0)

@@ -48,7 +48,7 @@ class Part(Protocol):
         """Give a new model what :meth:`write` wrote; raise a ValueError if it is inconsistent."""
 
 
-class Declared(BaseEstimator):
+class DeclaredEstimator(BaseEstimator):
     """An estimator that is a dataclass of its parameters."""
 
     _saved: ClassVar[tuple[Part, ...]] = ()
@@ -103,11 +103,11 @@ class Declared(BaseEstimator):
         for one in parameters_of(type(self)):
             value = getattr(self, one.name)
             one.kind.check_values(value, n_features)
-            if isinstance(value, Declared):
+            if isinstance(value, DeclaredEstimator):
                 value._check_kernels(n_features)
 
 
-def parameter_table(cls: type[Declared]) -> str:
+def parameter_table(cls: type[DeclaredEstimator]) -> str:
     """Return a Markdown table of an estimator's parameters: name, allowed values, default, whether files keep it."""
     lines = ["| parameter | must be | default | in a file |", "|---|---|---|---|"]
     for one in parameters_of(cls):
@@ -116,7 +116,7 @@ def parameter_table(cls: type[Declared]) -> str:
     return "\n".join(lines)
 
 
-M = TypeVar("M", bound=Declared)
+M = TypeVar("M", bound=DeclaredEstimator)
 
 
 class Savable(Protocol):

@@ -204,7 +204,7 @@ def readings(facts: Iterable[tuple[str, str]]) -> str:
     return f'<dl class="readings" aria-live="polite">{"".join(items)}</dl>'
 
 
-class InNotebooks:
+class NotebookMixin:
     """A mixin in front of scikit-learn's classes: the outcome of a fit appears below the estimator's diagram."""
 
     def _below_picture(self) -> str:

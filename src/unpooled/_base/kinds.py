@@ -106,7 +106,7 @@ def from_plain(cls: type[T], written: Any, words: str) -> T:
     return cls(**values)
 
 
-class Checked(Kind):
+class CheckedValue(Kind):
     """A value checked by a function, which raises a ValueError of one sentence with the parameter's name."""
 
     def __init__(self, check: Callable[[str, Any], Any], words: str, *, none: bool = False, in_files: bool = True):

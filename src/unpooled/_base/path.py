@@ -130,7 +130,7 @@ class SearchPath(ABC):
     def _summary(self) -> Mapping[str, np.ndarray]:
         """Return equally long columns for the table in notebooks, without further work; NaN leaves a cell empty."""
 
-    def _marked(self) -> Collection[int]:
+    def _chosen_rows(self) -> Collection[int]:
         """Return the rows of that table that were taken."""
         return () if self.taken is None else set(self.taken.tolist())
 
@@ -172,7 +172,7 @@ class SearchPath(ABC):
         return f"{type(self).__name__}({self._line()})"
 
     def _repr_html_(self) -> str:
-        columns, marked = self._summary(), self._marked()
+        columns, marked = self._summary(), self._chosen_rows()
         cells = zip(*columns.values())
         rows = [[*map(_cell, row), "taken" if i in marked else ""] for i, row in enumerate(cells)]
         return html.paragraph(repr(self)) + html.table([*columns, ""], rows)
@@ -212,7 +212,7 @@ class LamPath(SearchPath):
         def df(self) -> Floats: ...
 
     @abstractmethod
-    def _known(self) -> tuple[Floats, Floats]:
+    def _known_scores(self) -> tuple[Floats, Floats]:
         """Return degrees of freedom (L,) and scores (L,) or (L, T), as far as they are known without further work."""
 
     @abstractmethod
@@ -244,7 +244,7 @@ class LamPath(SearchPath):
         """
         X, functions = self._functions(X)
         out = namespace(X).stack([function.predict(X) for function in functions])
-        return out[:, :, 0] if self._known()[1].ndim == 1 else out
+        return out[:, :, 0] if self._known_scores()[1].ndim == 1 else out
 
     @property
     def at_edge(self) -> bool:
@@ -287,7 +287,7 @@ class LamPath(SearchPath):
         return f"{len(self.lam)} λ from {ends}, {self.criterion_name} takes {taken}"
 
     def _summary(self) -> Mapping[str, np.ndarray]:
-        freedom, scores = self._known()
+        freedom, scores = self._known_scores()
         named = split_by_target({self.criterion_name: scores.reshape(len(self), -1)}, scores.ndim == 1, " ")
         return {"λ": self.lam, "degrees of freedom": freedom} | named
 

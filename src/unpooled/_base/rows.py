@@ -118,7 +118,7 @@ class _RowsInMemory:
 
 
 @dataclass
-class InMemory(_RowsInMemory):
+class MemoryPiece(_RowsInMemory):
     """A piece that was given in memory."""
 
     def chunks(self, size: int) -> Iterator[Rows]:
@@ -193,7 +193,7 @@ class Block:
 
     def pack(self) -> Block:
         """Return the block for another process: rows in memory are cut out of the larger arrays that hold them."""
-        in_memory = any(isinstance(s.piece, InMemory) for s in (*self.labeled, *self.unlabeled))
+        in_memory = any(isinstance(s.piece, MemoryPiece) for s in (*self.labeled, *self.unlabeled))
         return self.load() if in_memory else self
 
     def lazy(self) -> list[Any] | None:
@@ -213,7 +213,7 @@ class Block:
 
 
 def _load(slices: list[Slice]) -> list[Slice]:
-    return [Slice(InMemory(concatenate([s.read() for s in slices])))] if slices else []
+    return [Slice(MemoryPiece(concatenate([s.read() for s in slices])))] if slices else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +290,7 @@ class ArraySource(Source):
     ) -> None:
         T = 1 if rows.Y is None else int(rows.Y.shape[1])
         about: dict[str, Any] = {"target_names": target_names, "n_outputs": T, "one_target": one_target}
-        super().__init__([InMemory(rows)], int(rows.X.shape[1]), names, site_labels, **about)
+        super().__init__([MemoryPiece(rows)], int(rows.X.shape[1]), names, site_labels, **about)
 
     @property
     def rows(self) -> Rows:

@@ -77,7 +77,7 @@ class ExplicitMatrix:
 
 
 @dataclass
-class Banded:
+class BandedForm:
     """The block tridiagonal form M = QBQᵀ: diagonal blocks D_k (lower triangles), blocks S_k below them, and Q."""
 
     Q: ExplicitMatrix | ReflectorProduct
@@ -153,16 +153,16 @@ class Banded:
         return np.concatenate(pieces)
 
 
-def reduce(M: np.ndarray, block: int = BLOCK) -> Banded:
+def reduce(M: np.ndarray, block: int = BLOCK) -> BandedForm:
     """Reduce a symmetric matrix, with Q. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)  # the transpose of a C-ordered matrix is Fortran-ordered
-    return Banded(ExplicitMatrix(_orthogonal(reflectors, M)), D, S)
+    return BandedForm(ExplicitMatrix(_orthogonal(reflectors, M)), D, S)
 
 
-def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> Banded:
+def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> BandedForm:
     """Reduce a symmetric matrix without Q: enough to solve, but not for diagonals. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)
-    return Banded(ReflectorProduct(len(M), reflectors), D, S)
+    return BandedForm(ReflectorProduct(len(M), reflectors), D, S)
 
 
 def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], Reflectors]:

@@ -167,12 +167,12 @@ def measure_device(device: Any, repeats: int = 3, edge: int = 4096) -> Rates:
     """Measure the rates of a GPU, by torch."""
     import torch
 
-    def timed(work: Callable[[], Any]) -> float:
-        def waited() -> None:
+    def time_on_device(work: Callable[[], Any]) -> float:
+        def work_and_wait() -> None:
             work()
             torch.cuda.synchronize(device)
 
-        return time_fastest(waited, repeats)
+        return time_fastest(work_and_wait, repeats)
 
     def ones(shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.ones(shape, dtype=dtype, device=device)
@@ -180,15 +180,15 @@ def measure_device(device: Any, repeats: int = 3, edge: int = 4096) -> Rates:
     x, x_single = ones((1 << 26,), torch.float64), ones((1 << 26,), torch.float32)
     out, out_single = torch.empty_like(x), torch.empty_like(x_single)
     A, A_single = ones((edge, edge), torch.float64), ones((edge, edge), torch.float32)
-    gemm = 2.0 * edge**3 / timed(lambda: A @ A)
+    gemm = 2.0 * edge**3 / time_on_device(lambda: A @ A)
     return Rates(
         cores=1,
         gemm=gemm,
-        gemm_single=2.0 * edge**3 / timed(lambda: A_single @ A_single),
+        gemm_single=2.0 * edge**3 / time_on_device(lambda: A_single @ A_single),
         syrk=gemm / 1.125,  # panels of a triangle, of which 9/16 are computed
-        exp=len(x) / timed(lambda: torch.exp(x, out=out)),
-        exp_single=len(x) / timed(lambda: torch.exp(x_single, out=out_single)),
-        bandwidth=16.0 * len(x) / timed(lambda: out.copy_(x)),
+        exp=len(x) / time_on_device(lambda: torch.exp(x, out=out)),
+        exp_single=len(x) / time_on_device(lambda: torch.exp(x_single, out=out_single)),
+        bandwidth=16.0 * len(x) / time_on_device(lambda: out.copy_(x)),
     )
 
 

@@ -25,7 +25,7 @@ from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from .._base.checks import are_texts, check_weights, check_X
 from .._base.fits import undo_on_failure
-from .._base.html import InNotebooks
+from .._base.html import NotebookMixin
 from .._base.text import quote
 from ..kernels.specs import KernelKind
 from .maps import RowMap, finite, from_parts
@@ -37,7 +37,7 @@ ROWS = 192
 SINGLE_ERROR = 1e-2  # of a feature's own size: what single precision may cost the smallest one
 
 
-class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Basis(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """φ(x) = Aᵀ r(x), rotated so that the public sample's covariance of φ is diag(λ^u), λ^u descending.
 
     A concrete basis writes ``_learn``, which gives the map r, A, λ^u and the public mean of φ.

@@ -27,7 +27,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from .._base.checks import AdvisedError
-from .._base.rows import InMemory, Rows, Source
+from .._base.rows import MemoryPiece, Rows, Source
 from .._base.text import quote
 from .parquet import RowGroup, _name, _names
 
@@ -144,7 +144,7 @@ class _ColumnStore:
     def pieces(self) -> list[Any]:
         """Return the rows that were added, as pieces."""
         if self.writer is None:
-            return [InMemory(self._rows(stretch)) for stretch in self.stretches]
+            return [MemoryPiece(self._rows(stretch)) for stretch in self.stretches]
         self._spill()
         self.writer.close()
         with pq.ParquetFile(self.path) as file:
@@ -274,7 +274,7 @@ def parse_numbers(given: Csv, name: str, column: Any, start: int, weight: bool) 
         except pa.ArrowInvalid:
             row = _first_bad(words)
             wrong = f"{_where(given, name, start + row)} holds {quote(column[row].as_py(), 30)}, which is not a number"
-            advice = f"{wrong}: mend the cell"
+            advice = f"{wrong}: correct the cell"
             left_out = ", or leave the column out with X=up.blocks.Csv(path, features=[...])"
             raise AdvisedError(advice + left_out, advice) from None
     numbers = values.to_numpy(zero_copy_only=False)

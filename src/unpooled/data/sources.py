@@ -27,8 +27,8 @@ from .._base.checks import check_weights, check_X, check_Y, name_argument
 from .._base.files import PathLike
 from .._base.rows import (
     ArraySource,
-    InMemory,
     KeptPiece,
+    MemoryPiece,
     RemoteSource,
     Rows,
     Source,
@@ -272,7 +272,7 @@ def read_some(source: Source, wanted: Sequence[np.ndarray], room: float) -> tupl
         together = own[0] if len(own) == 1 else np.unique(np.concatenate(own))
         if not len(together):
             continue
-        if not isinstance(piece, InMemory) and piece.n_rows * a_row <= room:
+        if not isinstance(piece, MemoryPiece) and piece.n_rows * a_row <= room:
             room -= piece.n_rows * a_row
             pieces[i] = piece = KeptPiece(piece.read(), in_parts=isinstance(piece, RowGroup))
         whole = len(together) == piece.n_rows

@@ -30,7 +30,7 @@ class Dask(Engine):
     """
 
     def __init__(self, client: Any = None) -> None:
-        distributed = _distributed()
+        distributed = _import_distributed()
         self._own = not isinstance(client, distributed.Client)
         if isinstance(client, distributed.Client):
             self.client = client
@@ -148,11 +148,11 @@ def is_connection(value: Any) -> bool:
     """Return whether a value is a client or a cluster of Dask; imports nothing, since only an import can make one."""
     if "distributed" not in sys.modules:
         return False
-    distributed = _distributed()
+    distributed = _import_distributed()
     return isinstance(value, (distributed.Client, distributed.deploy.Cluster))
 
 
-def _distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError:

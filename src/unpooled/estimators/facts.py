@@ -225,7 +225,7 @@ def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts
     return found
 
 
-class ShowsChoices(html.InNotebooks):
+class ShowsChoices(html.NotebookMixin):
     """Put before scikit-learn's classes: below the picture of a fitted estimator stands what was chosen."""
 
     def facts(self, target: int = 0) -> ModelFacts:

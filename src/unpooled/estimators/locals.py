@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from .._base.arrays import eps, is_numpy, like, to_numpy
 from .._base.checks import check_positive_numbers
-from .._base.declared import Declared
+from .._base.declared import DeclaredEstimator
 from .._base.kinds import Kind, to_plain
 from .._base.rows import Rows
 from .._base.text import quote
@@ -42,7 +42,7 @@ class LocalKind(Kind):
 
     def check(self, name: str, value: Any) -> None:
         super().check(name, value)
-        if isinstance(value, Declared):
+        if isinstance(value, DeclaredEstimator):
             value._check_parameters()
 
     def to_plain(self, value: Any) -> Any:
@@ -63,7 +63,7 @@ class LocalKind(Kind):
         return KEPT[written["class"]]._from_plain(written["params"])
 
 
-KEPT: dict[Any, type[Declared]] = {cls.__name__: cls for cls in (SpectralRegressor, CorrentropyRegressor)}
+KEPT: dict[Any, type[DeclaredEstimator]] = {cls.__name__: cls for cls in (SpectralRegressor, CorrentropyRegressor)}
 
 
 @dataclass

@@ -12,7 +12,7 @@ import numpy as np
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import check_positive_numbers
 from .._base.fits import undo_on_failure
-from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import VERBOSITY, CheckedValue, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import KEPT, Rows, Source
 from .._base.text import quote
@@ -52,7 +52,9 @@ FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 
 
-DEVICE = Checked(lambda _, value: find_device(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
+DEVICE = CheckedValue(
+    lambda _, value: find_device(value, None), "'cuda', 'cpu', a torch device or None", in_files=False
+)
 
 
 @declaration

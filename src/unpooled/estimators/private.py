@@ -10,7 +10,7 @@ import numpy as np
 
 from .._base.checks import check_budget, check_positive
 from .._base.fits import undo_on_failure
-from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import CheckedValue, Switch, Whole, Word, declaration, parameter
 from .._base.rows import ArraySource
 from .._base.text import quote
 from .._base.threads import silence_warnings
@@ -59,7 +59,7 @@ def check_label_bound(name: str, value: Any) -> None:
         )
 
 
-BOUND = Checked(check_label_bound, "a positive number or None", none=True)
+BOUND = CheckedValue(check_label_bound, "a positive number or None", none=True)
 
 
 @declaration

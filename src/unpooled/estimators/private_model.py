@@ -16,17 +16,17 @@ from sklearn.utils import Tags
 from .._base.arrays import Array, namespace
 from .._base.checks import check_positive, check_probability, check_whole
 from .._base.declared import Arrays, Header
-from .._base.kinds import Checked, Kind, Whole
+from .._base.kinds import CheckedValue, Kind, Whole
 from ..privacy import Guarantee
 from ..privacy.ledger import check_ledger
 from .span import SpanModel
 from .stored import is_table
 
-EPSILON = Checked(check_positive, "a positive, finite number")
-DELTA = Checked(check_probability, "a number between 0 and 1")
-SIZE = Checked(check_positive, "a positive, finite number or None", none=True)
-COUNT = Checked(check_whole, "a whole number, at least 1, or None", none=True)
-LEDGER = Checked(lambda _, value: check_ledger(value), "a Ledger, the path of one, or None", in_files=False)
+EPSILON = CheckedValue(check_positive, "a positive, finite number")
+DELTA = CheckedValue(check_probability, "a number between 0 and 1")
+SIZE = CheckedValue(check_positive, "a positive, finite number or None", none=True)
+COUNT = CheckedValue(check_whole, "a whole number, at least 1, or None", none=True)
+LEDGER = CheckedValue(lambda _, value: check_ledger(value), "a Ledger, the path of one, or None", in_files=False)
 SEED = Whole(0)
 
 

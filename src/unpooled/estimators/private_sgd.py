@@ -11,7 +11,7 @@ import numpy as np
 from .._base.arrays import to_numpy
 from .._base.checks import check_budget, check_choice, check_positive
 from .._base.fits import undo_on_failure
-from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
+from .._base.kinds import CheckedValue, Real, Switch, Whole, Word, declaration, parameter
 from .._base.threads import silence_warnings
 from .._solvers.descent.sgd import (
     MOST_ROWS,
@@ -112,7 +112,7 @@ class PrivateSGDRegressor(PrivateModel):
 
     epsilon: float = parameter(EPSILON)
     delta: float = parameter(DELTA)
-    label_bound: float = parameter(Checked(check_positive, "a positive, finite number"))
+    label_bound: float = parameter(CheckedValue(check_positive, "a positive, finite number"))
     kernel: Any = parameter(BoundedKernel(), None)
     n_features: int = parameter(Whole(), 500)
     method: str = parameter(Word(METHODS), "tight")
@@ -124,7 +124,9 @@ class PrivateSGDRegressor(PrivateModel):
     clip: float | None = parameter(SIZE, None)
     lam: float = parameter(Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0)
     averaged: bool = parameter(Switch(), False)
-    precondition: Any = parameter(Checked(check_precondition, "'auto', a positive number or None", none=True), "auto")
+    precondition: Any = parameter(
+        CheckedValue(check_precondition, "'auto', a positive number or None", none=True), "auto"
+    )
     intercept: bool | None = parameter(Switch(none=True), None)
     shrink: bool = parameter(Switch(), True)
     standardize: bool = parameter(Switch(), False)

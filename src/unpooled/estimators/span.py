@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Array, eps, namespace, to_numpy
 from .._base.checks import check_fitted, check_X
-from .._base.declared import Arrays, Declared, Header
+from .._base.declared import Arrays, DeclaredEstimator, Header
 from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
@@ -61,7 +61,7 @@ def predict_in_precision(f: Any, X: Array) -> Array:
     return values
 
 
-class FittedFunction(ShowsChoices, RegressorMixin, Declared):
+class FittedFunction(ShowsChoices, RegressorMixin, DeclaredEstimator):
     """A regressor that becomes a function, by a fit or from a file."""
 
     def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from .._base import files, threads
 from .._base.arrays import Array, is_numpy, like, namespace, to_numpy
 from .._base.declared import digest_of
-from .._base.rows import ArraySource, Block, InMemory, Rows, Slice, Source, hash_rows
+from .._base.rows import ArraySource, Block, MemoryPiece, Rows, Slice, Source, hash_rows
 from .._solvers.spectral.criteria import random_signs
 from ..bases.base import Basis
 from ..engines import as_engine
@@ -106,12 +106,12 @@ def stretches(source: Source, basis: Any) -> list[Block]:
     """The rows of a source as parts: stretches of arrays, pieces of what is read."""
     parts, size = [], STRETCH * basis.rows_at_once
     for number, piece in enumerate(source.pieces):
-        if not isinstance(piece, InMemory):
+        if not isinstance(piece, MemoryPiece):
             parts.append(Block(f"piece {number}", [Slice(piece)], []))
             continue
         for start in range(0, piece.n_rows, size):
             end = min(start + size, piece.n_rows)
-            parts.append(Block(f"rows {start} to {end}", [Slice(InMemory(piece.data.cut(slice(start, end))))], []))
+            parts.append(Block(f"rows {start} to {end}", [Slice(MemoryPiece(piece.data.cut(slice(start, end))))], []))
     return parts
 
 

@@ -43,7 +43,7 @@ class DescentLocal(Local):
         return len(self.options.n_iter)
 
     @property
-    def undecided(self) -> bool:
+    def has_choice(self) -> bool:
         return not self.settled and self.n_candidates > 1
 
     def _task(self, rows: Rows, U: Array | None) -> Task:

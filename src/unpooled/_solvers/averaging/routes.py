@@ -93,8 +93,8 @@ class Averaging(route.Route[Job, Work, list[BlockFit]]):
     def seconds(self, job: Job, cost: Cost) -> float:
         """Return the seconds of all turns of blocks, each on its share of the cores."""
         predicting = job.half * job.n_validation * (2.0 * job.columns + EXPONENTIAL)
-        one_core = cost.operation(False) * _cores_in_speed(cost.rates.cores)
-        operation = one_core / _cores_in_speed(max(1, job.cores // job.at_once))
+        one_core = cost.operation(False) * _speed_of_cores(cost.rates.cores)
+        operation = one_core / _speed_of_cores(max(1, job.cores // job.at_once))
         return math.ceil(job.n_blocks / job.at_once) * (job.local.operations(job.half) + predicting) * operation
 
     def solve(self, work: Work) -> list[BlockFit]:
@@ -121,6 +121,6 @@ def powers_of_two(n_rows: int) -> list[int]:
     return sizes
 
 
-def _cores_in_speed(cores: int) -> float:
+def _speed_of_cores(cores: int) -> float:
     """Return how many times as fast as one core so many cores are together."""
     return 1.0 + ANOTHER_CORE * (cores - 1)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..._base.arrays import Array, namespace, to_numpy
-from ..._base.rows import InMemory, Rows, Slice, Source
+from ..._base.rows import MemoryPiece, Rows, Slice, Source
 from ..spectral.criteria import random_signs
 from .machine import Machine, PlacedRows
 
@@ -52,7 +52,7 @@ class Chunks:
     def _rows(self) -> Iterator[Rows]:
         size = self.machine.rows_at_once
         for piece in self.source.pieces:
-            if isinstance(piece, InMemory):
+            if isinstance(piece, MemoryPiece):
                 for start in range(0, piece.n_rows, max(size, 1 << 21)):
                     yield piece.data.cut(slice(start, start + max(size, 1 << 21))).drop_weightless()
                 continue

@@ -98,7 +98,7 @@ def noisy_gcv(system: Any, solutions: Any, tikhonov: bool) -> Floats:
         along = np.einsum("r,lrt->lt", system.vectors.T @ system.shift, a)
         inflated = inflated + 2.0 * np.abs(along) * np.sqrt(size) * noise.phi + of_intercept(system, a)
     error = system.y_square - 2.0 * cross + solutions.signal + inflated
-    left = criteria.share_left(solutions.df, system.n)[:, None]
+    left = criteria.remaining_share(solutions.df, system.n)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(left > 0, error + np.maximum(error, 0.0) * (1.0 / left**2 - 1.0), np.inf)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._base.arrays import Array, Floats, eps, like, namespace, to_numpy
-from ..._linalg.banded import Banded
+from ..._linalg.banded import BandedForm
 from ..._linalg.operator import Decomposition, NotPositiveDefinite, build_dense, eigh
 from ...filters import Filter
 
@@ -51,12 +51,12 @@ def three_a_decade(kappa_sq: float, first: float, last: float) -> Floats:
 
 def gcv(error: Floats, df: Floats, n: float) -> Floats:
     """Return generalised cross-validation, error/(1 - df/n)², for mean squared residuals (L, T) of λ and targets."""
-    left = share_left(df, n)[:, None]
+    left = remaining_share(df, n)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(left > 0, error / left**2, np.inf)
 
 
-def share_left(df: Floats, n: float) -> Floats:
+def remaining_share(df: Floats, n: float) -> Floats:
     """Return 1 - df/n, the share of the rows that is left for the residuals; zero if nothing is.
 
     All forms of GCV begin here, and each divides by the square itself, since they round differently: :func:`_score`
@@ -98,7 +98,7 @@ def score_path(
     """Return leave-one-out or GCV scores for every λ from one decomposition."""
     _, (r, r0) = filtered
     df = degrees_of_freedom(decomposition, filtered, leverage_of_mean)
-    shares = share_left(df, v.shape[0])
+    shares = remaining_share(df, v.shape[0])
     left = decomposition.diagonals(r, r0) - leverage_of_mean if criterion == "loo" else None
     projected = decomposition.project(v)
     scores = np.empty((len(r), v.shape[1]))
@@ -116,7 +116,7 @@ def degrees_of_freedom(
     return np.sum(g * decomposition.sigma, axis=1) + _df_of_mean(leverage_of_mean)
 
 
-def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage_of_mean: Array | float) -> Scores:
+def score_ridge(criterion: str, banded: BandedForm, v: Array, lams: Floats, leverage_of_mean: Array | float) -> Scores:
     """Score Tikhonov by resolvents: the residual is μ(M+μI)⁻¹v with μ = Nλ, and 1 - h_i = μ[(M+μI)⁻¹]_ii.
 
     If rounding leaves M + μI indefinite, the score is infinite; indefinite beyond rounding is an error.
@@ -139,7 +139,7 @@ def score_ridge(criterion: str, banded: Banded, v: Array, lams: Floats, leverage
         mus = np.repeat(n * lams[batch], n_targets)
         residuals = mus.astype(v.dtype) * banded.solve(mus, np.tile(v, (1, len(batch))))
         for j, i in enumerate(batch):
-            left = diagonals[i] - leverage_of_mean if criterion == "loo" else float(share_left(df[i], n))
+            left = diagonals[i] - leverage_of_mean if criterion == "loo" else float(remaining_share(df[i], n))
             scores[i] = _score(residuals[:, j * n_targets : (j + 1) * n_targets], left)
     return Scores(scores, df)
 
