@@ -152,7 +152,7 @@ def test_ways_of_writing_numbers(tmp_path, text, expected):
         ("a,y\n1,2\n3\n", {}, "line 3 of .* has 1 values and the line of column names has 2: correct that line"),
         ("a,y\n1,2\n3,4,5\n", {}, "line 3 of .* has 3 values"),
         ('a,n,y\n1,u,2\n3,u,"4\n5,u,6\n', {}, "not a number"),
-        ('a,y,n\n1,2,u\n3,4,"u\n5,6,u\n', {"features": ["a"]}, "a quotation mark that is opened and never closed"),
+        ('a,y,n\n1,2,u\n3,4,"u\n5,6,u\n', {"features": ["a"]}, "a quotation mark that is never closed"),
         ("", {}, "is empty"),
         ("\n\n", {}, "is empty"),
         ("a,y\n", {}, "has no rows"),

@@ -1,4 +1,4 @@
-"""How often a file is read: once, where the rows that are drawn beforehand fit into memory; and to the same bits."""
+"""A file is read only once if the rows drawn beforehand fit into memory, and the results agree to the bit."""
 
 import numpy as np
 import pyarrow as pa

@@ -66,7 +66,7 @@ def test_a_patch_would_be_seen(line):
 
 @pytest.fixture
 def places(tmp_path):
-    """The same rows everywhere, of whole numbers, which every file keeps."""
+    """Return rows of whole numbers, which every kind of file keeps exactly."""
     data = (8 * rows_of_sites()[["a", "b", "y"]]).round()
     data.to_csv(tmp_path / "rows.csv", index=False)
     data.to_parquet(tmp_path / "rows.parquet", row_group_size=40)

@@ -10,16 +10,16 @@ import numpy as np
 
 
 @contextmanager
-def undo_on_failure(estimator: Any, *, anew: bool = True) -> Iterator[None]:
+def undo_on_failure(estimator: Any, *, from_scratch: bool = True) -> Iterator[None]:
     """Run a fit that succeeds as a whole or changes nothing, even if it is interrupted.
 
-    A fit ``anew`` first forgets what an earlier fit has learned, so that none of it remains beside the new results;
+    A fit ``from_scratch`` first forgets what an earlier fit has learned, so that none of it remains beside the new results;
     a fit that continues an earlier one keeps it. Fits replace the attributes of the estimator and never change them in
     place, except for a random generator that was given as a parameter: after a failure it returns to its old state.
     """
     before = estimator.__dict__
     generators = [(value, _state_of(value)) for value in before.values() if isinstance(value, GENERATORS)]
-    estimator.__dict__ = {name: value for name, value in before.items() if not (anew and is_fitted_name(name))}
+    estimator.__dict__ = {name: value for name, value in before.items() if not (from_scratch and is_fitted_name(name))}
     try:
         yield
     except BaseException:

@@ -178,7 +178,7 @@ class LESSRegressor(OnEngine, SpanModel):
         -------
         self
         """
-        with undo_on_failure(self, anew=False):
+        with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
             if "basis_" not in vars(self):
                 self.basis_, _ = self._learn_basis(X, y, public, sample_weight)

@@ -198,7 +198,7 @@ class NystromRegressor(ReadsRows):
         -------
         self
         """
-        with undo_on_failure(self, anew=False):
+        with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
             self._add(X, y, sample_weight)
         return self

@@ -276,7 +276,7 @@ class SummaryRegressor(SpanModel):
             names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
             raise ValueError(f"the residuals are of the label {names}")
         check_round(residuals, self.privacy_ is not None)
-        with undo_on_failure(self, anew=False):
+        with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
             found = residuals.basis(basis)
             rounds = self._rounds(found)
