@@ -1,4 +1,4 @@
-"""Engine, the contract of all engines: ``map_reduce(fn, parts, combine)``, combined in one order whatever the engine.
+"""Engines, and the interface of all of them: ``map_reduce(fn, parts, combine)`` combines in the same order on each.
 
 An engine decides only where a part is worked on: its ``work`` receives a :class:`Task`. ``fn`` is importable, ``parts``
 are references to data and never the data, and ``combine`` is associative up to rounding and does not change its

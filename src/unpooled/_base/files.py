@@ -1,4 +1,4 @@
-"""Files for whatever travels: a JSON header and raw arrays in the safetensors format, never pickle.
+"""Files for everything that travels: a JSON header and raw arrays in the safetensors format, never pickle.
 
 The header sits in safetensors' own metadata beside a SHA-256 over header and arrays, so damage anywhere is detected
 before anything is used. Files are written under a temporary name and renamed: a reader never sees half a file.

@@ -13,9 +13,10 @@ import numpy as np
 def undo_on_failure(estimator: Any, *, from_scratch: bool = True) -> Iterator[None]:
     """Run a fit that succeeds as a whole or changes nothing, even if it is interrupted.
 
-    A fit ``from_scratch`` first forgets what an earlier fit has learned, so that none of it remains beside the new results;
-    a fit that continues an earlier one keeps it. Fits replace the attributes of the estimator and never change them in
-    place, except for a random generator that was given as a parameter: after a failure it returns to its old state.
+    A fit ``from_scratch`` first forgets what an earlier fit has learned, so that none of it remains beside the new
+    results; a fit that continues an earlier one keeps it. Fits replace the attributes of the estimator and never change
+    them in place, except for a random generator that was given as a parameter: after a failure it returns to its old
+    state.
     """
     before = estimator.__dict__
     generators = [(value, _state_of(value)) for value in before.values() if isinstance(value, GENERATORS)]

@@ -7,8 +7,8 @@ Cholesky factor B + μI = LLᵀ, which costs next to nothing,
     (M + μI)⁻¹ v = Q L⁻ᵀ L⁻¹ Qᵀ v,      diag (M + μI)⁻¹ = squared row norms of Q L⁻ᵀ,
 
 the latter in O(N² b) for every μ. So the ridge path and exact leave-one-out need no eigenvalue at all, and from 3000
-rows on a ridge path is found in this way (:mod:`unpooled._solvers.spectral.routes`). Where the diagonal is not wanted Q
-stays a product of reflectors, and half of the operations are saved.
+rows on a ridge path is computed in this way (:mod:`unpooled._solvers.spectral.routes`). If the diagonal is not needed,
+Q stays a product of reflectors, and half of the operations are saved.
 
 The reduction is the first stage of the two-stage tridiagonalisation (Bischof, Lang and Sun 2000): a QR factorisation of
 the panel below the diagonal block, then a symmetric rank-2b update. All products go through the BLAS that SciPy

@@ -110,7 +110,7 @@ def project_out(M: Array, s: Array) -> None:
     u = M @ s
     u = u - s * (0.5 * (s @ u))
     if is_numpy(M) and M.flags.c_contiguous:
-        # BLAS updates in place and on all cores; the transpose is the Fortran array that it wants.
+        # BLAS updates in place and on all cores; the transpose is the Fortran array that it needs.
         (ger,) = get_blas_funcs(("ger",), (M,))
         ger(-1.0, s, u, a=M.T, overwrite_a=1)
         ger(-1.0, u, s, a=M.T, overwrite_a=1)

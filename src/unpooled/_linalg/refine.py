@@ -1,6 +1,6 @@
 """Refinement of ridge solutions from a single-precision factorisation to double precision.
 
-Single precision takes half the time of double and is as good a preconditioner as there is: conjugate gradients on
+Single precision takes half the time of double and makes an excellent preconditioner: conjugate gradients on
 (M + μI) a = v, preconditioned by the same inverse in float32, reach double precision in a few products with M, and
 every target, with a λ of its own, is a column of the same products.
 

@@ -262,7 +262,7 @@ def _unreadable(given: Csv, error: Exception) -> ValueError:
 
 
 def parse_numbers(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
-    """Convert a column of text to numbers; true and false are 1 and 0. An error names the first cell that is none."""
+    """Convert a column of text to numbers, true and false to 1 and 0. An error names the first cell that is not one."""
     try:
         values = pc.cast(column, pa.float64())
     except pa.ArrowInvalid:

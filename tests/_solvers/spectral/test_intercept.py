@@ -1,4 +1,4 @@
-"""center=True is the centred regression of Wang (2018): a constant in the labels moves the intercept and nothing else."""
+"""center=True is the centred regression of Wang (2018): a constant in the labels moves only the intercept."""
 
 from __future__ import annotations
 

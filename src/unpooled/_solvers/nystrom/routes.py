@@ -63,7 +63,7 @@ def find_device(device: Any, X: Any) -> Any:
 SOLVERS = ("auto", "gram", "rounds")
 PRECISIONS = ("auto", "fixed", "single", "double")
 SINGLE_FLOOR = 1e-9  # of κ²: for smaller λ rounding of single kernel values would act like a larger one
-SMOOTH = 5e-4  # of κ⁴: functions that vary less want large coefficients at small λ, which single kernel values spoil
+SMOOTH = 5e-4  # of κ⁴: functions that vary less need large coefficients at small λ, which single kernel values spoil
 
 
 def make_machine(map_: KernelMap, device: Any, precision: str) -> Machine:
