@@ -82,7 +82,8 @@ def main() -> None:
         floor, matrix = n**3 / 3 / gemm, 8.0 * n * n
         print(
             f"N = {n:,}: {format_duration(found['seconds'])}, {found['seconds'] / floor:.2f} times the floor of "
-            f"{format_duration(floor)}; peak {format_size(found['peak'])}, {found['peak'] / matrix:.3f} times the kernel matrix; "
+            f"{format_duration(floor)}; peak {format_size(found['peak'])}, {found['peak'] / matrix:.3f} times the "
+            f"kernel matrix; "
             f"RMSE {found['rmse']:.4f} on {TEST:,} new rows, predicted in {format_duration(found['predict'])}"
         )
 

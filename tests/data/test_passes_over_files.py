@@ -1,4 +1,4 @@
-"""How often a file is read: once, where the rows that are drawn beforehand fit into memory; and to the same bits."""
+"""A file is read only once if the rows drawn beforehand fit into memory, and the results agree to the bit."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.counted_reads import counted_reads
-from unpooled._base.rows import KEPT, ArraySource, MemoryPiece, KeptPiece, Rows
+from unpooled._base.rows import KEPT, ArraySource, KeptPiece, MemoryPiece, Rows
 from unpooled.cli import app
 from unpooled.data.sources import open_stream, read_some
 

@@ -37,7 +37,7 @@ class Number:
     def pack(self):
         return self
 
-    def loaded(self):
+    def load(self):
         return self
 
 
@@ -116,7 +116,7 @@ def folded(values):
 @given(n=st.integers(1, 40), seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_the_fold_is_one_tree_in_whatever_order_results_come(n, seed):
-    make_tree = Tree(n, bracket)
+    tree = Tree(n, bracket)
     for i in np.random.default_rng(seed).permutation(n):
         tree.add(int(i), str(i))
     assert tree.result == folded([str(i) for i in range(n)])
@@ -145,7 +145,7 @@ def test_a_named_statistic_is_its_function_and_asks_with_its_public_arguments_al
 
 
 def test_a_tree_without_all_its_leaves_has_no_result():
-    make_tree = Tree(3, add)
+    tree = Tree(3, add)
     tree.add(0, 1.0)
     with pytest.raises(RuntimeError, match="have not reported"):
         _ = tree.result

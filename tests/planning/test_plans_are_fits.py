@@ -182,7 +182,7 @@ def test_an_average_keeps_its_matrices_to_the_limit_and_more_room_lets_no_fewer_
             need = AVERAGING.memory(job)
             assert 0 < need.matrices <= need.most
             assert need.peak <= need.most
-            assert not AVERAGING.able(job) or need.matrices <= room
+            assert not AVERAGING.can_do(job) or need.matrices <= room
             assert 1 <= job.at_once <= wide.at_once <= min(cores, n_blocks)
             assert AVERAGING.seconds(job, cost) > 0
 

@@ -1,4 +1,4 @@
-"""Values as text: any value on one line of an error message; sizes, times and numbers as people read them."""
+"""Text for people: any value on one line of an error message; sizes, times and numbers in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def quote(value: Any, width: int = 80) -> str:
-    """``repr(value)`` on one line and not too long, whatever it is: an array's would break the sentence."""
+    """Return ``repr(value)`` on one line and not too long, so that even an array fits into a sentence."""
     text = " ".join(repr(value).split())
     return text if len(text) <= width else text[: width - 1] + "…"
 
@@ -18,12 +18,12 @@ def join_lines(text: object) -> str:
 
 
 def format_count(n: int, what: str) -> str:
-    """A number and what it counts: "1 block", "3 blocks"."""
+    """Return a number with the noun that it counts: "1 block", "3 blocks"."""
     return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def format_size(n: float) -> str:
-    """A number of bytes, in words."""
+    """Return a number of bytes in words."""
     for unit, big in (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if n >= big:
             return f"{_short(n / big)} {unit}"
@@ -31,7 +31,7 @@ def format_size(n: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time, in words."""
+    """Return a time in words."""
     for unit, long in (("years", 365 * 86400), ("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * long:
             return f"{_short(seconds / long)} {unit}"
@@ -46,7 +46,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """A number as people write it: 12,300; 0.0042; 3.1·10⁻⁷."""
+    """Return a number as people write it: 12,300; 0.0042; 3.1·10⁻⁷."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "unknown"
     if value == 0:
@@ -61,5 +61,5 @@ def format_number(value: float, digits: int = 3) -> str:
 
 
 def format_power(exponent: int) -> str:
-    """10⁻⁵."""
+    """Return a power of ten such as 10⁻⁵."""
     return "10" + str(exponent).translate(SUPERSCRIPTS)

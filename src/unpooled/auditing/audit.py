@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import check_whole, check_probability
+from .._base.checks import check_probability, check_whole
 from .._base.progress import Progress
 from .._base.text import quote
 from . import of_models, of_summaries

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._solvers.descent.sgd import draw_rows, descend_one_by_one
+from .._solvers.descent.sgd import descend_one_by_one, draw_rows
 from ..bases import Basis, RandomFeatures
 from ..kernels import Gaussian
 from ..privacy import PrivacyRequest, mu_for, noise, sgd

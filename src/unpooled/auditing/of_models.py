@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._solvers.descent.sgd import draw_rows, descend_one_by_one, clip_rows
+from .._solvers.descent.sgd import clip_rows, descend_one_by_one, draw_rows
 from ..bases import CosineFeatures, RandomFeatures
 from ..data.sources import UnreadRows
 from ..estimators import PrivateRegressor, PrivateSGDRegressor
@@ -95,7 +95,9 @@ def paper_descent() -> Mechanism:
 
     def many(data: Rows, runs: int) -> np.ndarray:
         phi, y = features(*data)
-        return with_noise(noise, [descend_one_by_one(phi, y, draw_rows(ROWS, plan.steps), plan.step) for _ in range(runs)])
+        return with_noise(
+            noise, [descend_one_by_one(phi, y, draw_rows(ROWS, plan.steps), plan.step) for _ in range(runs)]
+        )
 
     pair = worst_neighbours(in_turn, ROWS, 1, LABEL_BOUND)
     return Mechanism(

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from .._base.checks import are_texts, check_weights, check_X
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.html import NotebookMixin
 from .._base.kinds import Kind
 from .._base.text import quote
@@ -70,7 +70,7 @@ class Basis(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         -------
         self
         """
-        with fitting(self):
+        with undo_on_failure(self):
             U = check_X(self, U, reset=True)
             weights = check_weights(sample_weight, U)
             if weights is not None:  # rows of weight zero are dropped

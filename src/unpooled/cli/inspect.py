@@ -13,7 +13,7 @@ import typer
 
 from .. import bases, models
 from .._base import declared, files
-from .._base.text import quote, format_size
+from .._base.text import format_size, quote
 from .._solvers.span.moments import Mismatch
 from ..data import sources, tables
 from ..estimators.facts import FittedModel

@@ -61,7 +61,10 @@ def data(
     table = pa.table(one.columns())
     with tables.open_writer(output, table.schema) as writer:
         writer.write_table(table)
-    out.say(f"{output}: {format_size(output.stat().st_size)}, {table.num_rows} rows, columns {', '.join(table.column_names)}")
+    out.say(
+        f"{output}: {format_size(output.stat().st_size)}, {table.num_rows} rows, "
+        f"columns {', '.join(table.column_names)}"
+    )
     out.say(f"{one.label} is the {one.target}. Source: {one.source}")
     return {"file": output, "n_rows": table.num_rows, "columns": table.column_names, **_describe_set(name, one)}
 
@@ -199,12 +202,17 @@ def predict(
     n_rows = 0
     stretches = tables.read_stretches(given, kept)
     schema = _add_predictions(next(stretches)[1], np.empty((0, len(predicted))), predicted).schema
-    with tables.open_writer(output, schema) as writer, Progress(_count_pieces(given), "predicting", verbose=1) as progress:
+    with (
+        tables.open_writer(output, schema) as writer,
+        Progress(_count_pieces(given), "predicting", verbose=1) as progress,
+    ):
         for X, beside in stretches:
             writer.write_table(_add_predictions(beside, values_by_name(fitted, X), predicted))
             n_rows += len(X)
             progress.advance()
-    out.say(f"{n_rows} rows predicted; {output}: {format_size(output.stat().st_size)}, columns {', '.join(schema.names)}")
+    out.say(
+        f"{n_rows} rows predicted; {output}: {format_size(output.stat().st_size)}, columns {', '.join(schema.names)}"
+    )
     return {"file": output, "n_rows": n_rows, "columns": list(schema.names), "predictions": predicted}
 
 

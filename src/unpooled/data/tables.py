@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet files: reading them in stretches with other columns beside, and writing them."""
+"""Tables in CSV and Parquet files: reading them in stretches with additional columns, and writing them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .csv import Csv
 from .parquet import Parquet, open_parquet
 
 FORMATS = (".parquet", ".csv")
-LINES = 1 << 16  # of a CSV file that are written at once
+LINES = 1 << 16  # lines of a CSV file that are written at once
 
 
 def read_stretches(given: Parquet | Csv, keep: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
-    """X in double precision and the columns to ``keep`` as they are, a stretch of rows at a time, in their order.
+    """Give X in double precision and the columns to ``keep`` unchanged, one stretch of rows after another.
 
-    At least one stretch comes, if need be without rows: then the types of the columns are known.
+    There is at least one stretch, even without rows, so that the types of the columns are known.
     """
     if isinstance(given, Csv):
         yield from _from_csv(given, list(keep))
@@ -58,16 +58,16 @@ def _from_csv(given: Csv, keep: list[str]) -> Iterator[tuple[np.ndarray, Any]]:
 
 
 class Writer(Protocol):
-    """What tables are written to, one after the other."""
+    """A file to which tables are written, one after another."""
 
     def write_table(self, table: Any) -> None: ...
 
 
 @contextmanager
 def open_writer(path: PathLike, schema: Any) -> Iterator[Writer]:
-    """A Parquet or CSV file by its name, which appears once all of it is written."""
+    """Open a Parquet or CSV file by its name; the file appears once all of it is written."""
     if not str(path).lower().endswith(FORMATS):
-        raise ValueError(f"{path} must end in {' or '.join(FORMATS)}, which says how it is written")
+        raise ValueError(f"{path} must end in {' or '.join(FORMATS)}, which decides its format")
     with open_atomic(path) as file:
         if str(path).lower().endswith(".csv"):
             yield _CsvWriter(file, schema)
@@ -77,15 +77,17 @@ def open_writer(path: PathLike, schema: Any) -> Iterator[Writer]:
 
 
 class _CsvWriter:
-    """Lines of CSV, with quotation marks only around what would be read as something else without them.
+    """A writer of CSV lines, with quotation marks only where they are needed.
 
-    pyarrow's own writer has them around all text, and a column kept from a CSV file is text: numbers would be quoted.
+    pyarrow's own writer quotes all text, and a column kept from a CSV file is text: numbers would be quoted.
     """
 
     def __init__(self, file: BinaryIO, schema: Any) -> None:
         for field in schema:
             if pa.types.is_nested(field.type):
-                raise ValueError(f"column {field.name!r} holds {field.type}, which CSV cannot: write a .parquet file")
+                raise ValueError(
+                    f"column {field.name!r} holds {field.type}, which CSV cannot store: write a .parquet file"
+                )
         self.file, self.alone = file, len(schema) == 1
         self._write([pa.array([name], pa.string()) for name in schema.names])
 
@@ -100,13 +102,13 @@ class _CsvWriter:
 
 
 def _to_text(column: Any) -> Any:
-    """As text; CSV has no categories, so their values are written."""
+    """Return a column as text; CSV has no categories, so their values are written."""
     values = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return pc.cast(values, pa.string())
 
 
 def _quote(cells: Any, alone: bool) -> Any:
-    """Text as it stands in a line; an empty cell that is ``alone`` there is quoted, for readers skip empty lines."""
+    """Return text as a CSV line has it; an empty cell ``alone`` in its line is quoted, as readers skip empty lines."""
     cells = pc.fill_null(cells, "") if alone else cells
     needed = pc.match_substring_regex(cells, '[",\r\n]' + ("|^$" if alone else ""))
     doubled = pc.replace_substring(cells, '"', '""')

@@ -17,7 +17,7 @@ from .._base.arrays import Array, eps, to_numpy
 from .._base.checks import check_count, check_fitted
 from .._base.declared import Arrays, Header
 from .._base.engine import Engine
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, Blocks, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.memory import free_memory
 from .._base.rows import Rows
@@ -218,7 +218,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         unlabeled_sites : a label for each of those
         sample_weight : one a row; weights count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             opened = open_all(self, X, y, sample_weight, sites, unlabeled, unlabeled_sites)
             engine = as_engine(self.engine)
@@ -263,9 +263,13 @@ class AveragedRegressor(OnEngine, ReadsRows):
         gather = Gathering(source, engine, self.verbose)
         weights = gather.weights()
         deal = Deal(source, opened.unlabeled, weights, dealing, spreading)
-        partitions = deal.by_site() if source.site_labels is not None else deal.evenly(self._sizes(len(deal.alive)))
+        partitions = (
+            deal.deal_by_site()
+            if source.site_labels is not None
+            else deal.deal_evenly(self._sizes(len(deal.weighted_rows)))
+        )
         finest, coarsest = partitions[max(partitions)], partitions[min(partitions)]
-        sample = gather.sample(deal.alive)
+        sample = gather.sample(deal.weighted_rows)
         facts = SampleFacts(
             sample,
             lambda kernel: gather.kappa(kernel, finest.blocks(source, opened.unlabeled)),
@@ -278,7 +282,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
             raise ValueError(
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
             )
-        choosing = local.undecided or len(partitions) > 1
+        choosing = local.has_choice or len(partitions) > 1
         limit = free_memory() / 2 if self.memory_limit is None else float(self.memory_limit)
         self.plan_ = plan(
             [self._job(p, deal, local, sample, choosing, engine.n_workers, limit) for p in partitions.values()],
@@ -288,7 +292,9 @@ class AveragedRegressor(OnEngine, ReadsRows):
         held = np.zeros(source.n_rows, dtype=bool)
         (m, *_) = partitions
         if choosing:
-            held[deal.alive] = mark_validation(finest.block_of(source.n_rows)[deal.alive], gather.keys(halving)[deal.alive])
+            held[deal.weighted_rows] = mark_validation(
+                finest.block_of(source.n_rows)[deal.weighted_rows], gather.keys(halving)[deal.weighted_rows]
+            )
             search = Search(
                 gather,
                 opened.unlabeled,
@@ -302,8 +308,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
             )
             local, m, self.path_ = search.run(local, opened.one_target)
         if len(partitions) == 1:
-            self._warn_of_too_many(m, len(deal.alive), local, sample)
-        partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
+            self._warn_of_too_many(m, len(deal.weighted_rows), local, sample)
+        partition = partitions[m] if self.refit or not choosing else partitions[m].restrict(~held)
         at_once = next(c.at_once for c in self.plan_ if c.n_blocks == m)
         blocks = partition.blocks(source, opened.unlabeled)
         fitted = AVERAGING.solve(Work(engine, blocks, local, at_once, self.verbose))
@@ -313,7 +319,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         self, partition: Partition, deal: Deal, local: Local, sample: Rows, choosing: bool, workers: int, limit: float
     ) -> Job:
         """The job of averaging over these blocks, for the route to estimate."""
-        n = len(deal.alive)
+        n = len(deal.weighted_rows)
         return Job(
             n,
             deal.source.n_features,
@@ -386,7 +392,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
         return describe(
             self,
             target,
-            f"The average of kernel regressions on {format_count(self.n_blocks_, 'block')}, each fitted to its own rows",
+            f"The average of kernel regressions on {format_count(self.n_blocks_, 'block')}, each fitted to its own "
+            f"rows",
             kernel=self.kernel_,
             lam=of_target(if_fitted(self, "lam_"), target),
             scale=of_target(if_fitted(self, "scale_"), target),

@@ -14,7 +14,7 @@ from .._base import threads
 from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from .._base.declared import Arrays, Header
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, Folds, PerTarget, Real, Seed, Switch, declaration, parameter
 from .._base.progress import Progress
 from .._solvers.descent import robust
@@ -163,7 +163,7 @@ class CorrentropyRegressor(ExpansionModel):
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         unlabeled : rows without labels
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._fit(X, y, sample_weight, unlabeled)
         return self

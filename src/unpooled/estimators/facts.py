@@ -17,7 +17,7 @@ from .._base import html
 from .._base.arrays import Array, to_numpy
 from .._base.checks import check_fit_intercept
 from .._base.path import SearchPath, Tuning
-from .._base.text import format_number, format_count
+from .._base.text import format_count, format_number
 from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch, Solutions
 from ..bases.base import Basis
@@ -149,7 +149,11 @@ class ModelFacts:
         tuning = self.tuning
         if tuning is None:
             return f"{said} given"
-        df = "" if tuning.df is None else f", which leaves {format_number(float(tuning.df[tuning.chosen]))} degrees of freedom"
+        df = (
+            ""
+            if tuning.df is None
+            else f", which leaves {format_number(float(tuning.df[tuning.chosen]))} degrees of freedom"
+        )
         return f"{said} chosen among {len(tuning.values)} by {tuning.order}{df}"
 
 

@@ -125,7 +125,9 @@ def _spectral(estimator: SpectralRegressor, facts: SampleFacts, lam: Any, grid: 
         own = estimator.lam if not isinstance(estimator.lam, str) else None
         given = next((g for g in (grid, own, estimator.grid) if g is not None), None)
     named = "lam" if grid is None else "grid"
-    lams = criteria.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else check_positive_numbers(named, given)
+    lams = (
+        criteria.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else check_positive_numbers(named, given)
+    )
     resolution, origin = _single_precision(kernel, facts.sample)
     return SpectralLocal(
         kernel, filter_, center, kappa_sq, np.atleast_1d(lams), bool(estimator.per_target), solver, resolution, origin

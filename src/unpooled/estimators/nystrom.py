@@ -12,7 +12,7 @@ import numpy as np
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
 from .._base.checks import check_positive_numbers
 from .._base.declared import Arrays, Header
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, CheckedValue, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import KEPT, Rows, Source
@@ -27,9 +27,9 @@ from .._solvers.nystrom.routes import (
     SOLVERS,
     Job,
     Work,
+    choose_lams,
     choose_machine,
     find_device,
-    choose_lams,
     make_machine,
     take_route,
 )
@@ -38,7 +38,7 @@ from .._solvers.nystrom.sums import Chunks, Sums, sum_rows
 from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria
 from ..bases.maps import KernelMap, Scaling
-from ..data.sources import is_stream, split_named_columns, open_all, open_labeled, read_some
+from ..data.sources import is_stream, open_all, open_labeled, read_some, split_named_columns
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import find_free_parts
@@ -53,7 +53,9 @@ FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 
 
-DEVICE = CheckedValue(lambda _, value: find_device(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
+DEVICE = CheckedValue(
+    lambda _, value: find_device(value, None), "'cuda', 'cpu', a torch device or None", in_files=False
+)
 
 
 class _IterationsPart:
@@ -177,7 +179,7 @@ class NystromRegressor(ReadsRows):
         y : labels, (n,) or (n, T); of a path or a frame, names of columns
         sample_weight : one a row, or the name of a column; weights count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._forget()
             self._fit(*self._open(X, y, sample_weight))
@@ -218,7 +220,7 @@ class NystromRegressor(ReadsRows):
         -------
         self
         """
-        with fitting(self, anew=False):
+        with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
             self._add(X, y, sample_weight)
         return self
@@ -318,7 +320,7 @@ class NystromRegressor(ReadsRows):
 
     def _give_guess_back(self, sums: Sums) -> None:
         """Turn the sums so far into sums of the labels themselves, where ``fit_intercept`` was True until now."""
-        self._sums, self._guess = sums.moved(self._guess), np.zeros(self._n_labels)
+        self._sums, self._guess = sums.shift_labels(self._guess), np.zeros(self._n_labels)
 
     def _with_labels(self, kernel: Kernel, some: Rows, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
         """The kernel with its length scales chosen by some of the rows and their labels."""
@@ -381,7 +383,7 @@ class NystromRegressor(ReadsRows):
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
         if isinstance(self._machine, fixed.FixedPointMachine):  # before anything is changed: a warning may be an error
-            fixed.warn_if_harmed(self._machine.off(solved.coef[chosen]), solved.error[chosen])
+            fixed.warn_of_harm(self._machine.rounding_error(solved.coef[chosen]), solved.error[chosen])
         if not self._has_one_lam:
             scores = criterion[:, 0] if self.one_target_ else criterion
             self.path_ = SummaryPath(lams, scores, solved.df, "gcv", index, map_, solved.coef, intercepts)

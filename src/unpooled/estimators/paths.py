@@ -16,7 +16,7 @@ import numpy as np
 from .._base import threads
 from .._base.arrays import Array, Floats, eps, namespace, to_numpy
 from .._base.drawing import Curve, Picture
-from .._base.path import CRITERIA, LamPath, SearchPath, Tuning, split_by_target, check_rows
+from .._base.path import CRITERIA, LamPath, SearchPath, Tuning, check_rows, split_by_target
 from .._base.text import format_number
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.spectral.grid import path_coefficients, path_scores
@@ -86,7 +86,7 @@ class RegularizationPath(LamPath):
         self.scored = scores.criterion[:, 0] if self.scored.ndim == 1 else scores.criterion
         self.freedom = scores.df
 
-    def _known(self) -> tuple[Floats, Floats]:
+    def _known_scores(self) -> tuple[Floats, Floats]:
         return self.freedom, self.scored
 
     def _beside(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class SummaryPath(LamPath):
     intercept: Floats | None = None
     norms: Floats | None = None
 
-    def _known(self) -> tuple[Floats, Floats]:
+    def _known_scores(self) -> tuple[Floats, Floats]:
         return self.df, self.criterion
 
     def _functions(self, X: Any) -> tuple[Array, Iterable[BasisPredictor]]:
@@ -236,7 +236,7 @@ class DescentPath(SearchPath):
         best = {"scale": scales, "best iteration": tried[scores.argmin(1)], "score": scores.min(1)}
         return split_by_target(best, self.one_target, " ")
 
-    def _marked(self) -> tuple[int, ...]:
+    def _chosen_rows(self) -> tuple[int, ...]:
         return ()
 
     def as_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.checks import check_budget, check_positive
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, CheckedValue, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import ArraySource
@@ -161,7 +161,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         public : array or frame; without it rows are generated from noisy counts of each input, which costs budget
         sites : a label a row
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             mu = mu_for(float(self.epsilon), float(self.delta))  # of all that will be asked: μ² adds up
             with Spending(self.ledger, gaussian.GaussianEvent(mu), PURPOSE) as spending:

@@ -14,7 +14,7 @@ from typing import Any
 from sklearn.utils import Tags
 
 from .._base.arrays import Array, namespace
-from .._base.checks import check_whole, check_positive, check_probability
+from .._base.checks import check_positive, check_probability, check_whole
 from .._base.declared import Arrays, Header
 from .._base.kinds import CheckedValue, Kind, Whole
 from ..privacy import Guarantee

@@ -10,11 +10,20 @@ import numpy as np
 
 from .._base.arrays import to_numpy
 from .._base.checks import check_budget, check_choice, check_positive
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, CheckedValue, Real, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.threads import silence_warnings
-from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, draw_rows, descend_one_by_one, shrink, draw_shuffled, clip_rows
+from .._solvers.descent.sgd import (
+    MOST_ROWS,
+    clip_rows,
+    coordinates,
+    descend,
+    descend_one_by_one,
+    draw_rows,
+    draw_shuffled,
+    shrink,
+)
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..bases.base import FittedBasis, check_kernel_or_basis
 from ..data.sources import UnreadRows, must_be_read, read_all
@@ -128,7 +137,9 @@ class PrivateSGDRegressor(PrivateModel):
         Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0
     )
     averaged: bool = parameter(Switch(), False)
-    precondition: Any = parameter(CheckedValue(_check_precondition, "'auto', a positive number or None", none=True), "auto")
+    precondition: Any = parameter(
+        CheckedValue(_check_precondition, "'auto', a positive number or None", none=True), "auto"
+    )
     fit_intercept: bool = parameter(Switch(), True)
     shrink: bool = parameter(Switch(), True)
     standardize: bool = parameter(Switch(), False)
@@ -149,7 +160,7 @@ class PrivateSGDRegressor(PrivateModel):
         X, y : arrays or frames
         public : array or frame of rows, or None
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             epsilon, delta = float(self.epsilon), float(self.delta)
             price: Event = (

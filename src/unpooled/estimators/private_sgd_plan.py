@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._base.kinds import NOT_NEGATIVE, POSITIVE, Real, Sentences, Switch, Whole, Word, from_plain, parameter, to_plain
-from .._solvers.descent.sgd import Problem, DescentVariant, rounding_error, find_best_stop
+from .._solvers.descent.sgd import DescentVariant, Problem, find_best_stop, rounding_error
 from ..bases import Basis
 from ..privacy import mu_for, noise, sgd
 from ..privacy.sensitivity import ROOM
@@ -123,7 +123,8 @@ def tight_plan(
         for clip in ([float(model.clip)] if model.clip is not None else [share * c for share in CLIPS])
     ]
     ridge, way, outcome = min(
-        ((ridge, way, find_best_stop(problem, way, targets)) for ridge, way in ways), key=lambda schedule: schedule[2].score
+        ((ridge, way, find_best_stop(problem, way, targets)) for ridge, way in ways),
+        key=lambda schedule: schedule[2].score,
     )
     kappa = way.kappa * (1 + ROOM)
     passes, b, step = _schedule(model, n, outcome.time, sgd.largest_step(kappa, way.lam) / 2)
@@ -169,7 +170,9 @@ def _way(basis: Basis, ridge: float | None, clip: float, model: Any) -> DescentV
         length_sq = min(length_sq, basis.kappa_sq_ / ridge)
     constant = (1.0 if ridge is not None else math.sqrt(basis.kappa_sq_)) if model.fit_intercept else 0.0
     kappa = math.sqrt(length_sq + constant**2)
-    return DescentVariant(scale, constant, kappa, clip, float(model.weight_decay), bool(model.averaged), bool(model.shrink))
+    return DescentVariant(
+        scale, constant, kappa, clip, float(model.weight_decay), bool(model.averaged), bool(model.shrink)
+    )
 
 
 def _ridges(precondition: Any, basis: Basis) -> list[float | None]:

@@ -17,7 +17,7 @@ from .._base.checks import check_weights, check_X, name_argument
 from .._base.rows import Source, concatenate, read_site_labels
 from ..bases import Basis
 from ..bases.base import KernelWithoutBasis
-from ..data.sources import UnreadRows, is_stream, label_shape, split_named_columns, open_stream
+from ..data.sources import UnreadRows, is_stream, label_shape, open_stream, split_named_columns
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.stationary import is_median
 from ..privacy.rounds.schedule import check_bounded, standard_normal

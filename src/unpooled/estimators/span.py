@@ -26,7 +26,7 @@ from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
 from ..bases.maps import read_array
-from ..data.sources import is_stream, split_named_columns, open_labeled, stream_rows
+from ..data.sources import is_stream, open_labeled, split_named_columns, stream_rows
 from ..engines import Engine
 from ..kernels import Precomputed
 from .facts import ModelFacts, ShowsChoices, describe

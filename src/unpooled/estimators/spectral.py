@@ -10,16 +10,16 @@ from sklearn.model_selection import KFold
 
 from .._base import threads
 from .._base.arrays import Floats, eps, like, namespace, take_rows
-from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, check_positive_numbers
+from .._base.checks import check_folds, check_kernel_matrix, check_positive_numbers, check_weights, check_X, check_Y
 from .._base.declared import Arrays, Header
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, Folds, Numbers, Seed, Switch, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.text import quote
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
 from .._solvers.spectral.problem import PathSolution, Problem
-from .._solvers.spectral.routes import SOLVERS, fit_one, fit_path, can_serve
+from .._solvers.spectral.routes import SOLVERS, can_serve, fit_one, fit_path
 from ..filters import FilterKind, as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
@@ -157,7 +157,7 @@ class SpectralRegressor(ExpansionModel):
         y : (N,) or (N, T)
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._fit(X, y, sample_weight)
         return self

@@ -130,7 +130,9 @@ class Gate:
         part of it was ever there.
         """
         self._check_place(path)
-        with files.open_atomic(path) as place:  # a place that cannot be written to is found before the log says anything
+        with files.open_atomic(
+            path
+        ) as place:  # a place that cannot be written to is found before the log says anything
             entry = self.let_leave(content, release, os.fspath(path))
             place.write(content)
         return entry

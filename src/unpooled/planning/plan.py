@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from .._base import threads
-from .._base.checks import check_size, check_positive
+from .._base.checks import check_positive, check_size
 from .._base.memory import free_memory, free_on
-from .._base.text import format_duration, quote, format_size
+from .._base.text import format_duration, format_size, quote
 from .._solvers.averaging.local import SpectralLocal
 from .._solvers.averaging.routes import AVERAGING, powers_of_two
 from .._solvers.averaging.routes import Job as AverageJob
@@ -238,7 +238,7 @@ def _basis(
 
     def ways(M: int) -> dict[str, tuple[Memory, float]]:
         job = basis_job(table, cost, M, lam)
-        return {way.name: (way.memory(job), way.seconds(job, cost)) for way in BASIS_ROUTES if way.able(job)}
+        return {way.name: (way.memory(job), way.seconds(job, cost)) for way in BASIS_ROUTES if way.can_do(job)}
 
     pays = math.ceil(math.sqrt(table.n) * math.log(max(table.n, 2)))
     sizes = [min(n_points, table.n)] if n_points else [M for M in POINTS if max(pays, POINTS[0]) >= M]

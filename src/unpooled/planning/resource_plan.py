@@ -107,8 +107,8 @@ class ResourcePlan:
         where = f"on {self.device}" if self.device else f"{cores} core{'s' if cores > 1 else ''}"
         held = "in memory" if t.loaded else "as arrays"
         return (
-            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision ({format_size(t.bytes)} {held}); "
-            f"{where}, {format_size(self.memory)} for the fit beside its rows, {format_duration(self.time)}"
+            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision "
+            f"({format_size(t.bytes)} {held}); {where}, {format_size(self.memory)} for the fit beside its rows, {format_duration(self.time)}"
         )
 
     @staticmethod

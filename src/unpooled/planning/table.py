@@ -52,7 +52,9 @@ class Table:
             kind = np.dtype(object)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"dtype must be float32 or float64, got {quote(dtype)}")
-        return cls(check_whole("n", n), check_whole("d", d), check_whole("targets", targets), kind == np.dtype(np.float32))
+        return cls(
+            check_whole("n", n), check_whole("d", d), check_whole("targets", targets), kind == np.dtype(np.float32)
+        )
 
     @classmethod
     def of_rows(cls, X: Any, y: Any = None) -> Table:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import check_whole, check_positive
+from .._base.checks import check_positive, check_whole
 from .gaussian import GaussianEvent
 
 
@@ -177,7 +177,11 @@ def calibrate_noise(
     bound : a public bound on the size of each value
     inexact, parties, missing : as in :class:`GridGaussian`
     """
-    size, sensitivity, mu = check_whole("size", size), check_positive("sensitivity", sensitivity), check_positive("mu", mu)
+    size, sensitivity, mu = (
+        check_whole("size", size),
+        check_positive("sensitivity", sensitivity),
+        check_positive("mu", mu),
+    )
     parties, missing = check_whole("parties", parties), check_whole("missing", missing, 0)
     inexact = check_positive("inexact", inexact, zero=True)
     reach = sensitivity + 2 * inexact

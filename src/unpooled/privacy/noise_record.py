@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .._base.checks import check_whole, check_positive
+from .._base.checks import check_positive, check_whole
 from .._base.text import quote
 from .composition import NEIGHBOURS, Expense, Guarantee
 from .sensitivity import WeightedSums

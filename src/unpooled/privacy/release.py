@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._base.checks import check_budget, check_whole, check_positive
+from .._base.checks import check_budget, check_positive, check_whole
 from .._base.compensated import Sum
 from .._base.rows import Source
 from .._base.text import quote
@@ -78,7 +78,10 @@ class PrivacyRequest(NoiseRequest):
         for name in ("label_bound", "kappa"):
             value = getattr(self, name)
             checked[name] = None if value is None else check_positive(name, value)
-        checked |= {"means": check_positive("means", self.means, zero=True), "labels": check_positive("labels", self.labels)}
+        checked |= {
+            "means": check_positive("means", self.means, zero=True),
+            "labels": check_positive("labels", self.labels),
+        }
         checked |= {"parties": check_whole("parties", self.parties), "missing": check_whole("missing", self.missing, 0)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import check_whole, check_positive
+from .._base.checks import check_positive, check_whole
 from .noise import GridGaussian, calibrate_noise, triangle_weights
 
 # The largest relative error of computed sums. Within a block they are plain products of at most 2^16 rows, each of

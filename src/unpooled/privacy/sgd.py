@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import check_whole, check_positive, check_probability
+from .._base.checks import check_positive, check_probability, check_whole
 
 __all__ = [
     "clipped_gradient_bound",
@@ -133,7 +133,10 @@ def fixed_order(
     """
     n, lam = check_whole("n", n), check_positive("lam", lam, zero=True)
     rows = [np.atleast_1d(np.asarray(batch, dtype=np.intp)) for batch in batches]
-    T, b = check_whole("the number of steps", len(rows)), check_whole("batch_size", 1 if batch_size is None else batch_size)
+    T, b = (
+        check_whole("the number of steps", len(rows)),
+        check_whole("batch_size", 1 if batch_size is None else batch_size),
+    )
     eta, G = np.broadcast_to(np.asarray(steps, dtype=float), T), np.broadcast_to(np.asarray(gradient, dtype=float), T)
     for value in (eta.max(), eta.min()):
         _check_step(float(value), largest_step(kappa, lam))

@@ -201,7 +201,14 @@ def _sites(known: ReportMaterial, section: Section) -> None:
     side = _dots(shown, [e.bias for e in each], doubts_of_bias, f"prediction minus {known.facts.label}, mean")
     side.upright(0.0)
     table = [
-        [name, f"{e.n:,}", format_number(e.rmse), format_number(e.uncertainty, 2), format_number(e.bias), _or_none(e.r2)]
+        [
+            name,
+            f"{e.n:,}",
+            format_number(e.rmse),
+            format_number(e.uncertainty, 2),
+            format_number(e.bias),
+            _or_none(e.r2),
+        ]
         for name, e in each_site.items()
     ]
     header = ["site", "rows", "root mean square error", "its standard error", "mean error", "R²"]
@@ -240,13 +247,19 @@ def _residuals(known: ReportMaterial) -> str:
         Axis.over("predicted", rows.predicted[drawn], x), Axis.over("label minus prediction", ends, lows, highs)
     )
     chart.level(0.0)
-    words = [f"predicted {format_number(p)}, off by {format_number(r)}" for p, r in zip(rows.predicted[drawn], rows.residuals[drawn])]
+    words = [
+        f"predicted {format_number(p)}, off by {format_number(r)}"
+        for p, r in zip(rows.predicted[drawn], rows.residuals[drawn])
+    ]
     chart.dots(rows.predicted[drawn], rows.residuals[drawn], words, kind="row", radius=2.5)
     chart.band(x, lows, highs)
     chart.line(x, [b.middle for b in bins])
     chart.dots(x, [b.middle for b in bins], [f"median {format_number(b.middle)}, {b.n:,} rows" for b in bins], radius=3)
     said = f"{len(drawn)} random rows, the median, and the band that contains 80% of the residuals"
-    table = [[format_number(b.predicted), f"{b.n:,}", format_number(b.low), format_number(b.middle), format_number(b.high)] for b in bins]
+    table = [
+        [format_number(b.predicted), f"{b.n:,}", format_number(b.low), format_number(b.middle), format_number(b.high)]
+        for b in bins
+    ]
     return figure("residuals", chart, said, ["predicted, mean", "rows", "10th percentile", "median", "90th"], table)
 
 
@@ -263,7 +276,10 @@ def _histogram(known: ReportMaterial) -> str:
     words = [f"{format_number(a)} to {format_number(b)}: {s:.1%}" for a, b, s in zip(edges, edges[1:], share)]
     chart.dots(middles, share, words, kind="ghost", radius=4)
     chart.upright(0.0)
-    table = [[format_number(a), format_number(b), f"{n:,}", f"{s:.2%}"] for a, b, n, s in zip(edges, edges[1:], counts, share)]
+    table = [
+        [format_number(a), format_number(b), f"{n:,}", f"{s:.2%}"]
+        for a, b, n, s in zip(edges, edges[1:], counts, share)
+    ]
     said = "The distribution of the residuals; the outermost 0.4% lie outside the chart"
     return figure("histogram", chart, said, ["from", "to", "rows", "share"], table)
 
@@ -278,9 +294,14 @@ def _calibration(known: ReportMaterial, section: Section) -> None:
     chart = Chart(both, Axis("observed, mean", both.low, both.high))
     chart.line([both.low, both.high], [both.low, both.high], kind="even")
     chart.line(x, y)
-    words = [f"predicted {format_number(b.predicted)}, observed {format_number(b.observed)} ({b.n:,} rows)" for b in bins]
+    words = [
+        f"predicted {format_number(b.predicted)}, observed {format_number(b.observed)} ({b.n:,} rows)" for b in bins
+    ]
     chart.dots(x, y, words, radius=4)
-    table = [[format_number(b.predicted), format_number(b.observed), format_number(b.uncertainty, 2), f"{b.n:,}"] for b in bins]
+    table = [
+        [format_number(b.predicted), format_number(b.observed), format_number(b.uncertainty, 2), f"{b.n:,}"]
+        for b in bins
+    ]
     header = ["predicted, mean", "observed, mean", "its standard error", "rows"]
     figures = [
         figure(
@@ -294,8 +315,8 @@ def _calibration(known: ReportMaterial, section: Section) -> None:
     section.add("<h3>Calibration</h3>")
     if slope is not None:
         section.say(
-            f"Labels grow by {format_number(slope)} per unit of prediction: a slope of 1 means calibrated, and a smaller one "
-            "means that predictions vary too much."
+            f"Labels grow by {format_number(slope)} per unit of prediction: a slope of 1 means calibrated, and "
+            "a smaller one means that predictions vary too much."
         )
     noise = None if known.tuning is None else known.tuning.error
     if noise is not None:

@@ -176,8 +176,8 @@ def _describe_choice(tuning: Tuning) -> list[str]:
         near = tuning.values[tuning.score <= 1.01 * tuning.score[tuning.chosen]]
         if len(near) > 1:
             sentences.append(
-                f"Any {tuning.noun} from {format_number(float(near.min()))} to {format_number(float(near.max()))} would have been "
-                "within one per cent of it."
+                f"Any {tuning.noun} from {format_number(float(near.min()))} to {format_number(float(near.max()))} "
+                "would have been within one per cent of it."
             )
     if tuning.chosen in (0, len(tuning.values) - 1):
         sentences.append("It lies at the end of the range that was tried: a wider range may do better.")
@@ -251,7 +251,9 @@ def _tradeoff(tuning: Tuning, df: np.ndarray) -> str:
     chart = Chart(Axis.over("degrees of freedom", df, log=True), _score_axis(tuning, tuning.score))
     chart.line(df, tuning.score)
     _cursor(chart, tuning, df)
-    words = [f"{format_number(float(d))} degrees of freedom: {format_number(float(s))}" for d, s in zip(df, tuning.score)]
+    words = [
+        f"{format_number(float(d))} degrees of freedom: {format_number(float(s))}" for d, s in zip(df, tuning.score)
+    ]
     chart.dots(df, tuning.score, words, kind="ghost", radius=4)
     table = [[format_number(float(d)), format_number(float(s))] for d, s in zip(df, tuning.score)]
     said = "The score against the degrees of freedom"
@@ -277,8 +279,8 @@ def _spectrum(known: ReportMaterial, spectrum: Spectrum, section: Section) -> li
         above = int(np.sum(spectrum.sigma > lam))
         dimension = float(spectrum.dimension(lam))
         said.append(
-            f"At λ = {format_number(lam)} the effective dimension 𝒩(λ), roughly the number of directions that are learned, is "
-            f"{format_number(dimension)}; {above:,} of {len(spectrum.sigma):,} eigenvalues lie above λ."
+            f"At λ = {format_number(lam)} the effective dimension 𝒩(λ), roughly the number of directions that are "
+            f"learned, is {format_number(dimension)}; {above:,} of {len(spectrum.sigma):,} eigenvalues lie above λ."
         )
         if dimension > NEARLY_ALL * len(spectrum.sigma) and known.facts.n_features is not None:
             said.append("Nearly the whole basis is used: a basis with more features may do better.")

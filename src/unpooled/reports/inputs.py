@@ -172,6 +172,8 @@ def _moves(curves: list[Curve], label: str) -> str:
     names = [curve.name for curve in curves]
     chart = row_chart(Axis.over(f"change of the prediction of {label}", moves, zero=True), names)
     chart.spans(np.zeros(len(moves)), moves, range(len(moves)), kind="stem")
-    chart.dots(moves, range(len(moves)), [f"{n}: {format_number(m)}" for n, m in zip(names, moves)], kind="ghost", radius=4)
+    chart.dots(
+        moves, range(len(moves)), [f"{n}: {format_number(m)}" for n, m in zip(names, moves)], kind="ghost", radius=4
+    )
     table = [[n, format_number(float(m))] for n, m in zip(names, moves)]
     return figure("moves", chart, "How much each input changes the prediction", ["input", "moves"], table)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._base import declared
 from .._base.files import __version__
 from .._base.html import Section, cards, copy_box, warning
-from .._base.text import format_number, format_size, format_count
+from .._base.text import format_count, format_number, format_size
 from .._solvers.predictors import KernelExpansion
 from ..estimators.facts import ModelFacts
 

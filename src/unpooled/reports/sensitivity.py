@@ -155,8 +155,8 @@ def show_sensitivity(known: ReportMaterial) -> Section:
     if known_errors:
         worse = max(known_errors, key=lambda item: (item[2] or 0) - (item[1] or 0))
         section.say(
-            f"A model fitted without {worse[0].name} has an error of {format_number(worse[2] or 0)} there; fitted with it, "
-            f"{format_number(worse[1] or 0)}. No other site gains more from taking part."
+            f"A model fitted without {worse[0].name} has an error of {format_number(worse[2] or 0)} there; "
+            f"fitted with it, {format_number(worse[1] or 0)}. No other site gains more from taking part."
         )
         figures.append(_strangers(known.facts.label, result))
     else:
@@ -195,7 +195,9 @@ def _strangers(label: str, result: Sensitivity) -> str:
     chart = row_chart(Axis.over(f"root mean square error of {label}", inside, outside), [s.name for s in shown])
     rows = range(len(shown))
     chart.spans(inside, outside, rows, kind="link")
-    chart.dots(inside, rows, [f"{s.name}, with its rows: {format_number(e)}" for s, e in zip(shown, inside)], radius=4.5)
+    chart.dots(
+        inside, rows, [f"{s.name}, with its rows: {format_number(e)}" for s, e in zip(shown, inside)], radius=4.5
+    )
     words = [f"{s.name}, without its rows: {format_number(e)}" for s, e in zip(shown, outside)]
     chart.dots(outside, rows, words, kind="second", radius=4.5)
     table = [[s.name, format_number(a), format_number(b)] for s, a, b in zip(shown, inside, outside)]

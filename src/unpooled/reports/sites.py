@@ -14,7 +14,7 @@ import numpy as np
 from .._base import files
 from .._base.checks import NotAddable
 from .._base.html import Section, fold, literal, pair, table
-from .._base.text import format_number, quote, format_size, format_count
+from .._base.text import format_count, format_number, format_size, quote
 from ..bases import Basis
 from ..estimators.from_sums import means_of
 from ..summaries.contents import count_numbers, to_arrays
@@ -215,7 +215,9 @@ def _labels(label: str, told: list[tuple[SentSummary, _SiteLabels]]) -> str:
     chart.spans(means - spread, means + spread, range(len(shown)))
     words = [f"{one.name}: {format_number(own.mean)}" + _plus_minus(own) for one, own in shown]
     chart.dots(means, range(len(shown)), words, radius=4.5)
-    table = [[one.name, format_number(f.mean), *map(write_or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
+    table = [
+        [one.name, format_number(f.mean), *map(write_or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told
+    ]
     header = ["site", "mean", "standard deviation", "mean features apart", "by chance"]
     said = f"{label} at each site: mean, and one standard deviation to either side"
     return figure("labels", chart, said, header, table)
@@ -261,7 +263,9 @@ def _summaries(known: ReportMaterial, section: Section) -> None:
     rows = []
     for one in sent:
         noised = one.summary.privacy
-        spent = [] if noised is None else [format_number(noised.guarantee.epsilon), format_number(noised.guarantee.delta)]
+        spent = (
+            [] if noised is None else [format_number(noised.guarantee.epsilon), format_number(noised.guarantee.delta)]
+        )
         sizes = [format_size(one.bytes)] if one.bytes is not None else []
         rows.append([one.name, f"{one.numbers:,}", *sizes, str(one.summary.order), *spent])
     header = ["site", "numbers", *(["file"] if sent[0].bytes is not None else []), "order"]

@@ -21,7 +21,7 @@ from .._base.declared import copy_as_saved
 from .._base.files import PathLike, open_atomic
 from .._base.html import page_of_sections
 from .._base.path import Tuning
-from .._base.text import quote, format_size
+from .._base.text import format_size, quote
 from ..bases import find
 from ..bases import load as load_basis
 from ..bases.base import Basis

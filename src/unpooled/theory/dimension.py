@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 from .._base import threads
 from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespace, to_numpy
 from .._base.text import quote
-from .._linalg.operator import NotFinite, check_spectrum, build_dense
+from .._linalg.operator import NotFinite, build_dense, check_spectrum
 from ..kernels import Kernel, Precomputed, as_kernel
 from .limits import check_rows
 

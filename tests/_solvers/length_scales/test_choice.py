@@ -83,7 +83,7 @@ def test_where_the_median_is_better_it_is_taken_and_that_is_said():
 
 
 def many_rows(kernels, X, y):
-    """What the look at many rows says of kernels for y, the last of them standing for the median."""
+    """Return the report of the measurement with many rows, for kernels of which the last stands for the median."""
     first, second = (spanned.Rows(X[i::2], y[i::2, None], np.ones(len(X) // 2)) for i in range(2))
     report = length_scales.Search("each feature", "because")
     times = length_scales._rescale_for_many_rows(dict(enumerate(kernels[:-1])), kernels[-1], first, second, report)

@@ -124,11 +124,11 @@ def test_the_minimum_is_one_and_stays_within_the_parameters_that_may_move():
     Y = np.sin(2 * X[:, :1])
     model = ScaledKernel(Gaussian("auto"), [()], np.ones(2), X, Y - Y.mean(), None)
     start = np.asarray([0.3, 0.5, -5.0])
-    together = model.minimum(start, np.asarray([0, 0, 1]))
+    together = model.minimise(start, np.asarray([0, 0, 1]))
     assert together[1] - together[0] == pytest.approx(0.2)
-    only_lam = model.minimum(start, np.asarray([-1, -1, 0]))
+    only_lam = model.minimise(start, np.asarray([-1, -1, 0]))
     assert list(only_lam[:2]) == [0.3, 0.5]
-    free = model.minimum(together, np.arange(3))
+    free = model.minimise(together, np.arange(3))
     assert model(free)[0] < model(together)[0] < model(start)[0]
     for step in 0.05 * np.eye(2, 3):
         assert model(free)[0] < min(model(free + step)[0], model(free - step)[0]) + 1e-3

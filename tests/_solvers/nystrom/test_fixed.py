@@ -155,7 +155,7 @@ def test_it_learns_as_well_as_single_precision(device):
 @needs_bytes
 def test_a_warning_where_rounding_would_be_seen():
     X, y = noisy(noise=0.0)
-    with pytest.warns(UserWarning, match=r"has moved the function by .* times its error.*: take precision='single'"):
+    with pytest.warns(UserWarning, match=r"has moved the function by .* times its error.*: use precision='single'"):
         model = fit(X, y, KERNELS[0], lam=1e-6)
     # And it is right to warn: single precision is better.
     new = noisy(1, noise=0.0)
@@ -175,7 +175,7 @@ def test_how_far_rounding_moves_a_function():
     Z = model.predictor_.map.points
     K = model.kernel_(Z.astype(np.float32), Z.astype(np.float32)).astype(float)
     moved = (K - whole_numbers(machine, Z.astype(np.float32)) / STEPS) @ model.coef_
-    assert machine.off(model.coef_[:, None])[0] == pytest.approx(np.mean(moved**2), rel=0.02)
+    assert machine.rounding_error(model.coef_[:, None])[0] == pytest.approx(np.mean(moved**2), rel=0.02)
     # Errors of rounding are as good as independent and uniform: a twelfth of a step, squared, for each.
     assert np.mean(moved**2) == pytest.approx(np.sum(model.coef_**2) / 12 / STEPS**2, rel=0.5)
 
@@ -226,24 +226,24 @@ def test_sentences():
     X, y = noisy(n=200)
     with pytest.raises(ValueError, match=r"precision='fixed' works only with the Gram matrix: use solver='gram'"):
         fit(X, y, solver="rounds")
-    with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
+    with pytest.raises(ValueError, match=r"precision='fixed' does not support sample_weight"):
         up.NystromRegressor(precision="fixed", fit_intercept=False).fit(X, y, np.linspace(1.0, 2.0, 200))
     later = fit(X, y, lam=1e-2).partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
+    with pytest.raises(ValueError, match=r"precision='fixed' does not support sample_weight"):
         later.partial_fit(X, y, np.linspace(1.0, 2.0, 200))
-    with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and Polynomial has others"):
+    with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and those of Polynomial are not"):
         up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed", fit_intercept=False).fit(X, y)
-    with pytest.raises(ValueError, match=r"precision='fixed' is good for lam down to 1.9e-07, .*: take precision="):
+    with pytest.raises(ValueError, match=r"precision='fixed' is accurate for lam down to 1.9e-07, .*: use precision="):
         fit(X, y, lam=1e-9)
-    with pytest.raises(ValueError, match=r"and Wave has others"):
+    with pytest.raises(ValueError, match=r"and those of Wave are not"):
         fit(X, y, Wave(1.0))
     with pytest.raises(ValueError, match=r"X has values that are too large for single precision: take precision="):
         fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
     elsewhere = mock.patch("unpooled.estimators.nystrom.find_device", return_value=torch.device("meta"))
-    with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' is for a CPU, and device is meta"):
+    with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' needs a CPU, but device is meta"):
         fit(X, y)
     without = mock.patch.dict("sys.modules", {"torch": None})
-    with without, pytest.raises(ImportError, match=r"precision='fixed' works with torch: pip install"):
+    with without, pytest.raises(ImportError, match=r"precision='fixed' needs torch: pip install"):
         fit(X, y)
 
 

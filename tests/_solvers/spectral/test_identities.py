@@ -1,4 +1,4 @@
-"""At a given λ every filter is a formula of Guo, Lin and Zhou (2017) or Wang (2018); all routes give its numbers.
+"""At a given λ every filter follows its formula in the papers, by every route, with every kernel and every spelling.
 
 Tests `_solvers/spectral/problem.py`.
 """

@@ -184,7 +184,9 @@ def _derive_secrets(
     except ValueError:
         raise TrustError(f"the key of {peer} is one of the weak keys that give no secret") from None
     attempt = members.attempt
-    info = encode_canonical(["unpooled masks 1", attempt.study, attempt.round, attempt.name, question, *sorted((site, peer))])
+    info = encode_canonical(
+        ["unpooled masks 1", attempt.study, attempt.round, attempt.name, question, *sorted((site, peer))]
+    )
     derivation = import_primitives("kdf.hkdf").HKDF(
         algorithm=import_primitives("hashes").SHA256(), length=64, salt=bytes.fromhex(members.digest), info=info
     )

@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import bases
 from ..._base import files
-from ..._base.checks import check_budget, check_choice, check_fit_intercept, check_whole, check_positive
+from ..._base.checks import check_budget, check_choice, check_fit_intercept, check_positive, check_whole
 from ..._base.text import join_lines, quote
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.checks import check_budget, check_whole, name_argument, check_positive
+from ..._base.checks import check_budget, check_positive, check_whole, name_argument
 from ..._base.drawing import Curve, Guide, Picture, draw
 from ..._base.text import quote
 from ...bases import Basis, EmpiricalFeatures
