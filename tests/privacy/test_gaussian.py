@@ -155,11 +155,11 @@ def test_a_budget_that_is_none_is_refused(value):
 
 
 def test_a_delta_above_one_in_n_is_warned_of():
-    from unpooled._base.checks import budget
+    from unpooled._base.checks import check_budget
 
-    assert budget(1.0, 1e-6, n_rows=1000) == (1.0, 1e-6)
+    assert check_budget(1.0, 1e-6, n_rows=1000) == (1.0, 1e-6)
     with pytest.warns(UserWarning, match="delta = 0.01 is above 1/n = 0.001"):
-        budget(1.0, 0.01, n_rows=1000)
+        check_budget(1.0, 0.01, n_rows=1000)
 
 
 def test_a_guarantee_says_everything_in_a_sentence_and_survives_a_header():

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from unpooled._base.threads import quietly
+from unpooled._base.threads import silence_warnings
 from unpooled.privacy.rounds import frame as secants
 from unpooled.privacy.rounds.frame import solve_rounds
 
@@ -117,6 +117,6 @@ def test_no_answers_whatever_make_it_fail(seed, T, M, scale, level, odd):
     elif odd == "no gradient":
         gradients[:] = 0.0
     noise = (level * scale) ** 2 * 10.0 ** rng.uniform(-4, 4, size=(T, M))
-    with quietly():  # as in a fit
+    with silence_warnings():  # as in a fit
         found = solve_rounds(points, gradients, noise, np.maximum(noise, 1e-280), 10.0 ** rng.uniform(-5, 0))
     assert np.all(np.isfinite(found))

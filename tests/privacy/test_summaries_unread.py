@@ -8,7 +8,7 @@ import pytest
 import unpooled as up
 from tests.cases.private_summaries import Unread, basis, rows
 from unpooled._base import threads
-from unpooled._base.threads import quietly
+from unpooled._base.threads import silence_warnings
 from unpooled.losses import Huber
 from unpooled.privacy import Ledger, PrivacyRequest
 
@@ -75,7 +75,7 @@ def test_a_float_too_long_for_a_double_is_an_error_and_no_warning():
 def test_what_was_set_is_set_again():
     with np.errstate(over="raise"):
         before, filters = np.geterr(), list(warnings.filters)
-        with quietly(), quietly():
+        with silence_warnings(), silence_warnings():
             warnings.warn("of a record", RuntimeWarning, stacklevel=1)
         assert np.geterr() == before
         assert warnings.filters == filters

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import budget, positive
-from .._base.text import shown
+from .._base.checks import check_budget, check_positive
+from .._base.text import quote
 from . import gaussian
 from .gaussian import Approximate, Event, Gaussian, compose, delta_of, log_deltas_of, smallest_that_holds
 
@@ -61,7 +61,7 @@ def mu_left(events: Iterable[Event], epsilon: float, delta_allowed: float) -> fl
     events : the events so far
     epsilon, delta_allowed : the budget
     """
-    epsilon, delta_allowed = budget(epsilon, delta_allowed)
+    epsilon, delta_allowed = check_budget(epsilon, delta_allowed)
     total = _Composition.of(events)
     if total.delta(epsilon) >= delta_allowed:
         return 0.0
@@ -78,7 +78,7 @@ def split(mu: float, shares: Sequence[float]) -> list[float]:
     ----------
     mu, shares : μ, and positive numbers
     """
-    total = math.fsum(positive("a share", share) for share in shares)
+    total = math.fsum(check_positive("a share", share) for share in shares)
     return [mu * math.sqrt(share / total) for share in shares]
 
 
@@ -178,18 +178,18 @@ class Guarantee:
     conditions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value in zip(("epsilon", "delta"), budget(self.epsilon, self.delta)):
+        for name, value in zip(("epsilon", "delta"), check_budget(self.epsilon, self.delta)):
             object.__setattr__(self, name, value)
         for name in ("spent_on", "public", "conditions"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("mechanism", "neighbours"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise ValueError(f"{name} must be a text that is not empty, got {shown(getattr(self, name))}")
+                raise ValueError(f"{name} must be a text that is not empty, got {quote(getattr(self, name))}")
         for name in ("public", "conditions"):
             if not all(isinstance(item, str) for item in getattr(self, name)):
-                raise ValueError(f"{name} must contain only texts, got {shown(getattr(self, name))}")
+                raise ValueError(f"{name} must contain only texts, got {quote(getattr(self, name))}")
         if not all(isinstance(item, Expense) for item in self.spent_on):
-            raise ValueError(f"spent_on must contain only Expense objects, got {shown(self.spent_on)}")
+            raise ValueError(f"spent_on must contain only Expense objects, got {quote(self.spent_on)}")
         events = [item.event for item in self.spent_on]
         if not is_within_budget(events, self.epsilon, self.delta):
             raise ValueError(
@@ -238,10 +238,10 @@ class Guarantee:
         """Return the guarantee that :meth:`to_dict` wrote; raise a ValueError if its facts are not consistent."""
         names = {field.name for field in fields(cls)}
         if not isinstance(content, dict) or set(content) != names:
-            raise ValueError(f"a guarantee must have the entries {', '.join(sorted(names))}, got {shown(content)}")
+            raise ValueError(f"a guarantee must have the entries {', '.join(sorted(names))}, got {quote(content)}")
         for name in ("spent_on", "public", "conditions"):
             if not isinstance(content[name], list):
-                raise ValueError(f"{name} of a guarantee must be a list, got {shown(content[name])}")
+                raise ValueError(f"{name} of a guarantee must be a list, got {quote(content[name])}")
         return cls(**content | {"spent_on": tuple(_read_expense(item) for item in content["spent_on"])})
 
 
@@ -258,7 +258,7 @@ def is_within_budget(events: Iterable[Event], epsilon: float, delta: float) -> b
 
 def _read_expense(content: Any) -> Expense:
     if not isinstance(content, dict) or not isinstance(content.get("purpose"), str):
-        raise ValueError(f"each entry of spent_on must have a purpose, got {shown(content)}")
+        raise ValueError(f"each entry of spent_on must have a purpose, got {quote(content)}")
     return Expense(content["purpose"], gaussian.from_dict({k: v for k, v in content.items() if k != "purpose"}))
 
 

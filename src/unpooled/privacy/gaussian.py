@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import bisect
 from scipy.special import erfcx, ndtr
 
-from .._base.checks import positive, probability
-from .._base.text import shown
+from .._base.checks import check_positive, check_probability
+from .._base.text import quote
 
 __all__ = ["compose", "delta_of", "epsilon_of", "log_delta_of", "log_deltas_of", "mu_for", "rho_of", "sigma_for"]
 
@@ -84,7 +84,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     ----------
     mu, delta : μ > 0 and δ in (0, 1)
     """
-    mu, log_delta = positive("mu", mu, zero=True), math.log(probability("delta", delta))
+    mu, log_delta = check_positive("mu", mu, zero=True), math.log(check_probability("delta", delta))
     if log_delta_of(0.0, mu) <= log_delta:
         return 0.0
     return smallest_that_holds(lambda epsilon: log_delta_of(epsilon, mu) <= log_delta, start=mu)
@@ -108,9 +108,9 @@ def sigma_for(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     epsilon, delta : the budget
     sensitivity : Δ, the furthest that replacing one record can move q
     """
-    epsilon, log_delta = positive("epsilon", epsilon), math.log(probability("delta", delta))
+    epsilon, log_delta = check_positive("epsilon", epsilon), math.log(check_probability("delta", delta))
     scale = smallest_that_holds(lambda scale: log_delta_of(epsilon, 1.0 / scale) <= log_delta, start=1.0)
-    return positive("sensitivity", sensitivity) * scale
+    return check_positive("sensitivity", sensitivity) * scale
 
 
 def rho_of(sensitivity: float, sigma: float) -> float:
@@ -120,7 +120,7 @@ def rho_of(sensitivity: float, sigma: float) -> float:
     ----------
     sensitivity, sigma : Δ and σ
     """
-    return 0.5 * (positive("sensitivity", sensitivity) / positive("sigma", sigma)) ** 2
+    return 0.5 * (check_positive("sensitivity", sensitivity) / check_positive("sigma", sigma)) ** 2
 
 
 def compose(mus: Iterable[float]) -> float:
@@ -130,7 +130,7 @@ def compose(mus: Iterable[float]) -> float:
     ----------
     mus : the μ of each release
     """
-    return math.hypot(*(positive("mu", mu, zero=True) for mu in mus))
+    return math.hypot(*(check_positive("mu", mu, zero=True) for mu in mus))
 
 
 def smallest_that_holds(holds: Callable[[float], bool], start: float) -> float:
@@ -178,7 +178,7 @@ class Gaussian:
     mu: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", positive("mu", self.mu))
+        object.__setattr__(self, "mu", check_positive("mu", self.mu))
 
     @classmethod
     def of(cls, sensitivity: float, sigma: float) -> Gaussian:
@@ -202,8 +202,8 @@ class Approximate:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon, zero=True))
-        object.__setattr__(self, "delta", probability("delta", self.delta, zero=True))
+        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon, zero=True))
+        object.__setattr__(self, "delta", check_probability("delta", self.delta, zero=True))
 
     def __str__(self) -> str:
         return f"ε = {self.epsilon:.4g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
@@ -238,5 +238,5 @@ def from_dict(content: Any) -> Event:
     values = dict(content) if isinstance(content, dict) else {}
     cls, names = kinds.get(str(values.pop("kind", None)), (None, set()))
     if cls is None or set(values) != names:
-        raise ValueError(f"{shown(content)} is not an event that this version of unpooled can price")
+        raise ValueError(f"{quote(content)} is not an event that this version of unpooled can price")
     return cls(**values)

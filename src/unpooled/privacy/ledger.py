@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
-from .._base.checks import budget
-from .._base.text import shown
+from .._base.checks import check_budget
+from .._base.text import quote
 from . import composition, gaussian
 from .composition import NEIGHBOURS, Expense, Guarantee, is_within_budget
 from .gaussian import Event
@@ -109,9 +109,9 @@ class Ledger:
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: float, delta: float, dataset: str) -> Ledger:
         """Create a ledger with the budget for everything that will ever be released; it cannot be raised later."""
-        epsilon, delta = budget(epsilon, delta)
+        epsilon, delta = check_budget(epsilon, delta)
         if not isinstance(dataset, str) or not dataset:
-            raise ValueError(f"dataset must be a name for the data set, got {shown(dataset)}")
+            raise ValueError(f"dataset must be a name for the data set, got {quote(dataset)}")
         chain = _LedgerChain(path)
         opening = {"what": "opened", "dataset": dataset, "epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
         try:
@@ -134,9 +134,9 @@ class Ledger:
         """
         new = (spending,) if isinstance(spending, Event) else tuple(spending)
         if not new or not all(isinstance(event, Event) for event in new):
-            raise ValueError(f"spending must be one event or several, got {shown(spending)}")
+            raise ValueError(f"spending must be one event or several, got {quote(spending)}")
         if not isinstance(purpose, str) or not purpose:
-            raise ValueError(f"purpose must say what is released, got {shown(purpose)}")
+            raise ValueError(f"purpose must say what is released, got {quote(purpose)}")
         event = {"what": "charged", "purpose": purpose, "events": [gaussian.to_dict(item) for item in new]}
         while True:
             entries = self._entries()
@@ -280,7 +280,7 @@ class Spending:
 def check_ledger(given: Any) -> None:
     """Raise a ValueError unless the argument is a ledger, the path of one, or None."""
     if not (given is None or isinstance(given, (Ledger, str, os.PathLike))):
-        raise ValueError(f"ledger must be a Ledger or the path of one, got {shown(given)}")
+        raise ValueError(f"ledger must be a Ledger or the path of one, got {quote(given)}")
 
 
 def _read_opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
@@ -290,7 +290,7 @@ def _read_opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
     try:
         if event["what"] != "opened" or event["neighbours"] != NEIGHBOURS or not isinstance(event["dataset"], str):
             raise ValueError
-        return event["dataset"], *budget(event["epsilon"], event["delta"])
+        return event["dataset"], *check_budget(event["epsilon"], event["delta"])
     except (KeyError, TypeError, ValueError, OverflowError):
         raise LedgerError(f"{path} is not a ledger that this version of unpooled can read") from None
 
@@ -307,7 +307,7 @@ def _read_charges(entries: list[Entry], path: Path) -> list[Charge]:
                 purpose = str(entry.event["purpose"])
                 charges.append(Charge(entry.sequence, entry.time, purpose, events, entry.sequence in released))
             elif what != "released":
-                raise ValueError(f"{shown(what)} is unknown")
+                raise ValueError(f"{quote(what)} is unknown")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise LedgerError(
                 f"entry {entry.sequence} of {path} cannot be priced, so nothing more can be charged: {error}"

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import count, positive
+from .._base.checks import check_positive, check_whole
 from .gaussian import Gaussian
 
 
@@ -71,10 +71,10 @@ class GridGaussian:
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "grid", "scale", "bound"):
-            object.__setattr__(self, name, positive(name, getattr(self, name)))
-        object.__setattr__(self, "inexact", positive("inexact", self.inexact, zero=True))
+            object.__setattr__(self, name, check_positive(name, getattr(self, name)))
+        object.__setattr__(self, "inexact", check_positive("inexact", self.inexact, zero=True))
         for name, least in (("size", 1), ("parties", 1), ("missing", 0)):
-            object.__setattr__(self, name, count(name, getattr(self, name), least))
+            object.__setattr__(self, name, check_whole(name, getattr(self, name), least))
         if self.missing >= self.parties:
             raise ValueError(f"missing must be less than the {self.parties} parties, got {self.missing}")
         if math.frexp(self.grid)[0] != 0.5:
@@ -177,9 +177,13 @@ def calibrate_noise(
     bound : a public bound on the size of each value
     inexact, parties, missing : as in :class:`GridGaussian`
     """
-    size, sensitivity, mu = count("size", size), positive("sensitivity", sensitivity), positive("mu", mu)
-    parties, missing = count("parties", parties), count("missing", missing, 0)
-    inexact = positive("inexact", inexact, zero=True)
+    size, sensitivity, mu = (
+        check_whole("size", size),
+        check_positive("sensitivity", sensitivity),
+        check_positive("mu", mu),
+    )
+    parties, missing = check_whole("parties", parties), check_whole("missing", missing, 0)
+    inexact = check_positive("inexact", inexact, zero=True)
     reach = sensitivity + 2 * inexact
     coarsest = min(
         _GRID_SHARE * reach / math.sqrt(size),
@@ -190,7 +194,7 @@ def calibrate_noise(
         raise ValueError(f"sensitivity {sensitivity:g} is out of range: change the unit of the numbers")
     grid = math.ldexp(1.0, exponent)
     scale = math.hypot((reach / grid + math.sqrt(size)) / mu, math.sqrt(_SMOOTHING)) * (1 + 1e-12)
-    return GridGaussian(size, sensitivity, grid, scale, positive("bound", bound), inexact, parties, missing)
+    return GridGaussian(size, sensitivity, grid, scale, check_positive("bound", bound), inexact, parties, missing)
 
 
 def draw(size: int, scale: float) -> np.ndarray:
@@ -201,7 +205,7 @@ def draw(size: int, scale: float) -> np.ndarray:
     size : the number of samples
     scale : in steps of the grid
     """
-    return _add_discrete_gaussian(np.zeros(count("size", size), dtype=np.int64), positive("scale", scale))
+    return _add_discrete_gaussian(np.zeros(check_whole("size", size), dtype=np.int64), check_positive("scale", scale))
 
 
 def _add_discrete_gaussian(units: np.ndarray, scale: float) -> np.ndarray:

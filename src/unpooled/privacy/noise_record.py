@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .._base.checks import count, positive
-from .._base.text import shown
+from .._base.checks import check_positive, check_whole
+from .._base.text import quote
 from .composition import NEIGHBOURS, Expense, Guarantee
 from .sensitivity import WeightedSums
 
@@ -138,16 +138,16 @@ class NoiseRecord:
             raise ValueError("its record of the noise must give the standard deviation for every field")
         record = cls(
             guarantees,
-            {str(name): positive(f"the noise of {name}", value) for name, value in sigma.items()},
-            positive("kappa", content["kappa"]),
-            positive("label_bound", content["label_bound"]),
-            count("order", content["order"]),
-            positive("means", content["means"], zero=True),
-            positive("labels", content["labels"]),
-            count("parties", content["parties"]),
-            count("missing", content["missing"], 0),
-            count("shares", content["shares"]),
-            positive("grid", content["grid"]),
+            {str(name): check_positive(f"the noise of {name}", value) for name, value in sigma.items()},
+            check_positive("kappa", content["kappa"]),
+            check_positive("label_bound", content["label_bound"]),
+            check_whole("order", content["order"]),
+            check_positive("means", content["means"], zero=True),
+            check_positive("labels", content["labels"]),
+            check_whole("parties", content["parties"]),
+            check_whole("missing", content["missing"], 0),
+            check_whole("shares", content["shares"]),
+            check_positive("grid", content["grid"]),
         )
         record._check(n_features)
         return record
@@ -214,8 +214,8 @@ def _mu_of_expense(item: Expense) -> float:
 
 def _read_guarantee(item: Any) -> tuple[int, Guarantee]:
     if not isinstance(item, dict):
-        raise ValueError(f"a site's guarantee must be an object, got {shown(item)}")
-    return count("sites", item.get("sites")), Guarantee.from_dict({k: v for k, v in item.items() if k != "sites"})
+        raise ValueError(f"a site's guarantee must be an object, got {quote(item)}")
+    return check_whole("sites", item.get("sites")), Guarantee.from_dict({k: v for k, v in item.items() if k != "sites"})
 
 
 def _promises(record: NoiseRecord) -> set[tuple[float, float]]:

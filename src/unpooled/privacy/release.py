@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._base.checks import budget, count, positive
+from .._base.checks import check_budget, check_positive, check_whole
 from .._base.compensated import Sum
 from .._base.rows import Source
-from .._base.text import shown
-from .._base.threads import quietly
+from .._base.text import quote
+from .._base.threads import silence_warnings
 from ..data.sources import UnreadRows
 from ..summaries.contents import Contents, NoiseRequest, field_shapes, loss_of, spec_of
 from ..summaries.passes import Target, make_target
@@ -73,19 +73,22 @@ class PrivacyRequest(NoiseRequest):
     kappa: float | None = None
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
+        epsilon, delta = check_budget(self.epsilon, self.delta)
         checked: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
         for name in ("label_bound", "kappa"):
             value = getattr(self, name)
-            checked[name] = None if value is None else positive(name, value)
-        checked |= {"means": positive("means", self.means, zero=True), "labels": positive("labels", self.labels)}
-        checked |= {"parties": count("parties", self.parties), "missing": count("missing", self.missing, 0)}
+            checked[name] = None if value is None else check_positive(name, value)
+        checked |= {
+            "means": check_positive("means", self.means, zero=True),
+            "labels": check_positive("labels", self.labels),
+        }
+        checked |= {"parties": check_whole("parties", self.parties), "missing": check_whole("missing", self.missing, 0)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.missing >= self.parties:
             raise ValueError(f"missing must be less than the {self.parties} parties, got {self.missing}")
         if not (self.purpose is None or (isinstance(self.purpose, str) and self.purpose)):
-            raise ValueError(f"purpose must say what is released, got {shown(self.purpose)}")
+            raise ValueError(f"purpose must say what is released, got {quote(self.purpose)}")
         check_ledger(self.ledger)
 
     def bounds(self, kernel: Any, n_features: int, order: int, loss_bound: float) -> Bounds:
@@ -188,7 +191,7 @@ class BoundedTarget(Target):
 
     def reading_context(self) -> contextlib.AbstractContextManager[None]:
         """Suppress all warnings, because a warning could reveal something about a record."""
-        return quietly()
+        return silence_warnings()
 
     def push(self, u: np.ndarray, residual: bool) -> np.ndarray:
         """Return ψ(u) clipped to [−c, c], and 0 where a label is so large that ψ is not a number."""
@@ -238,10 +241,10 @@ class CheckedRequest:
         """Refuse everything that can be refused without reading the rows, charge the ledger, and only then read."""
         rows = self.open_unread(X, y)
         n = rows.n_rows
-        budget(self.privacy.epsilon, self.privacy.delta, n)
+        check_budget(self.privacy.epsilon, self.privacy.delta, n)
         source = spending.read(rows.read)
         if n is None and source.n_rows > 0:
-            budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
+            check_budget(self.privacy.epsilon, self.privacy.delta, source.n_rows)
         return source
 
     def sum_before_noise(self, source: Source, engine: Any = None, verbose: int = 0) -> tuple[Summary, np.ndarray]:
@@ -250,7 +253,7 @@ class CheckedRequest:
         Neither may leave this machine: only this file and tests call this method.
         """
         _check_one_label(source.n_outputs)
-        with quietly():
+        with silence_warnings():
             exact = summarize_target(self.basis, source, self.contents, self.target, engine, verbose)
             return exact, self.bounds.weighted_sums.pack({name: value.high for name, value in exact.sums.items()})
 
@@ -262,7 +265,7 @@ class CheckedRequest:
             noise = self.privacy.calibrate_noise(self.bounds, self.basis.rows_at_once, exact.n_rows)
         record = self.privacy.record(self.bounds, noise, self.purpose)
         fields = field_shapes(exact.contents, record)
-        with quietly():
+        with silence_warnings():
             noisy = self.bounds.weighted_sums.unpack(noise.add(vector))
         sums = {"weight": Sum.of(np.asarray([float(exact.n_rows)]))}
         sums |= {name: Sum.of(values.reshape(fields[name])) for name, values in noisy.items()}
@@ -274,7 +277,7 @@ def check_request(
 ) -> CheckedRequest:
     """Check everything public about a request; raise a ValueError with one sentence if it cannot be answered."""
     if not isinstance(privacy, PrivacyRequest):
-        raise ValueError(f"privacy must be up.privacy.PrivacyRequest(epsilon, delta, ...), got {shown(privacy)}")
+        raise ValueError(f"privacy must be up.privacy.PrivacyRequest(epsilon, delta, ...), got {quote(privacy)}")
     if sample_weight is not None:
         raise ValueError(_WEIGHTS)
     spec = spec_of(loss)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import count, positive
+from .._base.checks import check_positive, check_whole
 from .noise import GridGaussian, calibrate_noise, triangle_weights
 
 # The largest relative error of computed sums. Within a block they are plain products of at most 2^16 rows, each of
@@ -49,7 +49,7 @@ def first_order_sensitivity(kappa: float, label_bound: float) -> float:
     kappa : κ, a bound on |φ(x)|
     label_bound : c, a bound on |y|
     """
-    return 2.0 * positive("label_bound", label_bound) * positive("kappa", kappa)
+    return 2.0 * check_positive("label_bound", label_bound) * check_positive("kappa", kappa)
 
 
 def centered_kappa(kappa: float, nonnegative: bool) -> float:
@@ -60,7 +60,7 @@ def centered_kappa(kappa: float, nonnegative: bool) -> float:
     kappa : κ of the kernel
     nonnegative : whether K(x, z) ≥ 0
     """
-    return (math.sqrt(2.0) if nonnegative else 2.0) * positive("kappa", kappa)
+    return (math.sqrt(2.0) if nonnegative else 2.0) * check_positive("kappa", kappa)
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class WeightedSums:
     squares: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_features", count("n_features", self.n_features))
+        object.__setattr__(self, "n_features", check_whole("n_features", self.n_features))
         for name in ("kappa", "label_bound", "labels"):
-            object.__setattr__(self, name, positive(name, getattr(self, name)))
-        object.__setattr__(self, "means", positive("means", self.means, zero=True))
+            object.__setattr__(self, name, check_positive(name, getattr(self, name)))
+        object.__setattr__(self, "means", check_positive("means", self.means, zero=True))
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {self.order!r}")
         if self.order == 1 and self.means > 1:
@@ -156,7 +156,7 @@ class WeightedSums:
         The keyword arguments are those of :func:`unpooled.privacy.calibrate_noise`. The default of ``inexact`` holds
         for sums over blocks of up to 2^16 rows that are added as in a summary.
         """
-        total = count("n", n) * self.largest
+        total = check_whole("n", n) * self.largest
         inexact = ROUNDING * total if inexact is None else inexact
         return calibrate_noise(
             self.size, self.sensitivity, mu, total, inexact=inexact, parties=parties, missing=missing

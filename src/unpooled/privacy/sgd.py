@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import count, positive, probability
+from .._base.checks import check_positive, check_probability, check_whole
 
 __all__ = [
     "clipped_gradient_bound",
@@ -36,7 +36,7 @@ def largest_step(kappa: float, lam: float = 0.0) -> float:
     kappa : κ, a bound on |φ(x)|
     lam : λ of a term λ|w|²/2
     """
-    return 2.0 / (positive("kappa", kappa) ** 2 + 2.0 * positive("lam", lam, zero=True))
+    return 2.0 / (check_positive("kappa", kappa) ** 2 + 2.0 * check_positive("lam", lam, zero=True))
 
 
 def clipped_gradient_bound(clip: float, kappa: float) -> float:
@@ -46,7 +46,7 @@ def clipped_gradient_bound(clip: float, kappa: float) -> float:
     ----------
     clip, kappa : C, and κ, a bound on |φ(x)|
     """
-    return positive("clip", clip) * positive("kappa", kappa)
+    return check_positive("clip", clip) * check_positive("kappa", kappa)
 
 
 def squared_gradient_bounds(steps: int, step: float, label_bound: float, kappa: float) -> np.ndarray:
@@ -57,8 +57,8 @@ def squared_gradient_bounds(steps: int, step: float, label_bound: float, kappa: 
     steps, step : T and η
     label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
     """
-    steps, step = count("steps", steps), _check_step(step, 1.0 / positive("kappa", kappa) ** 2)
-    label_bound = positive("label_bound", label_bound)
+    steps, step = check_whole("steps", steps), _check_step(step, 1.0 / check_positive("kappa", kappa) ** 2)
+    label_bound = check_positive("label_bound", label_bound)
     return label_bound * kappa * (1.0 + kappa * np.sqrt(step * np.arange(steps)))
 
 
@@ -70,8 +70,8 @@ def most_visits(n: int, steps: int, gamma: float) -> float:
     n, steps : records and draws
     gamma : γ
     """
-    mean = count("steps", steps) / count("n", n)
-    excess = 3.0 * math.log(n / probability("gamma", gamma)) / mean
+    mean = check_whole("steps", steps) / check_whole("n", n)
+    excess = 3.0 * math.log(n / check_probability("gamma", gamma)) / mean
     return mean * (1.0 + max(math.sqrt(excess), excess))
 
 
@@ -86,9 +86,9 @@ def wang_guo(n: int, steps: int, step: float, label_bound: float, kappa: float, 
     label_bound, kappa : c, a bound on |y|, and κ, a bound on |φ(x)|
     gamma : γ
     """
-    step = _check_step(step, 1.0 / positive("kappa", kappa) ** 2)
+    step = _check_step(step, 1.0 / check_positive("kappa", kappa) ** 2)
     q = most_visits(n, steps, gamma)
-    gradient = positive("label_bound", label_bound) * kappa * (1.0 + kappa * math.sqrt(step * steps))
+    gradient = check_positive("label_bound", label_bound) * kappa * (1.0 + kappa * math.sqrt(step * steps))
     return 2.0 * step * gradient * math.sqrt(math.e * q * (1.0 + q))
 
 
@@ -131,9 +131,12 @@ def fixed_order(
     batch_size : b, the divisor of the sum of each step; None means 1. The last batch may have fewer rows
     averaged : whether the mean of w over all steps is released instead of the last w
     """
-    n, lam = count("n", n), positive("lam", lam, zero=True)
+    n, lam = check_whole("n", n), check_positive("lam", lam, zero=True)
     rows = [np.atleast_1d(np.asarray(batch, dtype=np.intp)) for batch in batches]
-    T, b = count("the number of steps", len(rows)), count("batch_size", 1 if batch_size is None else batch_size)
+    T, b = (
+        check_whole("the number of steps", len(rows)),
+        check_whole("batch_size", 1 if batch_size is None else batch_size),
+    )
     eta, G = np.broadcast_to(np.asarray(steps, dtype=float), T), np.broadcast_to(np.asarray(gradient, dtype=float), T)
     for value in (eta.max(), eta.min()):
         _check_step(float(value), largest_step(kappa, lam))
@@ -169,10 +172,10 @@ def shuffled_passes(
     lam : λ of a term λ|w|²/2
     averaged : whether the mean of w over all steps is released instead of the last w
     """
-    n, passes, batch_size = count("n", n), count("passes", passes), count("batch_size", batch_size)
+    n, passes, batch_size = check_whole("n", n), check_whole("passes", passes), check_whole("batch_size", batch_size)
     if batch_size > n:
         raise ValueError(f"batch_size must be at most the number of records, {n}, got {batch_size}")
-    lam, gradient = positive("lam", lam, zero=True), positive("gradient", gradient)
+    lam, gradient = check_positive("lam", lam, zero=True), check_positive("gradient", gradient)
     step = _check_step(step, largest_step(kappa, lam))
     m = -(-n // batch_size)
     decay = math.log1p(-step * lam)  # the largest step has ηλ < 1
@@ -212,7 +215,7 @@ def _remaining_shares(decay: np.ndarray, averaged: bool) -> np.ndarray:
 
 
 def _check_step(step: float, largest: float) -> float:
-    step = positive("step", step)
+    step = check_positive("step", step)
     if step > largest:
         raise ValueError(f"step must be at most {largest:g} for the sensitivity bound to hold, got {step:g}")
     return step

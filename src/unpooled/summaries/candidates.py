@@ -167,7 +167,7 @@ class Candidates:
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Candidates:
         """Return the candidates that :meth:`to_parts` took apart; raise a ValueError if they are not candidates."""
         try:
-            with files.reading(header, arrays, "file of candidates") as (entries, numbers):
+            with files.open_content(header, arrays, "file of candidates") as (entries, numbers):
                 return _read_candidates(entries, numbers)
         except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(str(error)) from None
@@ -299,7 +299,7 @@ class Scores:
         """
         header, arrays = files.read(path, "scores")
         try:
-            with files.reading(header, arrays, "file of scores") as (entries, numbers):
+            with files.open_content(header, arrays, "file of scores") as (entries, numbers):
                 return cls._read(entries, numbers)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise files.FileError(f"{path} does not hold complete scores: {error}") from None

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._base import html
 from .._base.compensated import Sum
-from .._base.text import shown
+from .._base.text import quote
 from ..losses import as_loss, from_spec, to_spec
 from ..privacy.noise_record import NoiseRecord
 
@@ -146,7 +146,7 @@ def spec_of(loss: Any) -> str:
     """Return a loss as a short text such as "squared" or "huber 2.0"."""
     loss = as_loss(loss)
     if not loss.bound > 0:  # the bound also checks the scale
-        raise ValueError(f"the influence of a loss must not be zero everywhere, as it is for {shown(loss)}")
+        raise ValueError(f"the influence of a loss must not be zero everywhere, as it is for {quote(loss)}")
     spec = to_spec(loss)
     if "scale" not in spec:
         return str(spec["loss"])
@@ -160,7 +160,7 @@ def spec_of(loss: Any) -> str:
 def loss_of(spec: Any) -> Any:
     """Return the loss that :func:`spec_of` described."""
     if not isinstance(spec, str):
-        raise ValueError(f"{shown(spec)} does not describe a loss")
+        raise ValueError(f"{quote(spec)} does not describe a loss")
     name, _, scale = spec.partition(" ")
     return from_spec({"loss": name, **({"scale": float(scale)} if scale else {})})
 

@@ -13,7 +13,7 @@ import numpy as np
 from .._base import files, threads
 from .._base.arrays import Array, is_numpy, like, namespace, to_numpy
 from .._base.declared import digest_of
-from .._base.rows import ArraySource, Block, InMemory, Rows, Slice, Source, row_hash
+from .._base.rows import ArraySource, Block, MemoryPiece, Rows, Slice, Source, hash_rows
 from .._solvers.spectral.criteria import random_signs
 from ..bases.base import Basis
 from ..engines import as_engine
@@ -71,13 +71,13 @@ def _draw_signs(phi: np.ndarray, weights: np.ndarray | None, count: int) -> np.n
     """
     few = phi[:, :4]
     constants = np.random.default_rng(0).integers(0, 2**63, size=(few.shape[1] + 1,), dtype=np.uint64)
-    hashes = row_hash(few, constants[:-1])
+    hashes = hash_rows(few, constants[:-1])
     order = np.argsort(hashes, kind="stable")
     new = np.concatenate([[True], np.diff(hashes[order]) != 0])
     place = np.arange(len(order))
     copies = np.empty(len(order))
     copies[order] = place - np.maximum.accumulate(np.where(new, place, 0))
-    drawn = hashes ^ row_hash(copies[:, None], constants[-1:])
+    drawn = hashes ^ hash_rows(copies[:, None], constants[-1:])
     bits = drawn[:, None] >> np.arange(63, 63 - count, -1, dtype=np.uint64)
     return random_signs(bits & np.uint64(1), weights)
 
@@ -106,12 +106,12 @@ def split_source(source: Source, basis: Any) -> list[Block]:
     """Split the rows of a source into tasks: stretches of arrays, and pieces of files."""
     parts, size = [], STRETCH * basis.rows_at_once
     for number, piece in enumerate(source.pieces):
-        if not isinstance(piece, InMemory):
+        if not isinstance(piece, MemoryPiece):
             parts.append(Block(f"piece {number}", [Slice(piece)], []))
             continue
         for start in range(0, piece.n_rows, size):
             end = min(start + size, piece.n_rows)
-            parts.append(Block(f"rows {start} to {end}", [Slice(InMemory(piece.data.part(slice(start, end))))], []))
+            parts.append(Block(f"rows {start} to {end}", [Slice(MemoryPiece(piece.data.part(slice(start, end))))], []))
     return parts
 
 

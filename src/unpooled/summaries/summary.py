@@ -20,7 +20,7 @@ from .._base.checks import AdvisedError, NotAddable, are_texts
 from .._base.compensated import Sum
 from .._base.engine import NamedStatistic
 from .._base.rows import Block, Source
-from .._base.text import shown
+from .._base.text import quote
 from ..bases import find
 from ..bases.base import Basis
 from ..data.sources import open_labeled
@@ -300,7 +300,7 @@ class Summary:
         """
         header, arrays = files.read(path, "summary")
         try:
-            with files.reading(header, arrays, "summary") as (entries, numbers):
+            with files.open_content(header, arrays, "summary") as (entries, numbers):
                 summary = _read_summary(entries, numbers)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
             raise files.FileError(f"{path} does not hold a complete summary: {error}") from None
@@ -320,7 +320,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
 def _read_summary(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     for name, least in (("n_rows", 1), ("n_features", 1), ("n_outputs", 1), ("order", 1)):
         if type(header.get(name)) is not int or header[name] < least:
-            raise ValueError(f"{name} must be a positive whole number, got {shown(header.get(name))}")
+            raise ValueError(f"{name} must be a positive whole number, got {quote(header.get(name))}")
     if header["order"] > 2:
         raise ValueError(f"order must be 1 or 2, got {header['order']}")
     model, targets, one_target = header["residuals_of"], header["targets"], header["one_target"]
@@ -405,12 +405,12 @@ def summarize(
 ) -> Summary:
     """Return the summary of ``X`` and ``y``, with noise if ``privacy`` asks for it."""
     if not (isinstance(basis, Basis) and hasattr(basis, "map_")):
-        raise ValueError(f"basis must be a fitted basis of up.bases, got {shown(basis)}")
+        raise ValueError(f"basis must be a fitted basis of up.bases, got {quote(basis)}")
     if order not in (1, 2) or isinstance(order, bool):
-        raise ValueError(f"order must be 1 or 2, got {shown(order)}")
+        raise ValueError(f"order must be 1 or 2, got {quote(order)}")
     if privacy is not None:
         if not isinstance(privacy, NoiseRequest):
-            raise ValueError(f"privacy must be up.privacy.PrivacyRequest(epsilon, delta, ...), got {shown(privacy)}")
+            raise ValueError(f"privacy must be up.privacy.PrivacyRequest(epsilon, delta, ...), got {quote(privacy)}")
         return privacy.summarize(basis, X, y, int(order), residuals_of, loss, sample_weight, engine, verbose)
     source = open_labeled(basis, X, y, sample_weight)
     return summarize_source(basis, source, int(order), residuals_of, loss, engine, verbose)

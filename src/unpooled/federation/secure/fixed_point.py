@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..._base.compensated import Sum, two_sum
-from ..._base.text import shown
+from ..._base.text import quote
 from ...privacy.sensitivity import WeightedSums
 
 LARGEST_WHOLE = 2.0**51  # whole numbers up to this come back exactly from k·g/w in double precision
@@ -60,9 +60,9 @@ class FixedPoint:
 
     def __post_init__(self) -> None:
         if type(self.n_sites) is not int or not 1 <= self.n_sites <= 2**20:
-            raise ValueError(f"n_sites must be a whole number from 1 to 2^20, got {shown(self.n_sites)}")
+            raise ValueError(f"n_sites must be a whole number from 1 to 2^20, got {quote(self.n_sites)}")
         if type(self.fraction_bits) is not int or not FEWEST_BITS <= self.fraction_bits <= _MOST_BITS:
-            given = shown(self.fraction_bits)
+            given = quote(self.fraction_bits)
             raise ValueError(f"fraction_bits must be a whole number from {FEWEST_BITS} to {_MOST_BITS}, got {given}")
 
     @property
@@ -185,7 +185,7 @@ def split_into_slices(n: int) -> Iterator[slice]:
 def check_words(words: Any) -> np.ndarray:
     """Return the words unchanged if they have the type and shape that ``encode`` gives, or raise a ValueError."""
     if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != 2:
-        what = f"{words.dtype} of shape {words.shape}" if isinstance(words, np.ndarray) else shown(words)
+        what = f"{words.dtype} of shape {words.shape}" if isinstance(words, np.ndarray) else quote(words)
         raise ValueError(f"words must be an array of unsigned 64-bit integers, shape (n, 2), got {what}")
     return words
 

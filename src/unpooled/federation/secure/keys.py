@@ -28,9 +28,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..._base.files import PathLike, atomic
-from ..._base.plain_json import canonical
-from ..._base.text import shown
+from ..._base.files import PathLike, open_atomic
+from ..._base.plain_json import encode_canonical
+from ..._base.text import quote
 
 
 def import_primitives(name: str) -> Any:
@@ -72,7 +72,7 @@ class Identity:
         private = import_primitives("asymmetric.ed25519").Ed25519PrivateKey.generate()
         formats = import_primitives("serialization")
         pem = private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, formats.NoEncryption())
-        with atomic(path, private=True) as file:
+        with open_atomic(path, private=True) as file:
             file.write(pem)
         return cls._of(private)
 
@@ -121,7 +121,7 @@ def public_bytes(public: Any) -> bytes:
     except ValueError:
         content = b""
     if not text.startswith(_PREFIX) or len(content) != 35 or _checksum(content[:32]) != content[32:]:
-        raise TrustError(f"a site's key must be site: and 56 letters and digits without an error, got {shown(public)}")
+        raise TrustError(f"a site's key must be site: and 56 letters and digits without an error, got {quote(public)}")
     return content[:32]
 
 
@@ -134,7 +134,7 @@ def _checksum(raw: bytes) -> bytes:
 
 
 def _signed_bytes(purpose: str, content: bytes) -> bytes:
-    return canonical(["unpooled signature 1", purpose, hashlib.sha256(content).hexdigest()])
+    return encode_canonical(["unpooled signature 1", purpose, hashlib.sha256(content).hexdigest()])
 
 
 class SiteStore:
@@ -166,7 +166,7 @@ class SiteStore:
         if self._folder is None:
             self._memory[name] = content
             return
-        with atomic(self._folder / name, private=True) as file:
+        with open_atomic(self._folder / name, private=True) as file:
             file.write(content)
         self._sync(self._folder)
 
@@ -224,7 +224,7 @@ class Attempt:
         for what in ("study", "name"):
             check_name(getattr(self, what), f"the {what} of an attempt")
         if type(self.round) is not int or not 0 <= self.round < 2**31:
-            raise ValueError(f"the round of an attempt must be a whole number, got {shown(self.round)}")
+            raise ValueError(f"the round of an attempt must be a whole number, got {quote(self.round)}")
 
     def __str__(self) -> str:
         return f"{self.name} of round {self.round} of {self.study}"
@@ -260,7 +260,7 @@ class Offer:
             if len(content) != 4:
                 raise ValueError("it has unknown entries")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise TrustError(f"a message does not hold a valid offer of a key: {shown(error)}") from None
+            raise TrustError(f"a message does not hold a valid offer of a key: {quote(error)}") from None
         return cls(attempt, site, content["key"], content["signature"])
 
 
@@ -306,7 +306,7 @@ class SingleUseKeys:
 def check_name(name: Any, what: str) -> None:
     """Raise a ValueError unless a name is short, printable and trimmed, so that names that look equal are equal."""
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable() or name != name.strip():
-        raise ValueError(f"{what} must be 1 to 200 printable characters without outer blanks, got {shown(name)}")
+        raise ValueError(f"{what} must be 1 to 200 printable characters without outer blanks, got {quote(name)}")
 
 
 def check_hex(text: Any, size: int, what: str) -> bytes:
@@ -317,7 +317,7 @@ def check_hex(text: Any, size: int, what: str) -> bytes:
 
 
 def _offer_bytes(attempt: Attempt, site: str, key: str) -> bytes:
-    return canonical([attempt.study, attempt.round, attempt.name, site, key])
+    return encode_canonical([attempt.study, attempt.round, attempt.name, site, key])
 
 
 def _file_names(site: str, attempt: Attempt) -> tuple[str, str]:
@@ -325,11 +325,11 @@ def _file_names(site: str, attempt: Attempt) -> tuple[str, str]:
 
     Names are hashed, because they may contain characters that file names may not.
     """
-    study = hashlib.sha256(canonical([site, attempt.study])).hexdigest()[:24]
-    inner = hashlib.sha256(canonical([attempt.round, attempt.name])).hexdigest()[:40]
+    study = hashlib.sha256(encode_canonical([site, attempt.study])).hexdigest()[:24]
+    inner = hashlib.sha256(encode_canonical([attempt.round, attempt.name])).hexdigest()[:40]
     return study, f"{study}-{inner}"
 
 
 def file_name(site: str, *what: str) -> str:
     """Return the file name of a site's note: the hash of its parts, with the last one as the suffix."""
-    return hashlib.sha256(canonical([site, *what[:-1]])).hexdigest()[:40] + "." + what[-1]
+    return hashlib.sha256(encode_canonical([site, *what[:-1]])).hexdigest()[:40] + "." + what[-1]

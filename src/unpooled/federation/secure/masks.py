@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 
 from ..._base.files import PathLike
-from ..._base.plain_json import canonical
-from ..._base.text import shown
+from ..._base.plain_json import encode_canonical
+from ..._base.text import quote
 from .fixed_point import add, add_all, check_words, split_into_slices, subtract, sum_across
 from .keys import (
     Attempt,
@@ -126,7 +126,7 @@ class Members:
         keys = {name: bytes.fromhex(checked[name].key) for name in names}
         if len(set(keys.values())) < len(names) or len({public_bytes(pinned[name]) for name in names}) < len(names):
             raise TrustError("two of the members have the same key: each needs its own")
-        content = canonical([[name, checked[name].key] for name in names])
+        content = encode_canonical([[name, checked[name].key] for name in names])
         return cls(attempt, keys, hashlib.sha256(content).hexdigest())
 
 
@@ -184,7 +184,9 @@ def _derive_secrets(
     except ValueError:
         raise TrustError(f"the key of {peer} is one of the weak keys that give no secret") from None
     attempt = members.attempt
-    info = canonical(["unpooled masks 1", attempt.study, attempt.round, attempt.name, question, *sorted((site, peer))])
+    info = encode_canonical(
+        ["unpooled masks 1", attempt.study, attempt.round, attempt.name, question, *sorted((site, peer))]
+    )
     derivation = import_primitives("kdf.hkdf").HKDF(
         algorithm=import_primitives("hashes").SHA256(), length=64, salt=bytes.fromhex(members.digest), info=info
     )
@@ -229,7 +231,7 @@ class Member:
         if known.get(name, public_bytes(identity.public)) != public_bytes(identity.public):
             raise TrustError(f"the key pinned for {name} must be its own, which is {identity.public}")
         if type(fewest) is not int or fewest < FEWEST_MEMBERS:
-            raise ValueError(f"fewest must be a whole number of at least {FEWEST_MEMBERS}, got {shown(fewest)}")
+            raise ValueError(f"fewest must be a whole number of at least {FEWEST_MEMBERS}, got {quote(fewest)}")
         store = SiteStore(folder)
         self.name, self.fewest = name, fewest
         self._identity, self._pinned = identity, {**pinned, name: identity.public}

@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..._base.engine import Engine, NamedStatistic, Task, called
+from ..._base.engine import Engine, NamedStatistic, Task, name_of
 from ..._base.files import PathLike
 from ..._base.rows import RemoteSource, Rows
-from ..._base.text import shown
+from ..._base.text import quote
 from ...bases import Basis
 from ...data.sources import columns_of
 from ..site.statistics import STATISTIC_MAKERS, Statistic, Sums
@@ -50,7 +50,7 @@ class FederatedEngine(Engine):
 
     def __init__(self, study: Study, transport: Transport, folder: PathLike, progress: Progress | None = None) -> None:
         if study.kind != "estimator":
-            raise ValueError(f'a FederatedEngine runs studies of the kind "estimator", got {shown(study.kind)}')
+            raise ValueError(f'a FederatedEngine runs studies of the kind "estimator", got {quote(study.kind)}')
         self._folder = StudyFolder(Path(folder))
         self.study, self._transport, self._progress = self._folder.begin(study), transport, progress
         self._run: Run | None = None
@@ -83,7 +83,7 @@ class FederatedEngine(Engine):
         """Return the sum over the sites of a statistic they know; a ValueError for any other function."""
         if not isinstance(task.fn, NamedStatistic):
             raise ValueError(
-                f"{called(task.fn).strip('_')} is not among the statistics that sites answer: use LESSRegressor, with "
+                f"{name_of(task.fn).strip('_')} is not among the statistics that sites answer: use LESSRegressor, with "
                 "the squared loss, or with fit_intercept=False and a loss that has its scale, such as Huber(1.5)"
             )
         if self._run is None:
@@ -141,7 +141,7 @@ class RemoteRows(RemoteSource):
         study = self.engine.study
         targets = (y,) if isinstance(y, str) else tuple(y) if isinstance(y, (list, tuple)) else ()
         if targets != study.targets:
-            raise ValueError(f"y must be {', '.join(study.targets)}, the targets of the study, got {shown(y)}")
+            raise ValueError(f"y must be {', '.join(study.targets)}, the targets of the study, got {quote(y)}")
         if sample_weight is not None:
             raise ValueError("sample_weight must be None: each site names its weights in its own configuration")
         if not isinstance(owner, Basis) or owner.digest != study.basis.digest:

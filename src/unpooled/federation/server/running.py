@@ -23,7 +23,7 @@ import numpy as np
 from ... import models
 from ..._base import declared
 from ..._base.files import PathLike, __version__
-from ..._base.text import one_line
+from ..._base.text import join_lines
 from ..._solvers.spectral import criteria
 from ...estimators import SummaryRegressor
 from ...estimators.span import BasisAverage
@@ -123,7 +123,7 @@ def run_study(study: Study, transport: Transport, folder: PathLike, progress: Pr
         run.fail(str(error))
         raise
     except (ValueError, ArithmeticError) as error:
-        problem = f"no model can be made of these sums: {one_line(error)}"
+        problem = f"no model can be made of these sums: {join_lines(error)}"
         run.fail(problem)
         raise StudyError(problem) from error
     return run.finish(model, list(dict.fromkeys(str(one.message) for one in warned)))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._base.text import one_line
+from ..._base.text import join_lines
 from ...gate.gate import content_of
 from ..secure.fixed_point import FixedPoint, vector_length
 from ..secure.keys import Attempt, Offer, TrustError
@@ -186,15 +186,15 @@ class Session:
 def _read_refusal(reply: Message, site: str) -> _Trouble:
     """Return the problem in a refusal, which may blame another site whose key is not the pinned one."""
     reason, about = reply.header.get("reason"), reply.header.get("about")
-    text = f"it refuses: {one_line(reason)[:500]}" if reply.kind == "refusal" else "its reply is not an answer"
+    text = f"it refuses: {join_lines(reason)[:500]}" if reply.kind == "refusal" else "its reply is not an answer"
     if isinstance(about, str) and about != site:
-        return _Trouble(f"{site} does not trust its key: {one_line(reason)[:500]}", about)
+        return _Trouble(f"{site} does not trust its key: {join_lines(reason)[:500]}", about)
     return _Trouble(text, site, unknown=reply.header.get("unknown") is True)
 
 
 def _error_sentence(error: BaseException) -> str:
     """Return the message of an error on one line."""
-    return one_line(error)[:500]
+    return join_lines(error)[:500]
 
 
 _TRIES = 2  # attempts at a sum whose masks do not cancel although every member has answered

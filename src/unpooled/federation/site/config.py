@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._base.files import atomic
-from ..._base.plain_json import readable
+from ..._base.files import open_atomic
+from ..._base.plain_json import encode_readable
 from ..._base.rows import ArraySource, Rows, Source
-from ..._base.text import shown
-from ..._solvers.averaging.gathering import Gathering, held_out
+from ..._base.text import quote
+from ..._solvers.averaging.gathering import Gathering, mark_validation
 from ...data import sources
 from ...data.sources import open_labeled
 from ...engines import as_engine
@@ -106,7 +106,7 @@ class SiteConfig:
         for name, value in content.items():
             kind, description = _KINDS[name]
             if type(value) is not kind or value == "":
-                raise ConfigError(f"{name} in {path} must be {description}, got {shown(value)}")
+                raise ConfigError(f"{name} in {path} must be {description}, got {quote(value)}")
         for name in ("name", "data"):
             if name not in content:
                 raise ConfigError(f"{path} has no {name}: a site needs a name and data")
@@ -131,7 +131,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"the configuration {path} cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the configuration {path} is not TOML: {shown(str(error))}") from None
+        raise ConfigError(f"the configuration {path} is not TOML: {quote(str(error))}") from None
 
 
 _OpenedRows = tuple[Source, Any]
@@ -151,7 +151,7 @@ class SiteData:
     def locate_rows(self, study: Study) -> tuple[Any, Any]:
         """Return the rows, unread, and the names of their labels; missing columns raise an error."""
         wanted = {"the study": list(study.targets)} | ({"the site": [self.weight]} if self.weight else {})
-        rows = sources.rows_for(self.path, sources.columns_of(study.basis), wanted)
+        rows = sources.select_rows(self.path, sources.columns_of(study.basis), wanted)
         return rows, study.targets[0] if len(study.targets) == 1 else list(study.targets)
 
     def open_rows(self, study: Study) -> _OpenedRows:
@@ -194,7 +194,7 @@ class SiteData:
         gather = Gathering(source, as_engine(None), 0)
         wanted = np.arange(source.n_rows)
         if validation is not None:
-            mask = held_out(np.zeros(source.n_rows, dtype=np.int64), gather.keys(np.random.default_rng(0)))
+            mask = mark_validation(np.zeros(source.n_rows, dtype=np.int64), gather.keys(np.random.default_rng(0)))
             wanted = np.flatnonzero(mask == validation)
         return map_once(_as_source(gather.read(wanted), study), study.basis)
 
@@ -301,18 +301,18 @@ class Requests:
         matches = [request for request in self.all() if study and request.study.startswith(study.lower())]
         if len(matches) != 1:
             many = "no study has" if not matches else f"{len(matches)} studies have"
-            raise RequestError(f"{many} a digest that begins with {shown(study)}: see the list of requests")
+            raise RequestError(f"{many} a digest that begins with {quote(study)}: see the list of requests")
         return self._write(replace(matches[0], state=state, answered=_now(), by=by))
 
     def _path(self, study: str) -> Path:
         if not is_digest(study):
-            raise RequestError(f"study must be the SHA-256 of a study, got {shown(study)}")
+            raise RequestError(f"study must be the SHA-256 of a study, got {quote(study)}")
         return self.folder / f"{study}.json"
 
     def _write(self, request: Request) -> Request:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with atomic(self._path(request.study)) as file:
-            file.write(readable(asdict(request)).encode())
+        with open_atomic(self._path(request.study)) as file:
+            file.write(encode_readable(asdict(request)).encode())
         return request
 
     def _read(self, path: Path) -> Request:

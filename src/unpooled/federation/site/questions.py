@@ -22,7 +22,7 @@ import numpy as np
 
 from ..._base.compensated import Sum
 from ..._base.rows import Block, Source
-from ..._base.text import one_line, shown
+from ..._base.text import join_lines, quote
 from ...bases.maps import finite
 from ...engines import as_engine
 from ...estimators.from_sums import FromSums
@@ -210,11 +210,11 @@ def read_statistic(study: Study, message: Message) -> Statistic:
     name, about = message.header.get("statistic"), message.header.get("about")
     if not isinstance(name, str) or name not in _READERS or not isinstance(about, dict):
         names = ", ".join(_READERS)
-        raise MessageError(f"{shown(name)} is not among the statistics that sites answer, which are {names}")
+        raise MessageError(f"{quote(name)} is not among the statistics that sites answer, which are {names}")
     try:
         statistic = _READERS[name](study, about, message.arrays)
     except (ValueError, TypeError) as error:
-        raise MessageError(f"the question cannot be answered: {one_line(error)}") from None
+        raise MessageError(f"the question cannot be answered: {join_lines(error)}") from None
     if message.header.get("digest") != statistic.digest:
         raise MessageError("the question does not match its digest")
     return statistic

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ... import bases
-from ..._base.files import FileError, PathLike, atomic
-from ..._base.text import one_line, shown
+from ..._base.files import FileError, PathLike, open_atomic
+from ..._base.text import join_lines, quote
 from ...gate import Gate, Log, LogError, PolicyError, Refused
 from ...gate.gate import NothingSpent, content_of
 from ...privacy import Overspend
@@ -101,7 +101,7 @@ class Site:
             return self._answer_question(message)
         if message.kind == "open":
             return self._open(message)
-        raise DeclinedError(f"this site does not know messages of the kind {shown(message.kind)}")
+        raise DeclinedError(f"this site does not know messages of the kind {quote(message.kind)}")
 
     def _refuse(self, message: Message, error: Exception) -> Message:
         """Return a refusal with no more than may be told, and log the full reason."""
@@ -109,12 +109,12 @@ class Site:
         public = isinstance(error, (DeclinedError, TrustError, MessageError, NothingSpent))
         if isinstance(error, DeclinedError):
             header |= error.header
-        reason = one_line(error) if public else _public_reason(error)
+        reason = join_lines(error) if public else _public_reason(error)
         try:
-            detail = f"{type(error).__name__}: {one_line(error)[:1000]}"
+            detail = f"{type(error).__name__}: {join_lines(error)[:1000]}"
             if not isinstance(error, Refused):  # the gate has logged its own refusals
                 study = message.header.get("study")
-                about = study if isinstance(study, str) else shown(study)
+                about = study if isinstance(study, str) else quote(study)
                 self.log.append({"what": "declined", "study": about[:64], "reason": reason[:500], "detail": detail})
             offer = self._next_offer(message)
         except Exception:
@@ -153,7 +153,7 @@ class Site:
             basis = as_file(message.file("basis"), bases.load)
             study = Study.from_definition(message.header.get("study"), basis)
         except (MessageError, FileError, ValueError, TypeError) as error:
-            raise DeclinedError(f"the study cannot be read: {one_line(error)}") from None
+            raise DeclinedError(f"the study cannot be read: {join_lines(error)}") from None
         if message.header.get("digest") != study.digest:
             raise DeclinedError("the study does not match its digest")
         return study
@@ -163,7 +163,7 @@ class Site:
         self._studies_folder.mkdir(parents=True, exist_ok=True)
         path = self._studies_folder / f"{study.digest}.study"
         if not path.exists():
-            with atomic(path) as file:
+            with open_atomic(path) as file:
                 file.write(message.to_bytes())
         self._studies[study.digest] = study
 

@@ -21,7 +21,7 @@ import numpy as np
 from ..._base import files
 from ..._base.checks import NotAddable
 from ..._base.compensated import Sum
-from ..._base.text import shown
+from ..._base.text import quote
 from ...bases.maps import finite
 from ...gate import Release, facts
 from ...gate.gate import check_policy
@@ -235,7 +235,7 @@ def _describe_difference(summary: Summary, wanted: Contents) -> str:
     for name, value in vars(wanted).items():
         own = getattr(summary.contents, name)
         if own != value:
-            return f"its {name} is {shown(own)}, not {shown(value)}"
+            return f"its {name} is {quote(own)}, not {quote(value)}"
     return "its contents"
 
 
@@ -342,7 +342,7 @@ class Totals:
         """Return the totals in a file, which must have these fields."""
         header, arrays = files.read(path, "totals")
         try:
-            with files.reading(header, arrays, "file of totals") as (entries, numbers):
+            with files.open_content(header, arrays, "file of totals") as (entries, numbers):
                 statistic, n_rows = entries["statistic"], entries["n_rows"]
                 if not is_digest(statistic) or type(n_rows) is not int or n_rows < 1:
                     raise ValueError("its header does not identify the statistic and the number of rows")

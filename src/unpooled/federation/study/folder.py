@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ..._base import files
-from ..._base.files import PathLike, atomic
-from ..._base.plain_json import readable
-from ..._base.text import shown
+from ..._base.files import PathLike, open_atomic
+from ..._base.plain_json import encode_readable
+from ..._base.text import quote
 from ...privacy import Gaussian, composition, mu_for
 from .study import Study
 
@@ -148,8 +148,8 @@ class StudyFolder:
 
 def _write_json(path: Path, content: Any) -> None:
     """Write readable JSON, either the whole file or nothing."""
-    with atomic(path) as file:
-        file.write((readable(content) + "\n").encode())
+    with open_atomic(path) as file:
+        file.write((encode_readable(content) + "\n").encode())
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
@@ -237,7 +237,7 @@ class StudyRecord:
             ]
             record = cls(**content | {"exchanges": exchanges, "failures": _read_failures(content["failures"])})
         except (TypeError, KeyError) as error:
-            raise StudyError(f"{path} is not the record of a study: {shown(error)}") from None
+            raise StudyError(f"{path} is not the record of a study: {quote(error)}") from None
         if record.digest != files.digest(record._content(), {}) or record.outcome not in _OUTCOMES:
             raise StudyError(f"{path} was changed after it was written, because it does not match its digest")
         return record

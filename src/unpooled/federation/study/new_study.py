@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._base.files import atomic
+from ..._base.files import open_atomic
 from ...gate import POLICY_NAME, Policy
 from ..secure.keys import Identity
 from ..secure.masks import FEWEST_MEMBERS
@@ -290,5 +290,5 @@ def _toml(value: Any) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with atomic(path) as file:
+    with open_atomic(path) as file:
         file.write(text.encode())

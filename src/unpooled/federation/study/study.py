@@ -18,8 +18,8 @@ import numpy as np
 
 from ... import bases
 from ..._base import files
-from ..._base.checks import budget, check_center, check_choice, count, positive
-from ..._base.text import one_line, shown
+from ..._base.checks import check_budget, check_center, check_choice, check_positive, check_whole
+from ..._base.text import join_lines, quote
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
@@ -49,13 +49,13 @@ def read_study(folder: Path) -> Study:
             f"{path} cannot be read ({error.strerror}): create one with `unpooled federation init`"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not TOML: {shown(str(error))}") from None
+        raise ConfigError(f"{path} is not TOML: {quote(str(error))}") from None
     known = [field.name for field in fields(Study) if field.name != "id"]
     _check_keys(path, content, known)
     if missing := [name for name in _NEEDED if name not in content]:
         raise ConfigError(f"{path} has no {', '.join(missing)}")
     if not isinstance(content["basis"], str):
-        raise ConfigError(f"basis in {path} must be the name of a file beside it, got {shown(content['basis'])}")
+        raise ConfigError(f"basis in {path} must be the name of a file beside it, got {quote(content['basis'])}")
     content["basis"] = folder / content["basis"]
     if "privacy" in content:
         _check_keys(path, content["privacy"], [field.name for field in fields(StudyPrivacy)])
@@ -64,12 +64,12 @@ def read_study(folder: Path) -> Study:
     except FileNotFoundError:
         raise ConfigError(f"{path} names the basis {content['basis']}, which does not exist: put it there") from None
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{path}: {one_line(error)}") from None
+        raise ConfigError(f"{path}: {join_lines(error)}") from None
 
 
 def _check_keys(path: Path, content: Any, known: list[str]) -> None:
     if not isinstance(content, dict):
-        raise ConfigError(f"privacy in {path} must be a table, [privacy], got {shown(content)}")
+        raise ConfigError(f"privacy in {path} must be a table, [privacy], got {quote(content)}")
     if unknown := sorted(set(content) - set(known)):
         raise ConfigError(f"{path} has the unknown entries {', '.join(unknown)}; choose from {', '.join(known)}")
 
@@ -104,7 +104,7 @@ class StudyPrivacy:
     kappa: float | None = None
 
     def __post_init__(self) -> None:
-        budget(self.epsilon, self.delta)
+        check_budget(self.epsilon, self.delta)
         PrivacyRequest(
             self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa
         )
@@ -193,7 +193,7 @@ class Study:
         change["id"] = self.id or secrets.token_hex(8)
         change["order"] = self.order or _ORDERS.get(self.kind, 1)
         change["grid"] = None if self.grid is None else tuple(float(lam) for lam in np.atleast_1d(self.grid))
-        change["lam"] = self.lam if isinstance(self.lam, str) else positive("lam", self.lam)
+        change["lam"] = self.lam if isinstance(self.lam, str) else check_positive("lam", self.lam)
         if isinstance(self.privacy, Mapping):
             change["privacy"] = StudyPrivacy(**self.privacy)
         for name, value in change.items():
@@ -202,12 +202,12 @@ class Study:
 
     def _check(self) -> None:
         if not (isinstance(self.basis, Basis) and hasattr(self.basis, "map_")):
-            raise ValueError(f"basis must be a fitted basis of up.bases or the path of one, got {shown(self.basis)}")
+            raise ValueError(f"basis must be a fitted basis of up.bases or the path of one, got {quote(self.basis)}")
         check_name(self.name, "the name of a study")
         check_name(self.id, "the id of a study")
         for what, names in (("targets", self.targets), ("members", self.members)):
             if not names or len(set(names)) < len(names):
-                raise ValueError(f"{what} must be names, each once, got {shown(names)}")
+                raise ValueError(f"{what} must be names, each once, got {quote(names)}")
             for name in names:
                 check_name(name, f"each of the {what}")
         check_choice("kind", self.kind, tuple(KINDS))
@@ -215,17 +215,17 @@ class Study:
         check_choice("score_by", self.score_by, ("rows", "sites"))
         check_center(self.center)
         as_filter(self.filter)
-        count("rounds", self.rounds)
-        if not 1 <= count("quorum", self.quorum) <= len(self.members):
+        check_whole("rounds", self.rounds)
+        if not 1 <= check_whole("quorum", self.quorum) <= len(self.members):
             raise ValueError(f"quorum must be at most the number of members, {len(self.members)}, got {self.quorum}")
         if self.secure and self.quorum < FEWEST_MEMBERS:
             raise ValueError(f"quorum must be at least {FEWEST_MEMBERS} if sums are secure, got {self.quorum}")
         for name in ("secure", "steady", "ridge"):
             if type(getattr(self, name)) is not bool:
-                raise ValueError(f"{name} must be true or false, got {shown(getattr(self, name))}")
-        positive("timeout", self.timeout)
-        positive("poll", self.poll)
-        positive("patience", self.patience, zero=True)
+                raise ValueError(f"{name} must be true or false, got {quote(getattr(self, name))}")
+        check_positive("timeout", self.timeout)
+        check_positive("poll", self.poll)
+        check_positive("patience", self.patience, zero=True)
         FixedPoint(len(self.members), self.fraction_bits)
         self._check_choices()
 
@@ -236,12 +236,12 @@ class Study:
         if self.kind not in ("rounds", "estimator") and self.rounds != 1:
             raise ValueError(f"rounds must be 1 for the kind {self.kind!r}, got {self.rounds}")
         if self.order not in (1, 2) or (self.kind != "estimator" and self.order != _ORDERS.get(self.kind, 1)):
-            raise ValueError(f"order does not belong to the kind {self.kind!r}, got {shown(self.order)}")
+            raise ValueError(f"order does not belong to the kind {self.kind!r}, got {quote(self.order)}")
         if self.order == 2 and self.rounds > 1:
             raise ValueError("rounds must be 1 at order 2, which is exact in one round")
         if spec_of(loss_of(self.loss)) != self.loss:
             raise ValueError(
-                f'loss must be "squared" or a loss with its scale, such as "huber 1.5"; got {shown(self.loss)}'
+                f'loss must be "squared" or a loss with its scale, such as "huber 1.5"; got {quote(self.loss)}'
             )
         if self.loss != "squared" and (self.kind not in ("rounds", "estimator") or self.lam == "loo"):
             raise ValueError(f'loss {self.loss!r} needs the kind "rounds" or "estimator", and a lam other than "loo"')
@@ -295,13 +295,13 @@ class Study:
             raise ValueError(f"the definition of a study must have exactly the entries {', '.join(sorted(names))}")
         if content["basis"] != basis.digest:
             raise ValueError(
-                f"the study has the basis {shown(content['basis'])[1:13]}, but {basis.digest[:12]} came with it"
+                f"the study has the basis {quote(content['basis'])[1:13]}, but {basis.digest[:12]} came with it"
             )
         try:
             inner = {**content, "basis": basis, "filter": from_spec(content["filter"]), "timeout": timeout}
             return cls(**inner)
         except (TypeError, KeyError) as error:
-            raise ValueError(f"the study cannot be read: {shown(error)}") from None
+            raise ValueError(f"the study cannot be read: {quote(error)}") from None
 
     def with_id(self, id: str) -> Study:
         """Return the study with the id of an earlier run."""

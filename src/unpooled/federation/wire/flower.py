@@ -18,7 +18,7 @@ from flwr.app import Message as Parcel
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from ..._base.text import one_line
+from ..._base.text import join_lines
 from ..server.running import run_study
 from ..site.site import Site
 from ..study.folder import Status
@@ -142,7 +142,7 @@ def _pack(content: bytes, to: str = "") -> RecordDict:
 
 def _unpack(parcel: Parcel) -> bytes | Failure:
     if parcel.has_error():
-        return Failure(f"Flower reports: {one_line(parcel.error.reason)[:300]}")
+        return Failure(f"Flower reports: {join_lines(parcel.error.reason)[:300]}")
     try:
         array = parcel.content.array_records[ACTION][ACTION]
     except (KeyError, ValueError):

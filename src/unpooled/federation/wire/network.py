@@ -31,8 +31,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..._base.files import atomic
-from ..._base.text import one_line, shown
+from ..._base.files import open_atomic
+from ..._base.text import join_lines, quote
 from ..secure.keys import import_primitives
 from ..site.config import SiteConfig
 from ..study.folder import StudyError
@@ -122,7 +122,7 @@ def _private_pem(key: Any, form: str) -> bytes:
 
 
 def _write(path: Path, content: bytes, private: bool = False) -> None:
-    with atomic(path, private=private) as file:
+    with open_atomic(path, private=private) as file:
         file.write(content)
 
 
@@ -151,7 +151,7 @@ def submit_run(app: Path, superlink: str, config: dict[str, str]) -> str:
     try:
         return str(json.loads(done.stdout)["run-id"])
     except (ValueError, KeyError, TypeError):
-        output = one_line(done.stderr or done.stdout)[-500:]
+        output = join_lines(done.stderr or done.stdout)[-500:]
         raise StudyError(f"the SuperLink {superlink!r} could not start a run of {app}: {output}") from None
 
 
@@ -178,11 +178,11 @@ class Network:
         try:
             content = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path} cannot be read: {one_line(error)}") from None
+            raise ConfigError(f"{path} cannot be read: {join_lines(error)}") from None
         wanted = {"superlink": str, "certificate": str, "key": str, "port": int}
         for name, kind in wanted.items():
             if type(content.get(name)) is not kind:
-                raise ConfigError(f"{name} in {path} must be {_KINDS[kind]}, got {shown(content.get(name))}")
+                raise ConfigError(f"{name} in {path} must be {_KINDS[kind]}, got {quote(content.get(name))}")
         places = {name: (folder / content[name]).absolute() for name in ("certificate", "key")}
         for place in places.values():
             if not place.is_file():

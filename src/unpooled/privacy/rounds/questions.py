@@ -22,7 +22,7 @@ from ..._base import threads
 from ..._base.arrays import to_numpy
 from ..._base.compensated import Sum
 from ..._base.rows import Block, Rows, Source
-from ..._base.threads import quietly
+from ..._base.threads import silence_warnings
 from ...losses import Loss
 from ...summaries.passes import map_block, split_source
 from ..composition import Expense
@@ -325,7 +325,7 @@ class _UnmappedRows:
 def _sum_block(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
     """Return the sums over one block, without warnings, because a warning could reveal something about a record."""
     total = Sum.of(np.zeros(question.size))
-    with quietly():
+    with silence_warnings():
         for sums in question.sums(block, frame, features, label_bound):
             total = total + Sum.of(sums)
     return total
