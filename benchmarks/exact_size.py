@@ -22,7 +22,7 @@ import numpy as np
 import unpooled as up
 from floor import rates
 from measure import forget_peak, machine, measured, resident
-from unpooled._base.text import duration, size
+from unpooled._base.text import format_duration, format_size
 
 D, NOISE, LAM, TEST = 10, 0.1, 1e-6, 10_000
 
@@ -81,9 +81,10 @@ def main() -> None:
         found = measured(__file__, "--worker", "--rows", str(n), *where).result
         floor, matrix = n**3 / 3 / gemm, 8.0 * n * n
         print(
-            f"N = {n:,}: {duration(found['seconds'])}, {found['seconds'] / floor:.2f} times the floor of "
-            f"{duration(floor)}; peak {size(found['peak'])}, {found['peak'] / matrix:.3f} times the kernel matrix; "
-            f"RMSE {found['rmse']:.4f} on {TEST:,} new rows, predicted in {duration(found['predict'])}"
+            f"N = {n:,}: {format_duration(found['seconds'])}, {found['seconds'] / floor:.2f} times the floor of "
+            f"{format_duration(floor)}; peak {format_size(found['peak'])}, {found['peak'] / matrix:.3f} times the "
+            f"kernel matrix; "
+            f"RMSE {found['rmse']:.4f} on {TEST:,} new rows, predicted in {format_duration(found['predict'])}"
         )
 
 

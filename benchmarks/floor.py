@@ -17,7 +17,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from measure import machine
-from unpooled._solvers.route import Rates, measure, measure_on
+from unpooled._solvers.route import Rates, measure, measure_device
 
 UNITS = {
     "gemm": ("matrix product, float64", 1e9, "GFLOP/s"),
@@ -32,7 +32,7 @@ UNITS = {
 def rates(device: str | None = None, threads: int | None = None) -> Rates:
     """All cores, so many of them, or a GPU; larger matrices and more repeats than the library's own quick look."""
     if device is not None:
-        return measure_on(device, repeats=5, edge=8192)
+        return measure_device(device, repeats=5, edge=8192)
     with threadpool_limits(threads, user_api="blas"):
         return measure(repeats=7, edge=2048, numbers=1 << 23)
 

@@ -41,7 +41,7 @@ from rich.table import Table
 import unpooled as up
 from measure import machine
 from real_data import Study, study, with_sites
-from unpooled._solvers.span.moments import solve, system
+from unpooled._solvers.span.moments import make_system, solve
 from unpooled.estimators.from_sums import means_of
 from unpooled.filters import Tikhonov
 
@@ -94,7 +94,7 @@ def averaged(basis: Any, data: Study) -> tuple[float, float]:
         for site in np.unique(data.sites[rows]):
             own = rows & (data.sites == site)
             means = means_of(up.Summary.of(basis, data.X[own], data.y[own], order=2))
-            found = solve(system(means, basis, True, own=True), Tikhonov(), lams)
+            found = solve(make_system(means, basis, True, same_sample=True), Tikhonov(), lams)
             coef, intercept = coef + own.sum() * found.coef[:, :, 0], intercept + own.sum() * found.intercept[:, 0]
             mass += own.sum()
         return coef / mass, intercept / mass

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import unpooled as up
-from unpooled._base.drawing import COLOURS, MARKERS, new_panels
+from unpooled._base.drawing import COLOURS, MARKERS, make_panels
 from unpooled.demo import play
 from unpooled.demo.study import REFUSED
 
@@ -92,7 +92,7 @@ def draw_hospitals(ax: Any) -> None:
 
 def main(path: Path) -> None:
     """Three panels, side by side."""
-    figure, panels = new_panels(11.0, 3.3, (1.0, 1.0, 1.25))
+    figure, panels = make_panels(11.0, 3.3, (1.0, 1.0, 1.25))
     grid = np.linspace(0, 1, 300)
     draw_alone(panels[0], grid)
     draw_together(panels[1], grid)

@@ -25,8 +25,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._base.arrays import Floats
-from ._base.kinds import Kind, described
-from ._base.text import shown
+from ._base.kinds import Kind, from_header
+from ._base.text import quote
 
 __all__ = ["CutOff", "Filter", "IteratedTikhonov", "Landweber", "NuMethod", "Tikhonov", "as_filter"]
 
@@ -109,7 +109,7 @@ class IteratedTikhonov(Filter):
 
     def _m(self) -> int:
         if isinstance(self.times, bool) or not (isinstance(self.times, (int, np.integer)) and self.times >= 1):
-            raise ValueError(f"times must be a whole number of at least 1, got {shown(self.times)}")
+            raise ValueError(f"times must be a whole number of at least 1, got {quote(self.times)}")
         return int(self.times)
 
     @property
@@ -211,7 +211,7 @@ class NuMethod(Filter):
         if isinstance(self.nu, bool) or not (
             isinstance(self.nu, (int, float, np.number)) and 0.5 <= self.nu < math.inf
         ):
-            raise ValueError(f"nu must be a number of at least 1/2, got {shown(self.nu)}")
+            raise ValueError(f"nu must be a number of at least 1/2, got {quote(self.nu)}")
         return float(self.nu)
 
     @property
@@ -285,7 +285,7 @@ def as_filter(filter: Any) -> Filter:
     if isinstance(filter, str) and filter in _BY_NAME:
         return _BY_NAME[filter]()
     names = ", ".join(repr(name) for name in _BY_NAME)
-    raise ValueError(f"filter must be {names} or a Filter object, got {shown(filter)}")
+    raise ValueError(f"filter must be {names} or a Filter object, got {quote(filter)}")
 
 
 def to_spec(filter: Filter) -> dict[str, Any]:
@@ -303,11 +303,11 @@ def from_spec(spec: Any) -> Filter:
     """The filter that :func:`to_spec` described."""
     name = spec.get("filter") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _BY_NAME):
-        raise ValueError(f"{shown(spec)} does not describe a filter of this version of unpooled")
+        raise ValueError(f"{quote(spec)} does not describe a filter of this version of unpooled")
     try:
         return _BY_NAME[name](**{key: value for key, value in spec.items() if key != "filter"})
     except TypeError as error:
-        raise ValueError(f"{shown(spec)} does not describe a filter: {error}") from None
+        raise ValueError(f"{quote(spec)} does not describe a filter: {error}") from None
 
 
 class FilterKind(Kind):
@@ -319,10 +319,10 @@ class FilterKind(Kind):
     def check(self, name: str, value: Any) -> None:
         filter = as_filter(value)
         if not (filter.qualification > 0 and filter.bound > 0):  # which look at the filter's own numbers, and are quick
-            raise ValueError(f"{name} must have a qualification and a bound, and {shown(value)} has not")
+            raise ValueError(f"{name} must have a qualification and a bound, and {quote(value)} has not")
 
     def to_plain(self, value: Any) -> Any:
         return to_spec(as_filter(value))
 
     def from_plain(self, written: Any) -> Any:
-        return described(written, from_spec, to_spec)
+        return from_header(written, from_spec, to_spec)

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._base.arrays import Array, is_foreign, namespace
-from ._base.kinds import Kind, described
-from ._base.text import shown
+from ._base.kinds import Kind, from_header
+from ._base.text import quote
 
 __all__ = ["Correntropy", "Huber", "Loss", "Squared", "as_loss"]
 
@@ -84,7 +84,7 @@ class _Scaled(Loss):
         except (TypeError, ValueError):
             usable = False
         if not usable:
-            raise ValueError(f"scale must be a positive number, got {shown(self.scale)}")
+            raise ValueError(f"scale must be a positive number, got {quote(self.scale)}")
         return values if values.ndim else float(values)
 
 
@@ -158,7 +158,7 @@ def as_loss(loss: Any, scale: Any = None) -> Loss:
         cls = _BY_NAME[loss]
         return cls() if scale is None else cls().at(scale)
     names = ", ".join(repr(name) for name in _BY_NAME)
-    raise ValueError(f"loss must be {names} or a Loss object, got {shown(loss)}")
+    raise ValueError(f"loss must be {names} or a Loss object, got {quote(loss)}")
 
 
 def to_spec(loss: Loss) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def from_spec(spec: Any) -> Loss:
     """The loss that :func:`to_spec` described."""
     name = spec.get("loss") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _BY_NAME):
-        raise ValueError(f"{shown(spec)} does not describe a loss of this version of unpooled")
+        raise ValueError(f"{quote(spec)} does not describe a loss of this version of unpooled")
     loss = _BY_NAME[name]()
     if not loss.scaled:
         return loss
@@ -192,10 +192,10 @@ class LossKind(Kind):
 
     def check(self, name: str, value: Any) -> None:
         if not as_loss(value).bound > 0:  # the bound looks at the scale, and refuses what is none
-            raise ValueError(f"{name} must let labels push: {shown(value)} does not")
+            raise ValueError(f"{name} must let labels push: {quote(value)} does not")
 
     def to_plain(self, value: Any) -> Any:
         return to_spec(value) if isinstance(value, Loss) else value
 
     def from_plain(self, written: Any) -> Any:
-        return described(written, from_spec, to_spec) if isinstance(written, dict) else written
+        return from_header(written, from_spec, to_spec) if isinstance(written, dict) else written

@@ -6,8 +6,8 @@ from typing import Any
 
 from . import estimators
 from ._base import files
-from ._base.declared import MODELS, Savable, digest_of, parts_of
-from ._base.text import shown
+from ._base.declared import MODELS, Savable, digest_of, to_parts_of
+from ._base.text import quote
 from .estimators import span
 
 __all__ = ["Savable", "digest_of", "load", "save"]
@@ -29,7 +29,7 @@ def save(model: Savable, path: files.PathLike) -> None:
     model : a fitted estimator of this package
     path : the file to write; it appears whole or not at all
     """
-    header, arrays = parts_of(model, "saved")
+    header, arrays = to_parts_of(model, "saved")
     files.write(path, "model", header, arrays)
 
 
@@ -43,7 +43,7 @@ def load(path: files.PathLike) -> Any:
     header, arrays = files.read(path, "model")
     name = header.get("class")
     if not isinstance(name, str) or name not in CLASSES:
-        name = name if isinstance(name, str) and len(name) < 80 else shown(name)
+        name = name if isinstance(name, str) and len(name) < 80 else quote(name)
         raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
     try:
         return CLASSES[name]._from_parts(header, arrays)

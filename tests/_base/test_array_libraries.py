@@ -1,4 +1,4 @@
-"""The same numbers on NumPy arrays, torch tensors and arrays of the strict array API, each staying what it was."""
+"""Functions give equal numbers for NumPy arrays, torch tensors and strict array-API arrays, in their own library."""
 
 from functools import partial
 

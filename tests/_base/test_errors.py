@@ -62,7 +62,7 @@ def test_no_command_takes_the_sentence_of_an_error_apart():
 
 @given(contents)
 def test_both_canonical_forms_come_back_as_they_went_in_and_do_not_depend_on_the_order_of_keys(content):
-    for form in (plain_json.canonical, plain_json.canonical_header):
+    for form in (plain_json.encode_canonical, plain_json.encode_header):
         assert json.loads(form(content)) == content
         if isinstance(content, dict):
             assert form(dict(reversed(content.items()))) == form(content)
@@ -70,8 +70,8 @@ def test_both_canonical_forms_come_back_as_they_went_in_and_do_not_depend_on_the
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_json_does_not_have_is_refused_in_every_form_and_none_where_it_is_made_plain(number):
-    for form in (plain_json.canonical, plain_json.canonical_header, plain_json.readable):
+    for form in (plain_json.encode_canonical, plain_json.encode_header, plain_json.encode_readable):
         with pytest.raises(ValueError, match="not JSON compliant"):
             form({"a": [number]})
-    assert plain_json.plain({"a": (np.float64(number), np.int64(3), Path("x"))}) == {"a": [None, 3, "x"]}
-    assert plain_json.plain([{1}], other=lambda _: "other") == ["other"]
+    assert plain_json.make_plain({"a": (np.float64(number), np.int64(3), Path("x"))}) == {"a": [None, 3, "x"]}
+    assert plain_json.make_plain([{1}], other=lambda _: "other") == ["other"]

@@ -48,7 +48,7 @@ def test_names_that_want_to_break_out_do_not():
         found = Page(guarded(title=bad, words=bad))
         assert found.all("img") == []
         assert not any("onfocus" in given for _, given in found.tags)
-    tables = html.table(BAD, [BAD, [BAD[0]]]) + html.folded(BAD[0], [html.literal(BAD[1])]) + html.bullets(BAD)
+    tables = html.table(BAD, [BAD, [BAD[0]]]) + html.fold(BAD[0], [html.literal(BAD[1])]) + html.bullets(BAD)
     assert Page(tables).all("script") == Page(tables).all("img") == []
 
 

@@ -22,20 +22,20 @@ def two_blas_threads():
 
 
 def test_one_thread_while_anybody_is_inside_and_the_old_limit_after_the_last():
-    assert threads.allowed_threads() == 2
+    assert threads.count_threads() == 2
     with threads.one_blas_thread:
-        assert threads.allowed_threads() == 1
+        assert threads.count_threads() == 1
         with threads.one_blas_thread:
-            assert threads.allowed_threads() == 1
-        assert threads.allowed_threads() == 1
-    assert threads.allowed_threads() == 2
+            assert threads.count_threads() == 1
+        assert threads.count_threads() == 1
+    assert threads.count_threads() == 2
 
 
 def test_only_small_problems_are_held_to_one_thread():
-    with threads.suited_to(threads.SMALL):
-        assert threads.allowed_threads() == 1
-    with threads.suited_to(threads.SMALL + 1):
-        assert threads.allowed_threads() == 2
+    with threads.limit_blas_for(threads.SMALL):
+        assert threads.count_threads() == 1
+    with threads.limit_blas_for(threads.SMALL + 1):
+        assert threads.count_threads() == 2
 
 
 def test_fits_on_many_threads_leave_the_limit_as_it_was():
@@ -44,7 +44,7 @@ def test_fits_on_many_threads_leave_the_limit_as_it_was():
     expected = SpectralRegressor(Gaussian(1.0)).fit(X, y).predict(X)
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: SpectralRegressor(Gaussian(1.0)).fit(X, y).predict(X), range(64)))
-    assert threads.allowed_threads() == 2
+    assert threads.count_threads() == 2
     for answer in answers:
         np.testing.assert_allclose(answer, expected)
 
@@ -55,7 +55,7 @@ def test_a_fit_that_fails_leaves_the_limit_as_it_was():
 
     with pytest.raises(ArithmeticError, match="no value"):
         SpectralRegressor(refuse, lam=0.1).fit(np.eye(3), np.ones(3))
-    assert threads.allowed_threads() == 2
+    assert threads.count_threads() == 2
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -44,7 +44,7 @@ def case(seed: int, n: int, center: bool, weighted: bool) -> tuple[np.ndarray, n
 @given(**SIZES)
 def test_the_dense_matrix_is_n_times_the_operator(seed, n, center, weighted):
     X, w, A = case(seed, n, center, weighted)
-    M, _ = operator.dense(reference.gaussian(X, X, 1.0), w if weighted else None, center)
+    M, _ = operator.build_dense(reference.gaussian(X, X, 1.0), w if weighted else None, center)
     assert_allclose(M, n * A, atol=1e-12 * n)
 
 
@@ -52,7 +52,7 @@ def test_the_dense_matrix_is_n_times_the_operator(seed, n, center, weighted):
 @given(**SIZES, lam=st.floats(1e-3, 1.0))
 def test_functions_of_a_decomposition_are_functions_of_the_matrix(seed, n, center, weighted, lam):
     X, w, A = case(seed, n, center, weighted)
-    M, _ = operator.dense(reference.gaussian(X, X, 1.0), w if weighted else None, center)
+    M, _ = operator.build_dense(reference.gaussian(X, X, 1.0), w if weighted else None, center)
     full = operator.eigh(M, n, 1.0)
     values, vectors = np.linalg.eigh(A)
     h = 1.0 / (np.maximum(values, 0.0) + lam)

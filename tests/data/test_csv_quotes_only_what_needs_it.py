@@ -27,7 +27,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 def written(table, folder, n_parts=1):
     """The bytes of the file, written in so many parts."""
     path = folder / "t.csv"
-    with tables.writer(path, table.schema) as writer:
+    with tables.open_writer(path, table.schema) as writer:
         for part in np.array_split(np.arange(table.num_rows), n_parts):
             writer.write_table(table.take(part))
     return path.read_bytes()
@@ -68,7 +68,9 @@ def test_a_row_with_nothing_in_its_only_cell_is_still_a_row(tmp_path):
 
 
 def test_nested_columns_are_refused_and_nothing_is_written(tmp_path):
-    with pytest.raises(ValueError, match=r"column 'list' holds list<.*>, which CSV cannot: write a \.parquet file"):
+    with pytest.raises(
+        ValueError, match=r"column 'list' holds list<.*>, which CSV cannot store: write a \.parquet file"
+    ):
         written(pa.table({"list": [[1], [2]]}), tmp_path)
     assert not list(tmp_path.iterdir())
 

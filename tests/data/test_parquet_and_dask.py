@@ -101,7 +101,7 @@ def test_several_targets_and_unlabeled_rows_from_parquet(folder):
     ("X", "arguments", "message"),
     [
         ("nowhere.parquet", {"y": "y"}, "there is no file or folder nowhere.parquet"),
-        (None, {"y": "z"}, "y names the column 'z', and the file has: a, b, c, y, place, w"),
+        (None, {"y": "z"}, "y names the column 'z', but the file has only: a, b, c, y, place, w"),
         (None, {"y": "y"}, "column 'place' of .* holds .*string and not numbers: leave it out"),
         (None, {"y": np.ones(150)}, "with a Parquet file y must be the name of a column"),
         (None, {"y": None}, "requires y to be passed"),

@@ -1,4 +1,4 @@
-"""How often a file is read: once, where the rows that are drawn beforehand fit into memory; and to the same bits."""
+"""A file is read only once if the rows drawn beforehand fit into memory, and the results agree to the bit."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import unpooled as up
 from tests.cases.counted_reads import counted_reads
-from unpooled._base.rows import KEPT, ArraySource, InMemory, Kept, Rows
+from unpooled._base.rows import KEPT, ArraySource, KeptPiece, MemoryPiece, Rows
 from unpooled.cli import app
 from unpooled.data.sources import open_stream, read_some
 
@@ -116,7 +116,7 @@ def test_rows_for_several_are_those_that_each_would_read_alone(counts, seed, roo
     n = sum(counts)
     X, Y = rng.normal(size=(n, 2)), rng.normal(size=(n, 1))
     ends = np.cumsum(counts)
-    pieces = [Kept(Rows(X[e - c : e], Y[e - c : e]), in_parts=True) for c, e in zip(counts, ends)]
+    pieces = [KeptPiece(Rows(X[e - c : e], Y[e - c : e]), in_parts=True) for c, e in zip(counts, ends)]
     source = up._base.rows.Source(pieces, 2, streamed=True)
     wanted = [np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) for _ in range(rng.integers(1, 4))]
     found, kept = read_some(source, wanted, room)
@@ -132,7 +132,7 @@ def test_rows_of_arrays_are_drawn_from_the_arrays():
     source = ArraySource(Rows(np.eye(5), np.ones((5, 1))))
     [rows], same = read_some(source, [np.asarray([1, 3])], KEPT)
     assert same is source
-    assert isinstance(same.pieces[0], InMemory)
+    assert isinstance(same.pieces[0], MemoryPiece)
     np.testing.assert_array_equal(rows.X, np.eye(5)[[1, 3]])
 
 
@@ -140,7 +140,7 @@ def test_a_piece_that_is_kept_comes_in_the_chunks_of_its_file(path):
     for size in (1, 7, 130, 500, 9999):
         for piece in open_stream(path, "y").pieces[:2]:
             chunks = list(piece.chunks(size))
-            again = list(Kept(piece.read(), in_parts=True).chunks(size))
+            again = list(KeptPiece(piece.read(), in_parts=True).chunks(size))
             assert [len(rows) for rows in again] == [len(rows) for rows in chunks]
             assert all(np.array_equal(a.X, b.X) for a, b in zip(again, chunks))
 

@@ -66,7 +66,7 @@ def test_a_patch_would_be_seen(line):
 
 @pytest.fixture
 def places(tmp_path):
-    """The same rows everywhere, of whole numbers, which every file keeps."""
+    """Return rows of whole numbers, which every kind of file keeps exactly."""
     data = (8 * rows_of_sites()[["a", "b", "y"]]).round()
     data.to_csv(tmp_path / "rows.csv", index=False)
     data.to_parquet(tmp_path / "rows.parquet", row_group_size=40)
@@ -145,7 +145,7 @@ REFUSED = {
     "no rows": (Unread(0, 2), Unread(0), "at least one row"),
     "no columns": (Unread(9, 0), Unread(9), "minimum of 1 is required"),
     "fewer labels": (Unread(9, 2), Unread(8), "X has 9 rows and y has 8"),
-    "labels without a width": (Unread(9, 2), Unread(9, 0), "one label a row"),
+    "labels without a width": (Unread(9, 2), Unread(9, 0), "one label per row"),
     "a sparse matrix": (scipy.sparse.csr_matrix(np.eye(2)), np.ones(2), "[Ss]parse"),
     "a column that is not there": (pd.DataFrame({"a": [1.0], "b": [1.0]}), "z", "'z' is not in X"),
 }

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import unpooled as up
 from tests.made_up import regression, sine
 from unpooled._base.engine import BlockError, Engine, NamedStatistic, Tree
-from unpooled._base.threads import allowed_threads
+from unpooled._base.threads import count_threads
 from unpooled.engines import Processes, Threads, as_engine
 
 KERNEL = up.kernels.Gaussian(0.5)
@@ -34,10 +34,10 @@ class Number:
     name: str
     value: float
 
-    def shipped(self):
+    def pack(self):
         return self
 
-    def loaded(self):
+    def load(self):
         return self
 
 
@@ -80,7 +80,7 @@ def always_dies(part):
 
 
 def blas_threads(part):
-    return [allowed_threads()]
+    return [count_threads()]
 
 
 def parts(n):
@@ -127,9 +127,9 @@ def test_an_engine_that_says_only_how_it_works_is_an_engine():
         n_workers = 1
 
         def work(self, task, progress):
-            tree = task.tree()
+            tree = task.make_tree()
             for i, part in reversed(list(enumerate(task.parts))):
-                tree.add(i, task.on(part))
+                tree.add(i, task.run_on(part))
                 progress.advance()
             return tree.result
 

@@ -56,5 +56,5 @@ def without_noise(monkeypatch):
     """What a fit would release without privacy, and the order of visits of Algorithm 1 from a seed."""
     monkeypatch.setattr(noise, "_add_discrete_gaussian", lambda units, _scale: units)
     monkeypatch.setattr(
-        private_sgd, "drawn", lambda n, steps: np.random.default_rng(n).integers(0, n, steps).astype(np.intp)
+        private_sgd, "draw_rows", lambda n, steps: np.random.default_rng(n).integers(0, n, steps).astype(np.intp)
     )

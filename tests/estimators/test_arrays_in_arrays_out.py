@@ -328,7 +328,7 @@ def test_shapes_that_do_not_fit_are_refused_in_every_library(library):
         SpectralRegressor().fit(make(X[:0]), make(Y[:0]))
     with pytest.raises(ValueError, match=r"^X has 40 rows and y has 39"):
         SpectralRegressor().fit(make(X), make(Y[:-1]))
-    with pytest.raises(ValueError, match=r"^y must have one column a target"):
+    with pytest.raises(ValueError, match=r"^y must have one column per target"):
         SpectralRegressor().fit(make(X), make(Y[:, :, None]))
     with pytest.raises(ValueError, match=r"y .*(column|target)"):
         SpectralRegressor().fit(make(X), make(Y[:, :0].copy()))

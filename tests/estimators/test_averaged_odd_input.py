@@ -181,9 +181,9 @@ class OneByOne(up.engines.Engine):
     n_workers = 1
 
     def work(self, task, progress):
-        tree = task.tree()
+        tree = task.make_tree()
         for i, part in enumerate(task.parts):
-            tree.add(i, task.on(part))
+            tree.add(i, task.run_on(part))
         return tree.result
 
 
@@ -325,7 +325,7 @@ def test_dask_columns_are_dropped_only_where_they_are_named():
     for sites in (["n", "s"] * 10, ["n", "s"] * 60):
         with pytest.raises(ValueError, match="sites must hold one label per row: there are 90 rows"):
             model(lam=0.1).fit(data[["a", "b"]], data["y"], sites=sites)
-    with pytest.raises(ValueError, match="y names the column 'z', and X has: a, b"):
+    with pytest.raises(ValueError, match="y names the column 'z', but X has only: a, b"):
         model().fit(data[["a", "b"]], "z")
 
 

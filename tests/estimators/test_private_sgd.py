@@ -145,7 +145,7 @@ def test_every_attribute_is_public_or_made_of_noisy_numbers(method, monkeypatch)
         return np.arange(1.0, self.size + 1)  # the same "noisy weights" for all
 
     monkeypatch.setattr(noise.GridGaussian, "add", add)
-    monkeypatch.setattr("unpooled.estimators.private_sgd.drawn", lambda n, steps: np.arange(steps) % n)
+    monkeypatch.setattr("unpooled.estimators.private_sgd.draw_rows", lambda n, steps: np.arange(steps) % n)
     fits = [
         private(method=method, **METHODS[method]).fit(data, labels, public=U)
         for data, labels in ((X, y), (100 * rng.normal(size=X.shape), 1e6 * rng.normal(size=400)))
@@ -240,7 +240,7 @@ BAD = [
     ({"random_state": None}, {}, "random_state must be a whole number"),
     ({}, {"y": None}, "requires y to be passed"),
     ({}, {"y": Unread(399)}, "X has 400 rows and y has 399"),
-    ({}, {"y": Unread(400, 2)}, "y must be one label a row"),
+    ({}, {"y": Unread(400, 2)}, "y must be one label per row"),
 ]
 
 

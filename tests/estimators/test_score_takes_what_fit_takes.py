@@ -121,11 +121,11 @@ def test_rows_are_predicted_a_chunk_at_a_time(tmp_path, monkeypatch):
 def test_what_cannot_be_scored_is_said_in_a_sentence(tmp_path):
     model, new = fitted(SCORED["less"]), frame_of(100, 1)
     save(new, tmp_path)
-    with pytest.raises(ValueError, match="y names the column 'wrong', and the file has: a, b, y, z, w"):
+    with pytest.raises(ValueError, match="y names the column 'wrong', but the file has only: a, b, y, z, w"):
         model.score(tmp_path / "new.csv", "wrong")
     with pytest.raises(ValueError, match="the column 'wrong' is not in X"):
         model.score(new, "wrong")
-    with pytest.raises(ValueError, match="names a column, and X is not a data frame"):
+    with pytest.raises(ValueError, match="names a column, but X is not a data frame"):
         model.score(features(new).to_numpy(), "y")
     with pytest.raises(ValueError, match="requires y"):
         model.score(tmp_path / "new.csv", None)

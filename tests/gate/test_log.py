@@ -79,7 +79,7 @@ def test_any_edited_byte_is_found(log, data):
         checked = log.verify()
         assert not checked.ok
         assert checked.line in (whole[:place].count(b"\n") + 1, whole[:place].count(b"\n") + 2)
-        with pytest.raises(LogError, match="nothing is added to a log that is not whole"):
+        with pytest.raises(LogError, match="nothing is added to a damaged log"):
             log.append({})
         with pytest.raises(LogError):
             log.entries()
@@ -119,7 +119,7 @@ def test_an_entry_forged_with_its_own_hash_breaks_the_next_link(log):
     whole = lines_of(log)
     content = json.loads(whole[2])
     forged = chain._entry(2, content["time"], content["previous"], {"what": "nothing"})
-    whole[2] = chain.canonical(chain.asdict(forged)) + b"\n"
+    whole[2] = chain.encode_canonical(chain.asdict(forged)) + b"\n"
     log.path.write_bytes(b"".join(whole))
     checked = log.verify()
     assert (checked.line, checked.count) == (4, 3)
@@ -155,7 +155,7 @@ def test_a_line_half_written_is_an_error_that_says_so(log, kept):
     whole = lines_of(log)
     log.path.write_bytes(b"".join(whole[:4]) + whole[4][:kept])
     for use in (lambda: log.append({}), log.entries, log.releases):
-        with pytest.raises(LogError, match="line 5 of .* is half written, as after a power cut"):
+        with pytest.raises(LogError, match="line 5 of .* is incomplete, as after a power cut"):
             use()
     checked = log.verify()
     assert (checked.ok, checked.line, checked.count) == (False, 5, 4)
@@ -173,7 +173,7 @@ def test_a_line_that_does_not_fit_on_the_disk_is_taken_back(log, monkeypatch):
 
 @pytest.mark.parametrize("event", [{"a": float("nan")}, {"a": object()}, {"a": b"bytes"}, {1: 1, "1": 1}])
 def test_events_are_made_of_json(log, event):
-    with pytest.raises(LogError, match="event must be made of what JSON has"):
+    with pytest.raises(LogError, match="event must contain only what JSON can hold"):
         log.append(event)
     assert log.verify().count == 5
 

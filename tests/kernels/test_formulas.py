@@ -126,7 +126,7 @@ def test_arguments_are_left_as_they_were(case):
 @few
 @given(n=st.integers(0, 10**6), m=st.integers(0, 10**7))
 def test_row_blocks_cover_every_row_once_and_in_order(n, m):
-    blocks = threads.row_blocks(n, m)
+    blocks = threads.cut_row_blocks(n, m)
     edges = [0, *(block.stop for block in blocks)]
     assert edges[-1] == n
     assert [block.start for block in blocks] == edges[:-1]

@@ -32,7 +32,7 @@ def little_memory():
 
 
 def parts(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    header, arrays = declared.parts_of(model, "saved")
+    header, arrays = declared.to_parts_of(model, "saved")
     return json.loads(json.dumps(header)), dict(arrays)
 
 
@@ -68,7 +68,7 @@ def test_a_function_of_no_points_with_many_features_is_refused(width, tmp_path):
     header, arrays = parts(MODEL)
     header["n_features_in"] = width
     arrays |= {"points": np.empty((0, width)), "coef": np.empty((0, 1))}
-    refuse(tmp_path, "model", header, arrays, "a function of no points")
+    refuse(tmp_path, "model", header, arrays, "the function has no points")
 
 
 def test_a_precomputed_kernel_cannot_claim_features_for_a_kernel_that_is_computed(tmp_path):

@@ -88,7 +88,7 @@ def test_an_exact_fit_asks_the_route_of_its_plan_for_the_memory_of_its_plan(
     patches = (
         mock.patch.object(routes, "LARGE", large),
         mock.patch.object(routes, "BANDED_FROM", banded),
-        mock.patch.object(routes.LowRank, "pays", return_value=False),  # no kernel of so few rows is of low rank
+        mock.patch.object(routes.LowRankRoute, "pays", return_value=False),  # no kernel of so few rows is of low rank
     )
     for patch in patches:
         patch.start()
@@ -120,7 +120,7 @@ def test_a_fit_in_a_span_asks_the_route_of_its_plan_for_the_memory_of_its_plan(
 ):
     X, Y = rows(n, d, targets, dtype, seed)
     lam, M = (1e-2 if is_given else None), max(2, n // 2)
-    with mock.patch.object(threads, "allowed_threads", return_value=1):
+    with mock.patch.object(threads, "count_threads", return_value=1):
         job = plans.basis_job(Table(n, d, targets, dtype == np.float32, True), Cost(RATES, d), M, lam)
         planned = next(way for way in basis_routes.ROUTES if way.name == solver)
         model = up.NystromRegressor(Gaussian(1.0), M, "gcv" if lam is None else lam, solver=solver)
@@ -152,8 +152,8 @@ def test_an_average_expects_to_take_what_its_plan_says(n, d, targets, dtype, is_
     X, Y = rows(n, d, targets, dtype, seed)
     lam = 1e-2 if is_given else None
     with (
-        mock.patch.object(threads, "cores", return_value=cores),
-        mock.patch.object(averaged, "measured", return_value=RATES),
+        mock.patch.object(threads, "count_cores", return_value=cores),
+        mock.patch.object(averaged, "measure_once", return_value=RATES),
     ):
         plan = up.plan(X, Y, kernel=Gaussian(1.0), lam=lam, memory=room, rates=RATES)
         (one,) = plan.estimator("averaged").fit(X, Y).plan_
@@ -171,7 +171,7 @@ def test_an_average_expects_to_take_what_its_plan_says(n, d, targets, dtype, is_
 @given(st.integers(400, 10**7), st.integers(1, 100), st.integers(1, 64), st.floats(1e6, 1e12), st.booleans())
 def test_an_average_keeps_its_matrices_to_the_limit_and_more_room_lets_no_fewer_blocks_work(n, d, cores, room, single):
     cost = Cost(RATES, d)
-    with mock.patch.object(threads, "cores", return_value=cores):
+    with mock.patch.object(threads, "count_cores", return_value=cores):
         for n_blocks in (2, 8, 64):
             job, wide = (
                 plans.averages_job(Table(n, d, 1, single), cost, n_blocks, None, None, limit)
@@ -180,7 +180,7 @@ def test_an_average_keeps_its_matrices_to_the_limit_and_more_room_lets_no_fewer_
             need = AVERAGING.memory(job)
             assert 0 < need.matrices <= need.most
             assert need.peak <= need.most
-            assert not AVERAGING.able(job) or need.matrices <= room
+            assert not AVERAGING.can_do(job) or need.matrices <= room
             assert 1 <= job.at_once <= wide.at_once <= min(cores, n_blocks)
             assert AVERAGING.seconds(job, cost) > 0
 
@@ -217,7 +217,7 @@ def test_a_route_that_has_another_opinion_in_a_fit_is_caught():
         work.problem.require(work.job, 2.0 * self.memory(work.job).matrices)
         return routes.EIGEN.solve(work)
 
-    with mock.patch.object(routes.Cholesky, "solve", careless):
+    with mock.patch.object(routes.CholeskyRoute, "solve", careless):
         bytes_, _, _ = asked(lambda: up.SpectralRegressor(Laplacian(1.0), lam=0.1).fit(X, Y))
     job = plans.exact_job(Table(20, 2), Cost(RATES, 2), True)
     assert bytes_[0] == 2.0 * routes.CHOLESKY.memory(job).matrices

@@ -212,7 +212,7 @@ def test_a_plan_can_be_read_and_kept():
 
 
 def test_rates_are_measured_once_and_are_positive():
-    assert rates.measured() is rates.measured()
+    assert rates.measure_once() is rates.measure_once()
     with pytest.raises(ValueError, match="rates: gemm must be a positive number"):
         Rates(2, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
@@ -307,7 +307,7 @@ def test_where_nothing_tells_a_guess_is_made_and_nothing_refused(machine, monkey
 def test_the_command_says_what_the_library_says(tmp_path, monkeypatch):
     write(patients(1, 400), tmp_path, "rows")
     monkeypatch.setattr(rates, "measure", lambda: RATES)
-    rates.measured.cache_clear()
+    rates.measure_once.cache_clear()
     options = ("--label", "stay", "--drop", "id,site", "--memory", "2GB")
     for name in ("rows.parquet", "rows.csv"):
         found = answer_of("plan", tmp_path / name, *options)
@@ -317,7 +317,7 @@ def test_the_command_says_what_the_library_says(tmp_path, monkeypatch):
     expected = up.plan(n=1_000_000, d=10, memory="16 GB", time=100, lam=1e-5, rates=RATES)
     assert counted["routes"] == expected.to_dict()["routes"]
     assert "→" in call("plan", "1000000", "--inputs", "10").stdout
-    rates.measured.cache_clear()
+    rates.measure_once.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def replayed(name, data, monkeypatch, capfd, caplog, path, seed):
     """Everything that a fit says and leaves behind, where answers are replayed."""
     replay = Replay(seed)
     monkeypatch.setattr(noise.GridGaussian, "add", lambda self, values: replay(self, values))
-    monkeypatch.setattr("unpooled.estimators.private_sgd.drawn", lambda n, steps: np.arange(steps) % n)
+    monkeypatch.setattr("unpooled.estimators.private_sgd.draw_rows", lambda n, steps: np.arange(steps) % n)
     capfd.readouterr()
     caplog.clear()
     with warnings.catch_warnings(record=True) as heard, caplog.at_level(logging.DEBUG):

@@ -82,7 +82,7 @@ def test_what_was_set_is_set_again():
 
 
 def test_threads_round_and_warn_as_their_caller_says(monkeypatch):
-    monkeypatch.setattr("unpooled._base.threads.allowed_threads", lambda: 2)
+    monkeypatch.setattr("unpooled._base.threads.count_threads", lambda: 2)
     found = []
     with np.errstate(over="raise", under="ignore"):
         threads.for_each(lambda _: found.append(np.geterr()), [slice(0, 1), slice(1, 2)])
@@ -94,8 +94,8 @@ NAMED = up.bases.EmpiricalFeatures(up.kernels.Gaussian(1.0), 6).fit(FRAME[["a", 
 REFUSED = {
     "two labels": (B, Unread(300, 2), Unread(300, 2), "one label, and y has 2"),
     "no label": (B, Unread(300, 2), None, "requires y"),
-    "labels without a width": (B, Unread(300, 2), Unread(300, 0), "one label a row"),
-    "labels of one number": (B, Unread(300, 2), Unread(), "one label a row"),
+    "labels without a width": (B, Unread(300, 2), Unread(300, 0), "one label per row"),
+    "labels of one number": (B, Unread(300, 2), Unread(), "one label per row"),
     "X too wide": (B, Unread(300, 3), Unread(300), "3 features"),
     "X too narrow": (B, Unread(300, 1), Unread(300), "1 features"),
     "X of one dimension": (B, Unread(300), Unread(300), "two-dimensional"),

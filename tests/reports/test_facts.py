@@ -14,7 +14,7 @@ from scipy.special import ndtri
 import unpooled as up
 from tests.cases.reports import basis, models, summaries
 from tests.made_up import named_rows
-from unpooled._base.text import number
+from unpooled._base.text import format_number
 from unpooled.reports.errors import LEVELS, Labelled, binned, by_site, coverage, errors_of, slope_of
 from unpooled.reports.fit import family_of, spectrum_of
 from unpooled.reports.inputs import background_of, curves_of, grid_of
@@ -213,7 +213,7 @@ def test_where_there_is_no_spectrum_a_sentence_says_so():
 
 @given(st.floats(-1e300, 1e300), st.integers(2, 6))
 def test_a_written_number_is_the_number_to_its_digits(value, digits):
-    text = number(value, digits).replace("−", "-").replace(",", "")
+    text = format_number(value, digits).replace("−", "-").replace(",", "")
     if "10" in text and any(c in text for c in "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"):
         head, _, raised = text.rpartition("10")
         exponent = int(raised.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))

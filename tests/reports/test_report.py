@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import unpooled as up
 from tests.cases.reports import BAD, Page, bad_study, basis, models, page, summaries
 from tests.made_up import COLUMNS, named_rows
-from unpooled._base.html import embedded
+from unpooled._base.html import embed_json
 from unpooled.reports import overview as about
 
 KINDS = list(models())
@@ -137,7 +137,7 @@ def test_names_cannot_break_out_of_the_page():
     )
 )
 def test_embedded_data_come_back_and_cannot_end_their_element(data):
-    text = embedded(data)
+    text = embed_json(data)
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text) == data
 

@@ -110,13 +110,13 @@ def test_quick_protocols_hold_blas_to_one_thread_and_give_back_what_was_allowed(
     seen = []
 
     def look(protocol, found):
-        seen.append(threads.allowed_threads())
+        seen.append(threads.count_threads())
         return OUTCOME
 
-    before = threads.allowed_threads()
+    before = threads.count_threads()
     list(running.run([dataclasses.replace(toy(), judge=look)], tmp_path, quick=quick, progress=False))
     assert seen == [1 if quick else before]
-    assert threads.allowed_threads() == before
+    assert threads.count_threads() == before
 
 
 @pytest.mark.parametrize("how", ["cut", "empty", "list", "figure", "unsigned"])

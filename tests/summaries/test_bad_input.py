@@ -71,7 +71,7 @@ BAD_Y = {
     "three dimensions": (np.ones((20, 1, 1)), "y"),
     "complex numbers": (y + 1j, "[Cc]omplex"),
     "squares beyond numbers": (1e200 * y, "y has values of size"),
-    "a column of no frame": ("y", "y or sample_weight names a column, and X is not a data frame"),
+    "a column of no frame": ("y", "y or sample_weight names a column, but X is not a data frame"),
 }
 BAD_WEIGHTS = {
     "negative": (-np.ones(20), "sample_weight.*not negative"),

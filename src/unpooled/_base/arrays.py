@@ -1,4 +1,4 @@
-"""The few things the array API leaves open: where an array lives, moving it, working in place.
+"""Array functions that the array API leaves open: where an array lives, moving it, working in place.
 
 Everything mathematical in the library is written against the Python array API, so NumPy arrays and
 torch tensors (CPU or GPU) go through the same lines. This module is the only one that asks which
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def is_dask(value: Any) -> bool:
-    """Whether a value is a Dask array, data frame or series."""
+    """Return whether a value is a Dask array, data frame or series."""
     return type(value).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(value, "dask")
 
 
@@ -29,27 +29,27 @@ BOUNDS = 8192  # copies of a bound: they stay in the innermost cache, and a call
 
 
 def namespace(*arrays: Array) -> Any:
-    """The array-API namespace (``xp``) that the given arrays share."""
+    """Return the array-API namespace (``xp``) that the given arrays share."""
     return compat.array_namespace(*arrays)
 
 
 def is_numpy(array: Array) -> bool:
-    """True for a NumPy array."""
+    """Return whether an array is NumPy's."""
     return isinstance(array, np.ndarray)
 
 
 def is_torch(array: Any) -> bool:
-    """True for a torch tensor."""
+    """Return whether a value is a torch tensor."""
     return bool(compat.is_torch_array(array))
 
 
 def is_foreign(array: Any) -> bool:
-    """True for an array-API array that is not NumPy's: a torch tensor, for one."""
+    """Return whether a value is an array-API array of another library than NumPy, such as a torch tensor."""
     return compat.is_array_api_obj(array) and not isinstance(array, (np.ndarray, np.generic))
 
 
 def to_numpy(array: Array) -> np.ndarray:
-    """The same numbers in host memory, as a NumPy array."""
+    """Return an array as a NumPy array in host memory."""
     if is_numpy(array):
         return array
     if not is_foreign(array):
@@ -63,7 +63,7 @@ def to_numpy(array: Array) -> np.ndarray:
 
 
 def like(array: Array, reference: Array, dtype: Any = None) -> Array:
-    """``array`` with the library, the device and (unless given) the floating dtype of ``reference``."""
+    """Return ``array`` with the library, the device and (unless given) the floating dtype of ``reference``."""
     dtype = reference.dtype if dtype is None else dtype
     if is_numpy(reference):
         return np.asarray(to_numpy(array), dtype=dtype)
@@ -77,24 +77,24 @@ def like(array: Array, reference: Array, dtype: Any = None) -> Array:
 
 
 def as_floating(array: Array) -> Array:
-    """Whole numbers as double precision; floating arrays as they are."""
+    """Return an array of whole numbers in double precision, and a floating array unchanged."""
     xp = namespace(array)
     return array if xp.isdtype(array.dtype, "real floating") else xp.astype(array, xp.float64)
 
 
 def take_rows(array: Array, rows: np.ndarray) -> Array:
-    """The rows of the given numbers."""
+    """Return the rows with the given numbers."""
     xp = namespace(array)
     return xp.take(array, like(rows, array, dtype=xp.int64), axis=0)
 
 
 def eps(array: Array) -> float:
-    """The rounding unit of an array's floating dtype."""
+    """Return the rounding unit of an array's floating dtype."""
     return float(namespace(array).finfo(array.dtype).eps)
 
 
 def exp_(array: Array) -> Array:
-    """Exponential, in place where the library can: a kernel block costs no second block."""
+    """Take exponentials, in place where the library can, so that a kernel block needs no second block of memory."""
     if is_numpy(array):
         return np.exp(array, out=array)
     if compat.is_torch_array(array):
@@ -103,7 +103,7 @@ def exp_(array: Array) -> Array:
 
 
 def sqrt_(array: Array) -> Array:
-    """Square root, in place where the library can."""
+    """Take square roots, in place where the library can."""
     if is_numpy(array):
         return np.sqrt(array, out=array)
     if compat.is_torch_array(array):
@@ -124,7 +124,7 @@ def clip_(array: Array, low: float | None, high: float | None) -> Array:
 
 
 def _bound(extremum: np.ufunc, array: np.ndarray, bound: float) -> None:
-    """The extremum of every number and one bound, in place: NumPy is four times as fast if the bound is an array."""
+    """Apply a bound to every number, in place: NumPy is four times as fast if the bound is an array."""
     value = array.dtype.type(bound)
     if array.size < BOUNDS or not array.flags.c_contiguous:
         extremum(array, value, out=array)
@@ -160,8 +160,8 @@ def add_to_diagonal(matrix: Array, value: float) -> None:
 
 
 def fill_lower(upper: np.ndarray) -> np.ndarray:
-    """The symmetric matrix of which the upper triangle is filled, in its own memory."""
-    for rows in threads.row_blocks(len(upper), len(upper)):
+    """Copy the upper triangle of a symmetric matrix to its lower triangle, in place."""
+    for rows in threads.cut_row_blocks(len(upper), len(upper)):
         upper[rows, : rows.start] = upper[: rows.start, rows].T
         corner = upper[rows, rows]
         upper[rows, rows] = np.triu(corner) + np.triu(corner, 1).T
@@ -169,7 +169,7 @@ def fill_lower(upper: np.ndarray) -> np.ndarray:
 
 
 def cholesky(matrix: Array) -> Array | None:
-    """The lower factor of a symmetric matrix, which NumPy overwrites; None where it is not positive definite."""
+    """Return the lower Cholesky factor, which NumPy writes over the matrix; None if it is not positive definite."""
     if is_numpy(matrix):
         # The transpose of a C-ordered matrix is the Fortran array that LAPACK overwrites: Uᵀ is the lower factor.
         potrf = scipy.linalg.get_lapack_funcs("potrf", (matrix,))
@@ -187,7 +187,7 @@ def cholesky(matrix: Array) -> Array | None:
 
 
 def solve_lower(L: Array, B: Array, transposed: bool = False) -> Array:
-    """L⁻¹B, or L⁻ᵀB, for a lower triangular L."""
+    """Return L⁻¹B, or L⁻ᵀB, for a lower triangular L."""
     if is_numpy(L):
         # L as dpotrf left it is the transpose of a Fortran array: an upper factor, used transposed.
         return scipy.linalg.solve_triangular(L.T, B, lower=False, trans=0 if transposed else 1, check_finite=False)

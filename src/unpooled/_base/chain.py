@@ -1,4 +1,4 @@
-"""A file of JSON lines that each hold the hash of the line before, as a site's log and a privacy ledger do."""
+"""An append-only file of JSON lines, each holding the hash of the line before: a site's log, a privacy ledger."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .plain_json import canonical
+from .plain_json import encode_canonical
 
-START = "0" * 64  #: what the first entry has for the hash of the one before
+START = "0" * 64  #: the hash that the first entry gives for a line before it
 
 
 class ChainError(ValueError):
@@ -25,12 +25,12 @@ class ChainError(ValueError):
 
 
 class ChainGrown(ChainError):
-    """Somebody else has added to the file meanwhile."""
+    """Somebody else has added to the file in the meantime."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: what happened (``event``), when, and the hashes that chain it to the line before.
+    """One line of the file: an event, its time, and the hashes that chain it to the line before.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a check found: how many entries are in order, the hash of the last of them, and the first thing wrong.
+    """The result of a check: the number of valid entries, the hash of the last one, and the first thing wrong.
 
     Attributes
     ----------
-    count : entries in order
+    count : how many entries are valid
     head : the hash of the last of them
     line : the first line that is wrong, or None
     problem : what is wrong there, or None
@@ -67,61 +67,62 @@ class Verification:
 
     @property
     def ok(self) -> bool:
+        """Return whether nothing is wrong."""
         return self.problem is None
 
     def __str__(self) -> str:
         if self.problem is not None:
             return self.problem
-        return f"the chain of {self.count} entries is whole; its head is {self.head}"
+        return f"the chain of {self.count} entries is intact; its head is {self.head}"
 
 
 class Chain:
-    """An append-only file. Lines that are edited, deleted, inserted or moved break the chain.
+    """An append-only file whose lines cannot be edited, deleted, inserted or moved without breaking the chain.
 
-    Two things cannot be seen in the file alone: that its last lines were cut off, and that all of it was written anew.
-    Whoever wants to see these too notes the head and the number of entries elsewhere, and gives them to :meth:`verify`.
+    Two things cannot be seen from the file alone: that its last lines were cut off, and that all of it was rewritten.
+    To detect these too, note the head and the number of entries elsewhere and give them to :meth:`verify`.
     """
 
-    called = "log"  #: what errors call it
+    noun = "log"  #: the word for the file in error messages
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._known: tuple[bytes, list[Entry]] = b"", []  # the lines that were checked before, and what is in them
+        self._known: tuple[bytes, list[Entry]] = b"", []  # the bytes that were checked before, and their entries
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
 
     def append(self, event: Mapping[str, Any], after: str | None = None) -> Entry:
-        """Add an entry, on disk before this returns; a ChainError where the chain so far is broken.
+        """Add an entry, which is on disk before this returns; raise a ChainError if the chain so far is broken.
 
-        ``after`` is the head that the event was decided on: a ChainGrown where it is no longer the last.
+        ``after`` is the head on which the event was decided: ChainGrown is raised if it is no longer the last one.
         """
         try:
-            content = json.loads(canonical(dict(event)))
+            content = json.loads(encode_canonical(dict(event)))
         except (TypeError, ValueError, RecursionError) as error:
             raise ChainError(
-                f"event must be made of what JSON has: text, finite numbers, lists, dictionaries ({error})"
+                f"event must contain only what JSON can hold: text, finite numbers, lists, dictionaries ({error})"
             ) from None
-        with self._locked() as file:
+        with self._lock_file() as file:
             data = self._read(file)
             checked, entries = self._check(data)
             if checked.problem is not None:
-                raise ChainError(f"{checked.problem}; nothing is added to a {self.called} that is not whole")
+                raise ChainError(f"{checked.problem}; nothing is added to a damaged {self.noun}")
             if after is not None and after != checked.head:
-                raise ChainGrown(f"the {self.called} {self.path} has grown meanwhile: look at it again")
+                raise ChainGrown(f"the {self.noun} {self.path} has grown in the meantime: read it again")
             entry = _entry(checked.count, _now(), checked.head, content)
-            line = canonical(asdict(entry)) + b"\n"
+            line = encode_canonical(asdict(entry)) + b"\n"
             self._write(file, line, len(data))
             self._known = data + line, [*entries, entry]
         return copy.deepcopy(entry)
 
     def entries(self) -> list[Entry]:
-        """All entries, checked; none where there is no file yet. They are copies: nothing is decided by them."""
-        return copy.deepcopy(self.checked_entries())
+        """Return copies of all entries, checked; none if there is no file yet. Changing them changes nothing else."""
+        return copy.deepcopy(self.shared_entries())
 
-    def checked_entries(self) -> list[Entry]:
-        """The entries that decisions are made by; nobody else has them, and whoever asks leaves them as they are."""
-        with self._opened() as data:
+    def shared_entries(self) -> list[Entry]:
+        """Return the entries on which decisions rest, checked and not copied: the caller must not change them."""
+        with self._read_locked() as data:
             checked, entries = self._check(data)
         if checked.problem is not None:
             raise ChainError(checked.problem)
@@ -130,13 +131,13 @@ class Chain:
     def verify(self, expected_head: str | None = None, expected_count: int | None = None) -> Verification:
         """Check the chain, and that it still begins with what was noted of it earlier.
 
-        ``expected_head`` and ``expected_count`` are those of an earlier check; the file may have grown since. Without
-        them one whose end was cut off looks whole.
+        ``expected_head`` and ``expected_count`` come from an earlier check; the file may have grown since. Without
+        them, a file whose end was cut off looks intact.
         """
         if not self.path.exists():
-            return Verification(0, START, None, f"there is no {self.called} {self.path}")
-        with self._opened() as data:
-            checked, entries = _check(data, self.path)  # from the first line on, whatever is known of it
+            return Verification(0, START, None, f"there is no {self.noun} {self.path}")
+        with self._read_locked() as data:
+            checked, entries = _check(data, self.path)  # from the first line on, whatever was checked before
         problem = checked.problem
         if problem is None and expected_count is not None and checked.count < expected_count:
             problem = f"{self.path} has {checked.count} entries, and {expected_count} were noted: its end was cut off"
@@ -144,13 +145,13 @@ class Chain:
             hashes = [START, *(entry.sha256 for entry in entries)]
             places = hashes if expected_count is None else hashes[expected_count : expected_count + 1]
             if expected_head.strip().lower() not in places:
-                problem = f"{self.path} lacks the head that was noted: its end was cut off, or it was written anew"
+                problem = f"{self.path} lacks the head that was noted: its end was cut off, or it was rewritten"
         return Verification(checked.count, checked.head, checked.line, problem)
 
     def _check(self, data: bytes) -> tuple[Verification, list[Entry]]:
-        """Check the bytes of the file; of lines that were checked before it is enough that no byte has changed.
+        """Check the bytes of the file; lines that were checked before only have to be unchanged, byte for byte.
 
-        Nothing that the file system says of the file is trusted: whoever can replace it can also set its times.
+        Nothing that the file system says about the file is trusted: whoever can replace it can also set its times.
         """
         content, known = self._known
         same = data.startswith(content)
@@ -160,12 +161,12 @@ class Chain:
         return checked, entries
 
     @contextmanager
-    def _opened(self) -> Iterator[bytes]:
-        """Give the bytes of the file while it is ours alone; no bytes where there is no file."""
+    def _read_locked(self) -> Iterator[bytes]:
+        """Give the bytes of the file while it is locked for us; no bytes if there is no file."""
         if not self.path.exists():
             yield b""
             return
-        with self._locked(create=False) as file:
+        with self._lock_file(create=False) as file:
             yield self._read(file)
 
     def _read(self, file: int) -> bytes:
@@ -176,12 +177,12 @@ class Chain:
                 parts.append(part)
         except OSError as error:
             raise ChainError(
-                f"the {self.called} {self.path} cannot be read ({error.strerror}): choose another place"
+                f"the {self.noun} {self.path} cannot be read ({error.strerror}): choose another place"
             ) from None
         return b"".join(parts)
 
     def _write(self, file: int, line: bytes, size: int) -> None:
-        """Add a line to a file of the given size and wait for the disk; all of it or nothing."""
+        """Add a line to a file of the given size and wait for the disk; write all of it or nothing."""
         try:
             if os.write(file, line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -190,19 +191,19 @@ class Chain:
             with suppress(OSError):
                 os.ftruncate(file, size)
             raise ChainError(
-                f"the {self.called} {self.path} cannot be written ({error.strerror}): nothing may leave without it"
+                f"the {self.noun} {self.path} cannot be written ({error.strerror}): nothing may leave without it"
             ) from None
 
     @contextmanager
-    def _locked(self, create: bool = True) -> Iterator[int]:
-        """The file, open and ours alone among all who use this class."""
+    def _lock_file(self, create: bool = True) -> Iterator[int]:
+        """Open the file and lock it against everyone else who uses this class."""
         fresh = create and not self.path.exists()
         flags = (os.O_RDWR | os.O_CREAT | os.O_APPEND if create else os.O_RDONLY) | getattr(os, "O_BINARY", 0)
         try:
             file = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise ChainError(
-                f"the {self.called} {self.path} cannot be opened ({error.strerror}): choose another place"
+                f"the {self.noun} {self.path} cannot be opened ({error.strerror}): choose another place"
             ) from None
         try:
             try:
@@ -211,55 +212,55 @@ class Chain:
                     _sync_folder(self.path.parent)
             except OSError as error:
                 raise ChainError(
-                    f"the {self.called} {self.path} cannot be locked ({error.strerror}): choose another place"
+                    f"the {self.noun} {self.path} cannot be locked ({error.strerror}): choose another place"
                 ) from None
             yield file
             _unlock(file)
         finally:
-            os.close(file)  # which gives the lock back as well
+            os.close(file)  # which also releases the lock
 
 
 def _check(data: bytes, path: Path, start: int = 0, known: Sequence[Entry] = ()) -> tuple[Verification, list[Entry]]:
-    """Check the chain in the bytes of a file up to the first line that is wrong; ``known`` entries end at ``start``."""
+    """Check the chain in the bytes of a file up to the first wrong line; ``known`` entries end at ``start``."""
     entries = list(known)
     head = entries[-1].sha256 if entries else START
     *lines, rest = data[start:].split(b"\n")
     for number, line in enumerate(lines, start=len(entries) + 1):
-        found = _entry_of(line, len(entries), head)
-        if isinstance(found, str):
-            return Verification(len(entries), head, number, f"line {number} of {path} {found}"), entries
-        entries.append(found)
-        head = found.sha256
+        entry = _entry_of(line, len(entries), head)
+        if isinstance(entry, str):
+            return Verification(len(entries), head, number, f"line {number} of {path} {entry}"), entries
+        entries.append(entry)
+        head = entry.sha256
     if rest:
         number = len(entries) + 1
-        problem = f"line {number} of {path} is half written, as after a power cut: keep a copy and remove that line"
+        problem = f"line {number} of {path} is incomplete, as after a power cut: keep a copy and remove that line"
         return Verification(len(entries), head, number, problem), entries
     return Verification(len(entries), head), entries
 
 
 def _entry_of(line: bytes, sequence: int, previous: str) -> Entry | str:
-    """The entry in a line, or what is wrong with it after the lines before."""
+    """Return the entry in a line, or a phrase that says what is wrong with the line in its place."""
     try:
         content = json.loads(line)
         if not isinstance(content["event"], dict):
             raise TypeError
         entry = _entry(content["sequence"], content["time"], content["previous"], content["event"])
-        # Byte for byte: JSON has many ways to write the same, and this file has one.
-        same = canonical(asdict(entry)) == line
+        # Byte for byte: JSON can write the same content in many ways, and this file in only one.
+        same = encode_canonical(asdict(entry)) == line
     except (ValueError, TypeError, KeyError, RecursionError):
-        return "is no entry of the chain: it was damaged, or put there by hand"
+        return "is not an entry of the chain: it was damaged, or inserted by hand"
     if not same:
         return "was changed after it was written: it does not match its SHA-256"
     if entry.sequence != sequence:
-        return f"has the number {entry.sequence} where {sequence} is due: lines were deleted, inserted or moved"
+        return f"has the number {entry.sequence} instead of {sequence}: lines were deleted, inserted or moved"
     if entry.previous != previous:
-        return "does not follow from the line before: lines were deleted, inserted or exchanged"
+        return "does not follow from the line before: lines were deleted, inserted or moved"
     return entry
 
 
 def _entry(sequence: int, time: str, previous: str, event: dict[str, Any]) -> Entry:
     content = {"sequence": sequence, "time": time, "previous": previous, "event": event}
-    return Entry(sequence, time, previous, event, hashlib.sha256(canonical(content)).hexdigest())
+    return Entry(sequence, time, previous, event, hashlib.sha256(encode_canonical(content)).hexdigest())
 
 
 def _now() -> str:
@@ -267,7 +268,7 @@ def _now() -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new file is safe only once its folder is; Windows does that by itself."""
+    """Wait until a new file's folder is on disk too: only then is the file safe. Windows does that by itself."""
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -280,7 +281,7 @@ if sys.platform == "win32":
     import msvcrt
     import time
 
-    _FAR = 2**31 - 2  # a byte far beyond the end: Windows forbids others to read what is locked
+    _FAR = 2**31 - 2  # a byte far beyond the end: Windows does not let others read what is locked
 
     def _lock(file: int) -> None:
         while True:

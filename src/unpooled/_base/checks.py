@@ -1,8 +1,8 @@
 """Checks of arguments: an error is one clear sentence that names the argument, what is wrong and what to do.
 
-First come the checks of what estimators are given: sizes and words, the rows X with their feature names, the labels Y,
-weights, folds and precomputed kernel matrices. Then come the numbers that a private method is given: positive numbers,
-counts, probabilities and the budget (ε, δ). A private method makes those checks before data are read and before budget
+First come the checks of what estimators receive: sizes and words, the rows X with their feature names, the labels Y,
+weights, folds and precomputed kernel matrices. Then come the numbers that a private method receives: positive numbers,
+counts, probabilities and the budget (ε, δ). A private method checks those before data are read and before the budget
 is charged.
 """
 
@@ -22,25 +22,25 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_array, validate_data
 
 from .arrays import Array, Floats, eps, is_foreign, like, namespace, to_numpy
-from .text import shown
+from .text import quote
 
 
 def check_size(n_features: Any, *, auto: bool) -> int | None:
-    """A positive whole number, or None for "auto"."""
+    """Check that ``n_features`` is a positive whole number; return None for "auto"."""
     if auto and isinstance(n_features, str) and n_features == "auto":
         return None
     return check_count("n_features", n_features, " or 'auto'" if auto else "")
 
 
 def check_count(name: str, value: Any, other: str = "") -> int:
-    """A positive whole number."""
+    """Check that a value is a positive whole number, and return it as an int."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number{other}, got {shown(value)}")
+        raise ValueError(f"{name} must be a positive whole number{other}, got {quote(value)}")
     return int(value)
 
 
-def positive_numbers(name: str, value: Any) -> Floats:
-    """A float array of dimension 0 or 1 with positive finite numbers; anything else is an error that says so."""
+def check_positive_numbers(name: str, value: Any) -> Floats:
+    """Return a float array of dimension 0 or 1; raise a ValueError unless all its numbers are positive and finite."""
     try:
         numbers = np.asarray(value)
         truths = any(isinstance(v, (bool, np.bool_)) for v in (value if isinstance(value, (list, tuple)) else [value]))
@@ -49,12 +49,12 @@ def positive_numbers(name: str, value: Any) -> Floats:
     except (TypeError, ValueError):
         numbers = np.asarray(np.nan)
     if not np.all(np.isfinite(numbers) & (numbers > 0)):
-        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {shown(value)}")
+        raise ValueError(f"{name} must be a positive number or a list of positive numbers, got {quote(value)}")
     return numbers
 
 
 def check_fitted(model: Any) -> None:
-    """scikit-learn's own check asks for a ``fit``, and a model from summaries has ``fit_summary``."""
+    """Raise a NotFittedError unless the model is fitted, be it by ``fit`` or by ``fit_summary``."""
     if not hasattr(model, "predictor_"):
         raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet: fit it before using it")
 
@@ -65,19 +65,19 @@ def check_center(center: Any) -> bool | str:
         return bool(center)
     if isinstance(center, str) and center == "public":
         return center
-    raise ValueError(f"center must be False, True or 'public', got {shown(center)}")
+    raise ValueError(f"center must be False, True or 'public', got {quote(center)}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """Check that a value is one of a few words."""
     if not (isinstance(value, str) and value in choices):
-        raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {shown(value)}")
+        raise ValueError(f"{name} must be {' or '.join(repr(c) for c in choices)}, got {quote(value)}")
     return value
 
 
 @contextmanager
-def naming(argument: str) -> Iterator[None]:
-    """Let the sentence of an error begin with the argument that it is about, which checks of rows call X."""
+def name_argument(argument: str) -> Iterator[None]:
+    """Let the message of an error begin with the argument it is about: checks of rows always call it X."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -85,9 +85,9 @@ def naming(argument: str) -> Iterator[None]:
 
 
 def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
-    """X as a two-dimensional float array (float32 stays float32), its feature names remembered or compared.
+    """Return X as a two-dimensional float array (float32 stays float32); remember or compare its feature names.
 
-    NumPy arrays, lists and data frames become NumPy arrays; arrays of other array-API libraries stay what they are.
+    NumPy arrays, lists and data frames become NumPy arrays; arrays of other array-API libraries keep their library.
     """
     if is_foreign(X):
         return _check_foreign(estimator, X, reset=reset)
@@ -102,7 +102,7 @@ def check_X(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
 
 
 def check_columns(estimator: BaseEstimator, X: Any, shape: tuple[int, ...], *, reset: bool = False) -> None:
-    """Compare the shape and the feature names of X with what is known, or remember them, and look at no value."""
+    """Compare the shape and the feature names of X with the known ones, or remember them; read no value of X."""
     if len(shape) != 2:
         raise ValueError(f"X must be two-dimensional, rows by features; got an array of shape {shape}")
     if min(shape) == 0:
@@ -116,13 +116,14 @@ def check_columns(estimator: BaseEstimator, X: Any, shape: tuple[int, ...], *, r
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # check_X says it, once
+            warnings.simplefilter("ignore")  # check_X warns, once
             validate_data(estimator, X, reset=reset, skip_check_array=True)
     except (TypeError, ValueError) as error:
         raise type(error)(_about("X", error)) from None
 
 
 def _check_width(estimator: BaseEstimator, width: int) -> None:
+    """Raise a ValueError unless rows have as many features as the estimator expects."""
     if width != estimator.n_features_in_:
         raise ValueError(
             f"X has {width} features, but {type(estimator).__name__} is expecting "
@@ -131,6 +132,7 @@ def _check_width(estimator: BaseEstimator, width: int) -> None:
 
 
 def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
+    """Do what :func:`check_X` does, for an array of another library than NumPy."""
     xp = namespace(X)
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional, rows by features; got an array of shape {tuple(X.shape)}")
@@ -150,52 +152,52 @@ def _check_foreign(estimator: BaseEstimator, X: Array, *, reset: bool) -> Array:
 
 
 def check_Y(y: Any, X: Array, any_size: bool = False) -> tuple[Array, bool]:
-    """y as an (N, T) array in the library and on the device of X, and whether it came one-dimensional.
+    """Return y as an (N, T) array in the library and on the device of X, and whether it was one-dimensional.
 
-    Labels whose squares are no numbers are refused, unless they may be of any size, as where they are moved to a bound.
+    Labels whose squares overflow are refused unless ``any_size`` allows them, as where labels are clipped to a bound.
     Double precision stays double even beside single-precision rows: labels may have a large mean.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if not is_foreign(y) and np.asarray(y).ndim == 0:
-        raise ValueError(f"y must have one number per row, got {shown(y)}")
+        raise ValueError(f"y must have one number per row, got {quote(y)}")
     if is_foreign(y):
         if namespace(y).isdtype(y.dtype, "complex floating"):
             raise ValueError("Complex data not supported: y must hold real numbers")
         Y = like(y, X, dtype=None if y.dtype == namespace(y).float32 else namespace(X).float64)
         Y = Y.detach() if hasattr(Y, "detach") else Y
     else:
-        if np.asarray(y).dtype.kind in "OUS":  # strings and mixed columns: let NumPy try, and say which argument failed
+        if np.asarray(y).dtype.kind in "OUS":  # strings and mixed columns: let NumPy try, and name the argument if not
             try:
                 y = np.asarray(y, dtype=float)
             except (TypeError, ValueError):
-                raise ValueError("y must hold numbers; strings or mixed values were found in it") from None
+                raise ValueError("y must hold numbers: it contains strings or mixed values") from None
         try:
             checked = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
         except (TypeError, ValueError) as error:
             raise type(error)(_about("y", error)) from None
         Y = like(checked, X, dtype=None if checked.dtype == np.float32 else namespace(X).float64)
     if Y.ndim not in (1, 2) or (Y.ndim == 2 and Y.shape[1] == 0):
-        raise ValueError(f"y must have one column a target, got an array of shape {tuple(Y.shape)}")
+        raise ValueError(f"y must have one column per target, got an array of shape {tuple(Y.shape)}")
     if Y.shape[0] != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y has {Y.shape[0]}: they must have the same number")
     if not any_size:
         _refuse_non_finite("y", Y, None)
         _refuse_extreme(Y)
-    elif not bool(namespace(Y).all(namespace(Y).isfinite(Y))):  # which label it is would tell of a private record
+    elif not bool(namespace(Y).all(namespace(Y).isfinite(Y))):  # to say which label would reveal a private record
         raise ValueError("y contains NaN or infinity (inf): drop or impute such rows before fitting")
     return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
 
 
 def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
-    """Non-negative weights, one a row, as a NumPy vector; None where they are all the same."""
+    """Return non-negative weights, one per row, as a NumPy vector; None if they are all the same."""
     if sample_weight is None:
         return None
     try:
         w = np.asarray(to_numpy(sample_weight))
         w = w.astype(float) if w.dtype.kind in "iufbO" else np.full(1, np.nan)
     except (TypeError, ValueError):
-        raise ValueError(f"sample_weight must be one number per row, got {shown(sample_weight)}") from None
+        raise ValueError(f"sample_weight must be one number per row, got {quote(sample_weight)}") from None
     if w.ndim == 0:
         w = np.full(X.shape[0], float(w))
     if w.shape != (X.shape[0],):
@@ -209,9 +211,9 @@ def check_weights(sample_weight: Any, X: Array) -> np.ndarray | None:
 
 
 def _about(name: str, error: Exception) -> str:
-    """scikit-learn's message on one line, without the array it prints, and naming the argument.
+    """Return scikit-learn's message on one line, without the array it prints, and naming the argument.
 
-    Column names are listed one a line on purpose: that message stays as it is.
+    The message on feature names stays unchanged: it lists one name per line on purpose.
     """
     text = str(error)
     if text.startswith("The feature names"):
@@ -223,7 +225,7 @@ def _about(name: str, error: Exception) -> str:
 
 
 def check_folds(cv: Any, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The (train, test) rows of a splitter or of a list of splits given as row numbers or masks; ``kept`` renumbers."""
+    """Return the (train, test) rows of a splitter or of a list of splits (row numbers or masks); ``kept`` renumbers."""
     try:
         splits = list(check_cv(cv).split(np.empty((n, 0))))
         folds = [tuple(_row_numbers(part, n) for part in split) for split in splits]
@@ -234,23 +236,24 @@ def check_folds(cv: Any, n: int, kept: np.ndarray | None) -> list[tuple[np.ndarr
         position[kept] = np.arange(len(kept))
         folds = [tuple(position[part][position[part] >= 0] for part in split) for split in folds]
     if not folds or any(len(split) != 2 or not all(len(part) for part in split) for split in folds):
-        raise ValueError("cv must give splits that have rows (of positive weight) to learn from and rows to test on")
+        raise ValueError("cv must give splits with at least one training row and one test row of positive weight")
     return [(train, test) for train, test in folds]
 
 
 def _row_numbers(part: Any, n: int) -> np.ndarray:
+    """Return one part of a split as row numbers; raise a ValueError unless it is a mask or row numbers."""
     part = np.asarray(part)
     if part.dtype == bool:
         if part.shape != (n,):
             raise ValueError(f"a mask has {len(part)} entries")
         return np.flatnonzero(part)
     if part.ndim != 1 or (part.size and (part.dtype.kind not in "iu" or part.min() < 0 or part.max() >= n)):
-        raise ValueError("a split holds something else than row numbers")
+        raise ValueError("a split must hold row numbers or a mask")
     return part.astype(int)
 
 
 def check_kernel_matrix(K: Array) -> None:
-    """A precomputed kernel matrix must be square and symmetric."""
+    """Check that a precomputed kernel matrix is square and symmetric."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"with a precomputed kernel X must be square, got shape {tuple(K.shape)}")
     xp = namespace(K)
@@ -260,7 +263,7 @@ def check_kernel_matrix(K: Array) -> None:
 
 
 def _refuse_extreme(Y: Array) -> None:
-    """Squares of the labels must be numbers."""
+    """Raise a ValueError if squares of the labels would overflow or underflow."""
     xp = namespace(Y)
     size, largest = float(xp.max(xp.abs(Y))), float(xp.finfo(Y.dtype).max) ** 0.5 / 1e4
     if size > largest or 0.0 < size < 1.0 / largest:
@@ -268,6 +271,7 @@ def _refuse_extreme(Y: Array) -> None:
 
 
 def _refuse_non_finite(name: str, values: Array, columns: Any) -> None:
+    """Raise a ValueError that says where the first number that is not finite stands."""
     xp = namespace(values)
     if bool(xp.all(xp.isfinite(values))):
         return
@@ -281,31 +285,31 @@ def _refuse_non_finite(name: str, values: Array, columns: Any) -> None:
     )
 
 
-def positive(name: str, value: Any, *, zero: bool = False) -> float:
-    """A finite number above zero (or zero too), as a float."""
+def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
+    """Check that a number is finite and above zero (or, with ``zero``, not negative); return it as a float."""
     if not _is_real(value) or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
         kind = "a finite number that is not negative" if zero else "a positive, finite number"
-        raise ValueError(f"{name} must be {kind}, got {shown(value)}")
+        raise ValueError(f"{name} must be {kind}, got {quote(value)}")
     return float(value)
 
 
-def count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number, as an int."""
+def check_whole(name: str, value: Any, least: int = 1) -> int:
+    """Check that a number is whole and at least ``least``; return it as an int."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}, got {shown(value)}")
+        raise ValueError(f"{name} must be a whole number, at least {least}, got {quote(value)}")
     return int(value)
 
 
-def probability(name: str, value: Any, *, zero: bool = False) -> float:
-    """A number between zero and one, neither of them (or zero too)."""
+def check_probability(name: str, value: Any, *, zero: bool = False) -> float:
+    """Check that a number lies strictly between 0 and 1 (or, with ``zero``, is 0); return it as a float."""
     if not _is_real(value) or not 0 <= value < 1 or (value == 0 and not zero):
-        raise ValueError(f"{name} must lie between 0 and 1, got {shown(value)}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {quote(value)}")
     return float(value)
 
 
-def budget(epsilon: Any, delta: Any, n_rows: int | None = None) -> tuple[float, float]:
-    """ε > 0 and 0 < δ < 1. A δ above 1/n is warned of: it would allow one record of n to be published as it is."""
-    epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
+def check_budget(epsilon: Any, delta: Any, n_rows: int | None = None) -> tuple[float, float]:
+    """Check ε > 0 and 0 < δ < 1; warn of a δ above 1/n, which would allow one record of n to be published outright."""
+    epsilon, delta = check_positive("epsilon", epsilon), check_probability("delta", delta)
     if n_rows is not None and delta > 1.0 / n_rows:
         warnings.warn(
             f"delta = {delta:g} is above 1/n = {1.0 / n_rows:g}: that would allow a record to be published outright; "
@@ -317,7 +321,7 @@ def budget(epsilon: Any, delta: Any, n_rows: int | None = None) -> tuple[float, 
 
 
 def are_texts(value: Any, counts: Container[int]) -> bool:
-    """Whether a value is a list of texts, as many as there may be."""
+    """Return whether a value is a list of strings whose length is among ``counts``."""
     return isinstance(value, list) and len(value) in counts and all(isinstance(one, str) for one in value)
 
 
@@ -325,7 +329,7 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-# --- Errors with fields, so that nobody has to take their sentences apart; each can be made from its sentence alone ---
+# --- Errors with fields, so that no code has to parse their messages; each can be made from its message alone -------
 
 
 class AdvisedError(ValueError):
@@ -333,7 +337,7 @@ class AdvisedError(ValueError):
 
     Attributes
     ----------
-    at_command_line : the sentence for people at a command line; the error's own is for those who write Python
+    at_command_line : the message for people at a command line; the error's own message is for Python code
     """
 
     def __init__(self, sentence: str, at_command_line: str | None = None) -> None:
@@ -346,7 +350,7 @@ class NotAddable(ValueError):
 
     Attributes
     ----------
-    reason : the part of the sentence that says in what they differ
+    reason : the part of the message that says how the sums differ
     """
 
     def __init__(self, sentence: str, reason: str | None = None) -> None:

@@ -17,7 +17,7 @@ Floats = np.ndarray
 
 
 def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """s = fl(a + b) and the error e with s + e = a + b exactly (Knuth)."""
+    """Return s = fl(a + b) and the error e with s + e = a + b exactly (Knuth)."""
     s = a + b
     back = s - a
     return s, (a - (s - back)) + (b - back)
@@ -25,29 +25,30 @@ def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Sum:
-    """high + low with |low| at most half a unit in the last place of high; ``high`` is the sum rounded to a double."""
+    """The pair high + low; |low| is at most half a unit in the last place of high, the sum rounded to a double."""
 
     high: Floats
     low: Floats
 
     @classmethod
     def of(cls, values: Floats) -> Sum:
-        """Numbers as they are."""
+        """Return numbers as sums whose low part is zero."""
         values = np.asarray(values, dtype=np.float64)
         return cls(values, np.zeros_like(values))
 
     def __add__(self, other: Sum) -> Sum:
         s, e = two_sum(self.high, other.high)
         t, f = two_sum(self.low, other.low)
-        s, e = _renormalised(s, e + t)
-        return Sum(*_renormalised(s, e + f))
+        s, e = _renormalise(s, e + t)
+        return Sum(*_renormalise(s, e + f))
 
     @property
     def is_double(self) -> bool:
-        """Whether the low part is nothing."""
+        """Return whether the low part is zero."""
         return not np.any(self.low)
 
 
-def _renormalised(s: Floats, e: Floats) -> tuple[Floats, Floats]:
+def _renormalise(s: Floats, e: Floats) -> tuple[Floats, Floats]:
+    """Return high + low = s + e, with low no larger than the rounding of high."""
     high = s + e
     return high, e - (high - s)

@@ -1,6 +1,6 @@
-"""Everything that is drawn with matplotlib, which is imported only when something is drawn.
+"""Drawing with matplotlib, which is imported only when something is drawn.
 
-A path, a spectrum or a plan says in a ``Picture`` of plain numbers what is to be drawn, and ``draw`` draws it.
+A path, a spectrum or a plan describes its diagram as a ``Picture`` of plain numbers, and ``draw`` draws it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-COLOURS = ("#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00")  # Okabe-Ito: for the colour-blind too
+COLOURS = ("#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00")  # Okabe-Ito: safe for colour blindness
 MARKERS = "osv^DP"
 
 
@@ -27,8 +27,8 @@ class Curve:
     ----------
     x, y : the points
     label : in the legend
-    after : stands behind a label of the user's, where one has to do for several curves
-    dot : position of a point that is marked
+    after : added to a label that the user gave, if several curves share it
+    dot : position of a marked point
     marker : of every point
     """
 
@@ -89,7 +89,7 @@ class Picture:
 
 
 def draw(picture: Picture, ax: Axes | None = None, **line: Any) -> Axes:
-    """Draw into the axes that are given, or into new ones; ``line`` is passed on to matplotlib for every curve."""
+    """Draw into the given axes, or into new ones; ``line`` is passed on to matplotlib for every curve."""
     ax = axes_for(ax, picture.height)
     label = line.pop("label", None)
     for curve in picture.curves:
@@ -114,20 +114,20 @@ def draw(picture: Picture, ax: Axes | None = None, **line: Any) -> Axes:
 
 
 def axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
-    """The axes that are given, or new ones: of pyplot where the user has imported it, so that it can show them."""
+    """Return the given axes, or new ones: pyplot's if the user has imported it, so that pyplot can show them."""
     if ax is not None:
         return ax
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
-        return new_panels(6.4, height, (1,))[1][0]
+        return make_panels(6.4, height, (1,))[1][0]
     _, drawn = pyplot.subplots(figsize=(6.4, height), layout="constrained")
     return drawn
 
 
-def new_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Figure, list[Axes]]:
-    """A figure of panels side by side, of these shares of the width.
+def make_panels(width: float, height: float, shares: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels side by side, whose widths have the given shares.
 
-    It belongs to nobody: there is no global state and no window, and no back-end is chosen for the user.
+    The figure is independent of pyplot: there is no global state, no window, and no back-end is chosen for the user.
     """
     try:
         from matplotlib.figure import Figure

@@ -1,16 +1,16 @@
-"""Engine, the contract of all engines: ``map_reduce(fn, parts, combine)``, combined in one order whatever the engine.
+"""Engines, and the interface of all of them: ``map_reduce(fn, parts, combine)`` combines in the same order on each.
 
-An engine decides only where a part is worked on: its ``work`` gets a :class:`Task`. ``fn`` is importable, ``parts`` are
-references to data and never the data, and ``combine`` is associative up to rounding and leaves its arguments as they
-are. A function that places which keep their rows can work out by themselves is a :class:`NamedStatistic`: such a place
-is sent the name and the public arguments, and never the function. Every engine gives the same bits, for three reasons:
+An engine decides only where a part is worked on: its ``work`` receives a :class:`Task`. ``fn`` is importable, ``parts``
+are references to data and never the data, and ``combine`` is associative up to rounding and does not change its
+arguments. A function that a data holder can compute by itself is a :class:`NamedStatistic`: the data holder is sent the
+name and the public arguments, and never the function. Every engine gives the same bits, for three reasons:
 
-- Blocks are cut and halved before they go anywhere.
+- Blocks are cut and halved before they are sent anywhere.
 - BLAS gets one thread for each block on every engine; where there is only one block, it gets all threads.
 - Results are folded along one binary tree, neighbours first, in the order of the blocks and not in the order in which
   they finish.
 
-``combine`` has to make new arrays. An engine that has lost a worker combines the same two results once more, and a sum
+``combine`` must make new arrays. An engine that has lost a worker combines the same two results once more, and a sum
 that had been written into its left argument would then count a block twice.
 """
 
@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 from . import threads
 from .progress import Progress
-from .text import shown
+from .text import quote
 
 
 class Part(Protocol):
@@ -34,8 +34,8 @@ class Part(Protocol):
 
     name: str
 
-    def shipped(self) -> Part:
-        """The same part in a form that carries no more than its own rows to another process."""
+    def pack(self) -> Part:
+        """Return the same part in a form that carries only its own rows to another process."""
 
 
 Function = Callable[..., Any]
@@ -48,13 +48,13 @@ class BlockError(RuntimeError):
 
 @dataclass(frozen=True)
 class NamedStatistic:
-    """A function of a block that a place which keeps its rows knows by name.
+    """A function of a block that a data holder knows by name.
 
     Attributes
     ----------
     name : of the statistic
-    function : what an engine calls that has the rows
-    public : the names of those arguments of the function that such a place is sent
+    function : called by an engine that has the rows
+    public : the names of the arguments that are sent to a data holder
     """
 
     name: str
@@ -66,16 +66,16 @@ class NamedStatistic:
         return self.function(part, *args)
 
     def question(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the public ones of the arguments after the block, by name."""
+        """Return the public arguments among those after the block, by name."""
         given = dict(zip(list(signature(self.function).parameters)[1:], args))
         return {name: given[name] for name in self.public}
 
 
-def called(fn: Function) -> str:
-    """Return what people call a function."""
+def name_of(fn: Function) -> str:
+    """Return the name under which messages mention a function."""
     if isinstance(fn, NamedStatistic):
         return fn.name
-    return fn.__name__ if isinstance(fn, FunctionType) else shown(fn)
+    return fn.__name__ if isinstance(fn, FunctionType) else quote(fn)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Task:
     Attributes
     ----------
     fn, parts, combine, args : as :meth:`Engine.map_reduce` takes them
-    at_once : at most so many parts are in work together, or None
-    label : what people see
+    at_once : the largest number of parts in work at the same time, or None
+    label : the text before the progress bar
     """
 
     fn: Function
@@ -96,29 +96,29 @@ class Task:
     at_once: int | None = None
     label: str = ""
 
-    def tree(self) -> Tree:
-        """Return the fold that results go into; an error where there are no parts."""
+    def make_tree(self) -> Tree:
+        """Return the empty fold for the results; raise an error if there are no parts."""
         return Tree(len(self.parts), self.combine)
 
-    def workers(self, most: int) -> int:
-        """Return how many parts are in work together on an engine that can do ``most``."""
+    def count_workers(self, most: int) -> int:
+        """Return how many parts are in work at the same time on an engine that can do ``most``."""
         return min(most, self.at_once or most, len(self.parts))
 
-    def on(self, part: Part) -> Any:
-        """Return the result of a part; an error comes back with the name of the block."""
-        return named(self.fn, part, self.args)
+    def run_on(self, part: Part) -> Any:
+        """Return the result for a part; an error comes back with the name of the block."""
+        return run_naming_block(self.fn, part, self.args)
 
 
 class Engine(ABC):
-    """Where blocks are worked on."""
+    """A place where blocks are worked on: threads, processes, a cluster, a federation."""
 
-    #: whether it may travel in a file with the model that was fitted on it; a connection to a cluster may not
+    #: whether it may travel in a file with the model fitted on it; a connection to a cluster may not
     is_picklable = False
 
     @property
     @abstractmethod
     def n_workers(self) -> int:
-        """How many parts are worked on at once."""
+        """The number of parts that are worked on at the same time."""
 
     def map_reduce(
         self,
@@ -131,35 +131,35 @@ class Engine(ABC):
         label: str = "",
         verbose: int = 0,
     ) -> Any:
-        """``combine`` of ``fn(part, *args)`` over all parts.
+        """Return the ``combine`` of ``fn(part, *args)`` over all parts.
 
-        At most ``at_once`` parts are in work together (None: as many as there are workers). A part that fails
-        raises a ``BlockError``; no partial result is ever returned. ``label`` stands before the progress that
+        At most ``at_once`` parts are in work at the same time (None: as many as there are workers). If a part fails, a
+        ``BlockError`` is raised; a partial result is never returned. ``label`` stands before the progress bar that
         ``verbose`` shows.
         """
         with Progress(len(parts), label, verbose) as progress:
             return self.work(Task(fn, parts, combine, args, at_once, label), progress)
 
     def work(self, task: Task, progress: Progress) -> Any:
-        """Do a task; ``progress.advance()`` counts a part that is done. This is what an engine must define."""
+        """Do a task, calling ``progress.advance()`` for each finished part. Every engine must define this."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it works: define work(task, progress)")
 
     def close(self) -> None:  # noqa: B027 - most engines hold nothing open
-        """Give back what the engine holds open."""
+        """Release what the engine holds open."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
-        """Itself: a clone of an estimator works where the original does."""
+        """Return the engine itself: a clone of an estimator works where the original does."""
         return self
 
     def session(self) -> AbstractContextManager[object]:
-        """A context in which the same parts are mapped several times; an engine may keep them near the workers."""
+        """Return a context for mapping the same parts several times; an engine may keep them near the workers."""
         return nullcontext()
 
 
 class Tree:
-    """The canonical fold: neighbours (0,1), (2,3), … are combined, then those, and so on; an odd last one moves up.
+    """The fixed order of combining: neighbours (0,1), (2,3), … first, then their results; an odd last one moves up.
 
-    Results may come in any order. What waits for its neighbour is all that is kept.
+    Results may arrive in any order. Only those that wait for their neighbour are kept.
     """
 
     def __init__(self, n: int, combine: Combine) -> None:
@@ -172,7 +172,7 @@ class Tree:
         self._waiting: dict[tuple[int, int], Any] = {}
 
     def add(self, index: int, value: Any) -> None:
-        """Take the result of one part in, and combine as far up as possible."""
+        """Take in the result of one part, and combine as far up as possible."""
         for level, size in enumerate(self._sizes[:-1]):
             neighbour = index ^ 1
             if neighbour < size:
@@ -193,19 +193,19 @@ class Tree:
         return self._waiting[root]
 
 
-def blas_share(n_parts: int) -> int:
-    """BLAS threads for a part: one, so that parts do not fight and all engines round alike; all for a lone part."""
-    return 1 if n_parts > 1 else threads.allowed_threads()
+def count_blas_threads(n_parts: int) -> int:
+    """Return the BLAS threads of each part: one, so that parts do not compete and engines agree; all for a lone one."""
+    return 1 if n_parts > 1 else threads.count_threads()
 
 
 def run_part(fn: Function, part: Part, args: tuple[Any, ...], blas_threads: int) -> Any:
-    """fn(part, *args) on its share of the cores; an error comes back with the name of the block."""
-    with threads.blas_limit(blas_threads):
-        return named(fn, part, args)
+    """Return fn(part, *args), computed on its share of the cores; an error comes back with the name of the block."""
+    with threads.limit_blas(blas_threads):
+        return run_naming_block(fn, part, args)
 
 
-def named(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
-    """fn(part, *args); an error comes back with the name of the block."""
+def run_naming_block(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
+    """Return fn(part, *args); an error comes back with the name of the block."""
     try:
         return fn(part, *args)
     except BlockError:

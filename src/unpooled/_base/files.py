@@ -1,7 +1,7 @@
-"""One file for whatever travels: a JSON header and raw arrays in the safetensors format, never pickle.
+"""Files for everything that travels: a JSON header and raw arrays in the safetensors format, never pickle.
 
-The header sits in safetensors' own metadata beside a SHA-256 over header and arrays, so damage anywhere is found before
-anything is used. Files are written to a temporary name and renamed: a reader never sees half of one.
+The header sits in safetensors' own metadata beside a SHA-256 over header and arrays, so damage anywhere is detected
+before anything is used. Files are written under a temporary name and renamed: a reader never sees half a file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
-from .plain_json import canonical_header
-from .text import one_line, shown
+from .plain_json import encode_header
+from .text import join_lines, quote
 
 try:
     __version__ = version("unpooled")  # written into every file
@@ -29,7 +29,7 @@ except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0+unknown"
 
 FORMAT = 1
-DEEPEST = 64  # lists and dictionaries in one another
+DEEPEST = 64  # levels of nested lists and dictionaries
 
 ENVELOPE = {"format", "kind", "unpooled"}  # entries of a header that belong to the file and not to its content
 
@@ -38,11 +38,11 @@ V = TypeVar("V")
 
 
 class FileError(ValueError):
-    """A file that is damaged, foreign, or from a newer version."""
+    """A file that is damaged, of another program, or from a newer version."""
 
 
 class Content(dict[str, V]):
-    """The header or the arrays of a file, which note what of them has been read."""
+    """The header or the arrays of a file, which remember the entries that nobody has read."""
 
     def __init__(self, content: dict[str, V]) -> None:
         super().__init__(content)
@@ -56,43 +56,43 @@ class Content(dict[str, V]):
         raise ValueError(f"it lacks {name!r}")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The entry, or the default where there is none."""
+        """Return the entry, or the default if there is none."""
         self.unread.discard(name)
         return super().get(name, default)
 
 
 @contextmanager
-def reading(
+def open_content(
     header: dict[str, Any], arrays: dict[str, np.ndarray], what: str
 ) -> Iterator[tuple[Content[Any], Content[np.ndarray]]]:
-    """The header and the arrays to read ``what`` from; whatever has not been read in the end is a ValueError."""
+    """Give the header and the arrays from which ``what`` is read; raise a ValueError if an entry is left unread."""
     entries, numbers = Content(header), Content(arrays)
     yield entries, numbers
     if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
-        raise ValueError(f"it has {shown(surplus[0])}, which no {what} has")
+        raise ValueError(f"it has {quote(surplus[0])}, which no {what} has")
 
 
 def write(path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write one file of the given kind ("model", "basis", "summary", "candidates", "scores")."""
     content = to_bytes(kind, header, arrays)
-    with atomic(path) as file:
+    with open_atomic(path) as file:
         file.write(content)
 
 
 def to_bytes(kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """What :func:`write` writes."""
+    """Return the bytes that :func:`write` writes."""
     full = {"format": FORMAT, "kind": kind, "unpooled": __version__, **header}
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     # One entry and not two: safetensors orders entries at random, and equal models should be equal files.
-    metadata = {"unpooled": canonical_header({"header": full, "sha256": digest(full, arrays)})}
+    metadata = {"unpooled": encode_header({"header": full, "sha256": digest(full, arrays)})}
     return safetensors.numpy.save(arrays, metadata=metadata)
 
 
 @contextmanager
-def atomic(path: PathLike, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to that takes its name once all of it is on disk; after an error nothing has changed.
+def open_atomic(path: PathLike, *, private: bool = False) -> Iterator[BinaryIO]:
+    """Open a file that takes its name once all of it is on disk; after an error nothing has changed.
 
-    A private one may be read by its owner alone, from the first moment on.
+    A private file can be read by its owner alone, from the first moment on.
     """
     target = Path(path)
     try:
@@ -113,7 +113,7 @@ def atomic(path: PathLike, *, private: bool = False) -> Iterator[BinaryIO]:
 
 
 def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file of the given kind; a FileError says in a sentence what is wrong."""
+    """Return the header and the arrays of a file of the given kind; a FileError says what is wrong with the file."""
     header, arrays = read_any(path)
     if header.get("kind") != kind:
         raise FileError(f"{os.fspath(path)} holds {_a(header.get('kind'))}, and {_a(kind)} was asked for")
@@ -121,7 +121,7 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
 
 
 def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The same whatever the kind, which is ``header["kind"]``."""
+    """Return the header and the arrays of a file of any kind, which is ``header["kind"]``."""
     name = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{name} does not exist, or is not a file")
@@ -131,20 +131,20 @@ def read_any(path: PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
     except (*_UNREADABLE, OSError) as error:
         raise _unreadable(name, error) from None
-    return _checked(name, metadata, arrays), arrays
+    return _check(name, metadata, arrays), arrays
 
 
 def from_bytes(content: bytes, name: str, *, is_verified: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read the bytes of a file, which errors call ``name``.
+    """Read the bytes of a file, which error messages call ``name``.
 
-    ``is_verified`` says that a hash over all of them was found right just now: then the one inside is not made again.
+    ``is_verified`` says that a hash over all bytes was just confirmed: then the one inside is not computed again.
     """
     try:
         arrays = safetensors.numpy.load(content)  # which finds the lengths below to be right
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__") or {}
     except (*_UNREADABLE, RecursionError) as error:
         raise _unreadable(name, error) from None
-    return _checked(name, metadata, arrays, is_verified), arrays
+    return _check(name, metadata, arrays, is_verified), arrays
 
 
 # A type that NumPy does not have is an AttributeError in safetensors.
@@ -152,21 +152,21 @@ _UNREADABLE = (SafetensorError, ValueError, TypeError, KeyError, AttributeError,
 
 
 def _unreadable(name: str, error: Exception) -> FileError:
-    why = one_line(error)[:200]
+    why = join_lines(error)[:200]
     return FileError(f"{name} is not a file of unpooled, or it is damaged ({why})")
 
 
-def _checked(
+def _check(
     name: str, metadata: dict[str, str], arrays: dict[str, np.ndarray], is_verified: bool = False
 ) -> dict[str, Any]:
-    """The header, where it and the arrays are what was written."""
+    """Return the header if it and the arrays are unchanged since they were written."""
     if "unpooled" not in metadata:
         raise FileError(f"{name} is a safetensors file, but not one that unpooled wrote")
     try:
         content = json.loads(metadata["unpooled"])
         header, expected = content["header"], content["sha256"]
         # A header that has no canonical form is refused in either case.
-        intact = bool(canonical_header(header).encode()) if is_verified else expected == digest(header, arrays)
+        intact = bool(encode_header(header).encode()) if is_verified else expected == digest(header, arrays)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileError(f"{name} is damaged: its header cannot be read; fetch or write it again") from None
     if not intact:
@@ -183,11 +183,11 @@ def _checked(
 
 
 def _a(kind: Any) -> str:
-    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else shown(kind)}"
+    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else quote(kind)}"
 
 
 def _is_plain(content: Any, depth: int = 0) -> bool:
-    """No deeper than anything that is written here, and no number that has no room in 64 bits."""
+    """Return whether content is no deeper than any header written here, and its whole numbers fit into 64 bits."""
     if isinstance(content, (dict, list)):
         inner = content.values() if isinstance(content, dict) else content
         return depth < DEEPEST and all(_is_plain(item, depth + 1) for item in inner)
@@ -195,8 +195,8 @@ def _is_plain(content: Any, depth: int = 0) -> bool:
 
 
 def digest(header: Any, arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 over a header and arrays."""
-    sha = hashlib.sha256(canonical_header(header).encode())
+    """Return the SHA-256 over a header and arrays."""
+    sha = hashlib.sha256(encode_header(header).encode())
     for name, array in sorted(arrays.items()):
         sha.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         sha.update(np.ascontiguousarray(array).tobytes())

@@ -10,16 +10,17 @@ import numpy as np
 
 
 @contextmanager
-def fitting(estimator: Any, *, anew: bool = True) -> Iterator[None]:
-    """Make a fit that succeeds as a whole or changes nothing, also where it is interrupted.
+def undo_on_failure(estimator: Any, *, from_scratch: bool = True) -> Iterator[None]:
+    """Run a fit that succeeds as a whole or changes nothing, even if it is interrupted.
 
-    A fit ``anew`` forgets what an earlier one has learned before it begins, so nothing of that is left beside the
-    new; one that goes on from there keeps it. Fits replace what the estimator holds and never change it in place, but
-    for a random generator that it was given, which goes back to where it stood.
+    A fit ``from_scratch`` first forgets what an earlier fit has learned, so that none of it remains beside the new
+    results; a fit that continues an earlier one keeps it. Fits replace the attributes of the estimator and never change
+    them in place, except for a random generator that was given as a parameter: after a failure it returns to its old
+    state.
     """
     before = estimator.__dict__
     generators = [(value, _state_of(value)) for value in before.values() if isinstance(value, GENERATORS)]
-    estimator.__dict__ = {name: value for name, value in before.items() if not (anew and is_fitted_name(name))}
+    estimator.__dict__ = {name: value for name, value in before.items() if not (from_scratch and is_fitted_name(name))}
     try:
         yield
     except BaseException:
@@ -44,5 +45,5 @@ def _set_state(generator: Any, state: Any) -> None:
 
 
 def is_fitted_name(name: str) -> bool:
-    """Whether an attribute is one that a fit sets, by scikit-learn's convention."""
+    """Return whether an attribute is one that a fit sets, by scikit-learn's convention."""
     return name.endswith("_") and not name.endswith("__")

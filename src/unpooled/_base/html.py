@@ -1,4 +1,4 @@
-"""HTML: pages to open in a browser, their elements, and what notebooks show below the picture of an estimator.
+"""HTML pages for a browser, their elements, and the part that notebooks show below an estimator's diagram.
 
 A page is one file that loads nothing from anywhere else. Whatever comes from users is escaped here.
 """
@@ -40,14 +40,14 @@ details details{margin-left:1.4rem}code{background:#f5f5f2;padding:0 .2rem}pre c
 
 
 def page(title: str, parts: Iterable[str], *, style: str = _STYLE, meta: str = "") -> str:
-    """The page around parts that are HTML already; ``meta`` are lines of its head."""
+    """Return the page around parts that are HTML already; ``meta`` holds lines for its head."""
     return _SHELL.format(title=escape(title), body="\n".join(parts), style=style, meta=meta)
 
 
 def page_of_sections(
     title: str, head: str, sections: Sequence[Section], data: dict[str, Any], foot: str, *, style: str, script: str
 ) -> str:
-    """A page with a list of its sections, data for its script, and a policy that forbids every other script."""
+    """Return a page with a list of its sections, data for its script, and a policy that forbids every other script."""
     rules = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     rules += "; base-uri 'none'; form-action 'none'"
     meta = (
@@ -63,14 +63,14 @@ def page_of_sections(
         *(section.markup() for section in sections),
         foot,
         "</main>",
-        f'<script type="application/json" id="report-data">{embedded(data)}</script>',
+        f'<script type="application/json" id="report-data">{embed_json(data)}</script>',
         f"<script>{script}</script>",
     ]
     return page(title, parts, style=style, meta=meta)
 
 
-def embedded(data: Any) -> str:
-    """JSON that no content of it can break out of: not the script element, not its own quotes."""
+def embed_json(data: Any) -> str:
+    """Return JSON whose content cannot end the script element or its own strings."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -85,7 +85,7 @@ def _hash(content: str) -> str:
 class Section:
     """A part of the page with a heading and a place in the list of sections.
 
-    ``missing`` are sentences on what could not be shown, and what to give for it.
+    ``missing`` holds sentences that say what could not be shown, and which argument would provide it.
     """
 
     name: str
@@ -94,39 +94,39 @@ class Section:
     missing: list[str] = field(default_factory=list)
 
     def say(self, *sentences: str) -> Section:
-        """A paragraph."""
+        """Add a paragraph."""
         self.parts.append(paragraph(" ".join(sentences)))
         return self
 
     def lack(self, sentence: str) -> Section:
-        """What is not here, and why."""
+        """Add a sentence on something that is missing, and why."""
         self.missing.append(sentence)
         self.parts.append(f'<p class="missing">{escape(sentence)}</p>')
         return self
 
     def add(self, *parts: str) -> Section:
-        """What is HTML already."""
+        """Add parts that are HTML already."""
         self.parts.extend(parts)
         return self
 
     def markup(self) -> str:
-        """The section."""
+        """Return the section as HTML."""
         heading = f'<h2 id="{self.name}-title">{escape(self.title)}</h2>'
         return f'<section id="{self.name}" aria-labelledby="{self.name}-title">{heading}{"".join(self.parts)}</section>'
 
 
 def paragraph(text: str) -> str:
-    """Plain text, escaped."""
+    """Return plain text as an escaped paragraph."""
     return f"<p>{escape(text)}</p>"
 
 
 def bullets(texts: Iterable[str]) -> str:
-    """A list of plain sentences."""
+    """Return a list of plain sentences."""
     return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows of plain text; a row of one cell is the heading of those below it."""
+    """Return rows of plain text as a table; a row of one cell is the heading of those below it."""
     lines = ["<tr>" + "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header) + "</tr>"]
     for row in rows:
         if len(row) == 1:
@@ -136,18 +136,18 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return '<div class="wide"><table>' + "\n".join(lines) + "</table></div>"
 
 
-def folded(title: str, parts: Iterable[str]) -> str:
-    """Something to unfold."""
+def fold(title: str, parts: Iterable[str]) -> str:
+    """Return parts that are hidden until the reader unfolds them."""
     return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
 
 
 def literal(text: str) -> str:
-    """Text as it is, letter by letter."""
+    """Return text in a fixed-width block, unchanged but for escaping."""
     return f"<pre>{escape(text)}</pre>"
 
 
 def drawing(figure: Figure, words: str) -> str:
-    """A figure inside the page, and in words for those who cannot see it."""
+    """Return a matplotlib figure inside the page, with a description for readers who cannot see it."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     svg = file.getvalue()
@@ -155,12 +155,12 @@ def drawing(figure: Figure, words: str) -> str:
 
 
 def pair(*figures: str) -> str:
-    """Figures beside each other where there is room."""
+    """Return figures side by side where there is room."""
     return f'<div class="pair">{"".join(figures)}</div>'
 
 
 def cards(facts: Iterable[tuple[str, str, str]]) -> str:
-    """A few numbers, large: name, value, a word on it."""
+    """Return a few numbers in large type: for each its name, its value and a short note."""
     items = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
         for name, value, note in facts
@@ -169,17 +169,17 @@ def cards(facts: Iterable[tuple[str, str, str]]) -> str:
 
 
 def warning(sentence: str) -> str:
-    """What must not be overlooked."""
+    """Return a sentence that must not be overlooked."""
     return f'<p class="warning" role="note">{escape(sentence)}</p>'
 
 
-def copyable(title: str, text: str) -> str:
-    """Something to type elsewhere."""
+def copy_box(title: str, text: str) -> str:
+    """Return text that the reader is to copy and run elsewhere."""
     return f'<div class="command"><h3>{escape(title)}</h3><pre><code>{escape(text)}</code></pre></div>'
 
 
 def slider(name: str, label: str, n: int, chosen: int, said: str) -> str:
-    """A control along a path; of use with the script alone, and hidden without it."""
+    """Return a control to move along a path; it needs the script and is hidden without it."""
     bounds = f'min="0" max="{n - 1}" value="{chosen}" step="1"'
     return (
         f'<div class="control js-only"><label for="{name}">{escape(label)}</label>'
@@ -190,7 +190,7 @@ def slider(name: str, label: str, n: int, chosen: int, said: str) -> str:
 
 
 def chooser(name: str, label: str, options: Sequence[str]) -> str:
-    """A list to choose from; hidden without the script."""
+    """Return a drop-down list; it is hidden without the script."""
     items = "".join(f'<option value="{i}">{escape(option)}</option>' for i, option in enumerate(options))
     return (
         f'<div class="control js-only"><label for="{name}">{escape(label)}</label>'
@@ -199,21 +199,21 @@ def chooser(name: str, label: str, options: Sequence[str]) -> str:
 
 
 def readings(facts: Iterable[tuple[str, str]]) -> str:
-    """What a slider stands at; the values are those of the choice until it moves."""
+    """Return the values at the slider's position: those of the choice, until the slider moves."""
     items = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
     return f'<dl class="readings" aria-live="polite">{"".join(items)}</dl>'
 
 
-class InNotebooks:
-    """Put before scikit-learn's classes: what was chosen, or learned, stands below the picture of the estimator."""
+class NotebookMixin:
+    """A mixin in front of scikit-learn's classes: the outcome of a fit appears below the estimator's diagram."""
 
     def _below_picture(self) -> str:
-        """HTML that stands below the picture; nothing before a fit."""
+        """Return HTML that appears below the diagram; nothing before a fit."""
         return ""
 
     def _repr_html_inner(self) -> str:
-        shown: str = super()._repr_html_inner()  # type: ignore[misc]
-        return shown + self._below_picture()
+        diagram: str = super()._repr_html_inner()  # type: ignore[misc]
+        return diagram + self._below_picture()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]

@@ -1,8 +1,8 @@
-"""Kinds of parameters: what a value may be, how a file writes it, and the one sentence that refuses anything else.
+"""Kinds of parameters: which values are allowed, how a file writes them, and the error message for any other value.
 
 An estimator declares each of its parameters once, as a field of a dataclass with a kind (:func:`parameter`). ``fit``
-checks the values by their kinds, files write and read them by their kinds, and the table of parameters is made of them.
-A kind knows nothing of the other parameters: what must hold of several together is for the estimator to say.
+checks the values by their kinds, files write and read them by their kinds, and the table of parameters is made from
+them. A kind knows nothing about the other parameters: an estimator checks by itself which of them go together.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .arrays import is_foreign, to_numpy
-from .checks import positive_numbers
-from .text import shown
+from .checks import check_positive_numbers
+from .text import quote
 
 T = TypeVar("T")
 
 
 class Kind:
-    """A kind of value. ``words`` follow "must be" in the sentence that refuses a value of another kind."""
+    """A kind of value. ``words`` follow "must be" in the error message for a value of another kind."""
 
     words: str = "something else"
     separator: str = ","  #: before "got": a semicolon where the words have commas of their own
-    in_files: bool = True  #: whether a file keeps the value; a ledger is a place on one machine
+    in_files: bool = True  #: whether a file keeps the value; a ledger, for one, is a place on one machine
     choices: tuple[str, ...] = ()  #: the words that are among the values
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is of this kind."""
+        """Return whether a value is of this kind."""
         raise NotImplementedError
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError of one sentence unless the value is of this kind."""
         if not self.holds(value):
-            raise ValueError(f"{name} must be {self.words}{self.separator} got {shown(value)}")
+            raise ValueError(f"{name} must be {self.words}{self.separator} got {quote(value)}")
 
     def check_values(self, value: Any, n_features: int) -> None:
-        """Raise a ValueError where a value cannot serve rows of so many features, as a kernel from a file may not."""
+        """Raise a ValueError if a value cannot be used with so many features, which a kernel from a file may not."""
 
     def to_plain(self, value: Any) -> Any:
-        """The value as JSON has it."""
+        """Return the value in a form that JSON can hold."""
         return value.item() if isinstance(value, np.generic) else value
 
     def from_plain(self, written: Any) -> Any:
-        """The value that :meth:`to_plain` wrote; whether it is of this kind is checked afterwards."""
+        """Return the value that :meth:`to_plain` wrote; whether it is of this kind is checked afterwards."""
         return written
 
 
@@ -58,7 +58,7 @@ class Parameter:
 
     name: str
     kind: Kind
-    default: Any  #: ``dataclasses.MISSING`` where the user has to say it
+    default: Any  #: ``dataclasses.MISSING`` if the user must give it
 
 
 def parameter(kind: Kind, default: Any = dataclasses.MISSING, *, repr: bool = True) -> Any:
@@ -67,7 +67,7 @@ def parameter(kind: Kind, default: Any = dataclasses.MISSING, *, repr: bool = Tr
 
 
 def declaration(cls: type[T]) -> type[T]:
-    """Leave the defaults of a dataclass to its constructor: the class of an estimator has no attribute ``lam``."""
+    """Remove the defaults from a dataclass, leaving them to its constructor: an estimator's class has no ``lam``."""
     for one in dataclasses.fields(cls):  # type: ignore[arg-type]
         if one.name in vars(cls):
             delattr(cls, one.name)
@@ -75,19 +75,19 @@ def declaration(cls: type[T]) -> type[T]:
 
 
 def parameters_of(cls: Any) -> tuple[Parameter, ...]:
-    """The parameters that a class declares, in their order; none where it declares none."""
+    """Return the parameters that a class declares, in their order; none if it declares none."""
     if not dataclasses.is_dataclass(cls):
         return ()
     return tuple(Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
 
 
 def kind_of(cls: Any, name: str) -> Kind:
-    """The kind of the parameter of that name."""
+    """Return the kind of the parameter of that name."""
     return next(one.kind for one in parameters_of(cls) if one.name == name)
 
 
 def to_plain(one: Any) -> dict[str, Any]:
-    """The declared fields of an object as a file's header holds them."""
+    """Return the declared fields of an object as the header of a file holds them."""
     return {
         each.name: each.kind.to_plain(getattr(one, each.name))
         for each in parameters_of(type(one))
@@ -96,18 +96,18 @@ def to_plain(one: Any) -> dict[str, Any]:
 
 
 def from_plain(cls: type[T], written: Any, words: str) -> T:
-    """The object with the fields that :func:`to_plain` wrote; a ValueError where one is not what it may be."""
+    """Return the object with the fields that :func:`to_plain` wrote; raise a ValueError if one is not allowed."""
     kinds = {each.name: each.kind for each in parameters_of(cls) if each.kind.in_files}
     if not isinstance(written, dict) or written.keys() != kinds.keys():
-        raise ValueError(f"{shown(written)} is not {words}, of {', '.join(kinds)}")
+        raise ValueError(f"{quote(written)} is not {words}, which are {', '.join(kinds)}")
     values = {name: kinds[name].from_plain(value) for name, value in written.items()}
     for name, value in values.items():
         kinds[name].check(name, value)
     return cls(**values)
 
 
-class Checked(Kind):
-    """A value that a function checks, which raises a ValueError of one sentence with the name that it is given."""
+class CheckedValue(Kind):
+    """A value checked by a function, which raises a ValueError of one sentence with the parameter's name."""
 
     def __init__(self, check: Callable[[str, Any], Any], words: str, *, none: bool = False, in_files: bool = True):
         self.checked_by, self.words, self.none, self.in_files = check, words, none, in_files
@@ -118,7 +118,7 @@ class Checked(Kind):
 
 
 class Switch(Kind):
-    """True or False, or one of a few words; None too, where ``none`` says so."""
+    """True or False, or one of a few words; also None if ``none`` says so."""
 
     def __init__(self, *others: str, none: bool = False) -> None:
         self.others, self.none = others, none
@@ -143,7 +143,7 @@ class Word(Kind):
 
 
 class Whole(Kind):
-    """A whole number from ``least`` to ``most``, or one of a few words; None too, where ``none`` says so."""
+    """A whole number from ``least`` to ``most``, or one of a few words; also None if ``none`` says so."""
 
     def __init__(
         self, least: int = 1, *others: str, words: str = "", most: float = math.inf, none: bool = False
@@ -166,10 +166,10 @@ class Whole(Kind):
 
 
 class Real(Kind):
-    """A real number of which something holds: ``Real("at least 0 and below 1", lambda v: 0 <= v < 1)``.
+    """A real number that meets a condition: ``Real("at least 0 and below 1", lambda v: 0 <= v < 1)``.
 
-    ``none`` allows None too, and ``truths`` True and False. ``double`` is for numbers that only a file has: they are
-    never whole there.
+    ``none`` also allows None, and ``truths`` True and False. ``double`` is for numbers that only files contain: there
+    they are never written as whole numbers.
     """
 
     def __init__(
@@ -192,13 +192,13 @@ class Real(Kind):
         return isinstance(value, float if self.double else numbers.Real) and bool(self.condition(value))
 
     def to_plain(self, value: Any) -> Any:
-        """A number that is not finite becomes None: no limit."""
+        """Return None for a number that is not finite, meaning no limit."""
         plain = super().to_plain(value)
         return None if isinstance(plain, float) and not math.isfinite(plain) else plain
 
 
 class Bound(Kind):
-    """A positive number, infinite where there is no bound; a file has None there."""
+    """A positive number, infinite if there is no bound; a file has None for infinity."""
 
     words = "a positive number, or None for no bound"
 
@@ -228,7 +228,7 @@ class Sentences(Kind):
 
 
 class Numbers(Kind):
-    """A positive number, an array of them, or one of a few words; None too, where ``none`` says so."""
+    """A positive number, an array of them, or one of a few words; also None if ``none`` says so."""
 
     def __init__(self, *others: str, none: bool = False, words: str = "") -> None:
         self.others, self.none = others, none
@@ -239,7 +239,7 @@ class Numbers(Kind):
         if isinstance(value, str) or value is None:
             super().check(name, value)
         else:
-            positive_numbers(name, value)
+            check_positive_numbers(name, value)
 
     def holds(self, value: Any) -> bool:
         return value in self.others or (value is None and self.none)
@@ -249,41 +249,42 @@ class Numbers(Kind):
 
 
 class PerTarget(Kind):
-    """A positive number, or a list of one a target, or "auto"; infinity is a number where ``infinite`` says so."""
+    """A positive number, or a list of one per target, or "auto"; also infinity if ``infinite`` says so."""
 
     separator = ";"
 
     def __init__(self, words: str, *, whole: bool = False, infinite: bool = False) -> None:
-        self.words, self.whole, self.infinite = f"{words}, or a list of one a target", whole, infinite
+        self.words, self.whole, self.infinite = f"{words}, or a list of one per target", whole, infinite
 
     def holds(self, value: Any) -> bool:
         if isinstance(value, str):
             return value == "auto"
         try:
-            found = np.asarray(to_numpy(value) if is_foreign(value) else value)
+            numbers_ = np.asarray(to_numpy(value) if is_foreign(value) else value)
         except (TypeError, ValueError):
             return False
         listed = value if isinstance(value, (list, tuple)) else [value]
         truths = any(isinstance(one, (bool, np.bool_)) for one in listed)
-        if truths or found.dtype.kind not in "iuf" or found.ndim > 1 or not found.size or not np.all(found > 0):
+        if truths or numbers_.dtype.kind not in "iuf" or numbers_.ndim > 1 or not numbers_.size:
             return False
-        whole = bool(np.all((found == np.floor(found)) & (found < 2**53)))
-        return (whole or not self.whole) and (self.infinite or bool(np.all(np.isfinite(found))))
+        whole = bool(np.all((numbers_ == np.floor(numbers_)) & (numbers_ < 2**53)))
+        positive = bool(np.all(numbers_ > 0))
+        return positive and (whole or not self.whole) and (self.infinite or bool(np.all(np.isfinite(numbers_))))
 
     def to_plain(self, value: Any) -> Any:
-        """JSON has no infinity: -1 stands for it."""
+        """Return -1 for infinity, which JSON does not have."""
         if isinstance(value, str):
             return value
-        found = np.asarray(to_numpy(value) if is_foreign(value) else value)
-        return (np.where(np.isfinite(found), found, -1.0) if self.infinite else found).tolist()
+        numbers_ = np.asarray(to_numpy(value) if is_foreign(value) else value)
+        return (np.where(np.isfinite(numbers_), numbers_, -1.0) if self.infinite else numbers_).tolist()
 
     def from_plain(self, written: Any) -> Any:
         listed = written if isinstance(written, list) else [written]
         if not self.infinite or not all(type(one) in (int, float) for one in listed):
             return written
-        found = np.asarray(written, dtype=float)
-        found = np.where(found == -1.0, math.inf, found)
-        return found if found.ndim else float(found)
+        numbers_ = np.asarray(written, dtype=float)
+        numbers_ = np.where(numbers_ == -1.0, math.inf, numbers_)
+        return numbers_ if numbers_.ndim else float(numbers_)
 
 
 class Blocks(Kind):
@@ -309,7 +310,7 @@ class Blocks(Kind):
 
 
 class Seed(Kind):
-    """None, a whole number or a random generator; a file keeps numbers only, a generator becomes None."""
+    """None, a whole number or a random generator; a file keeps only numbers, and has None for a generator."""
 
     words = "None, a whole number or a random generator"
 
@@ -323,7 +324,7 @@ class Seed(Kind):
 
 
 class Folds(Kind):
-    """A number of folds, a splitter or a list of splits; a file keeps numbers only, a splitter becomes 5."""
+    """A number of folds, a splitter or a list of splits; a file keeps only numbers, and has 5 for a splitter."""
 
     words, separator = "a number of at least 2, a splitter or a list of splits", ";"
 
@@ -339,20 +340,20 @@ class Folds(Kind):
 
     def from_plain(self, written: Any) -> Any:
         if type(written) is not int:
-            raise ValueError(f"its cv must be a number of folds, got {shown(written)}")
+            raise ValueError(f"its cv must be a number of folds, got {quote(written)}")
         return written
 
 
-def described(written: Any, from_spec: Callable[[Any], Any], to_spec: Callable[[Any], Any]) -> Any:
-    """The object that a header describes, of which it must say everything and nothing else."""
-    found = from_spec(written)
-    if not is_same(to_spec(found), written):
-        raise ValueError(f"{shown(written)} is not how unpooled describes a {type(found).__name__}")
-    return found
+def from_header(written: Any, from_spec: Callable[[Any], Any], to_spec: Callable[[Any], Any]) -> Any:
+    """Return the object that a header describes; the header must give all of its fields and nothing else."""
+    object_ = from_spec(written)
+    if not is_same(to_spec(object_), written):
+        raise ValueError(f"{quote(written)} is not how unpooled describes a {type(object_).__name__}")
+    return object_
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two contents of JSON are equal; True is not 1."""
+    """Return whether two contents of JSON are equal; True is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(is_same(value, other[name]) for name, value in one.items())
     if isinstance(one, list) and isinstance(other, list):

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from .arrays import Array, is_torch
-from .text import size
+from .text import format_size
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-UNKNOWN = 4 << 30  # bytes that are taken to be free where nothing tells
-CHECKED_FROM = 1 << 30  # bytes: below these a look at what is free would cost small fits more than it saves
-#: of both versions of control groups: the limit, what is used, and the line of memory.stat with what can be given back
+UNKNOWN = 4 << 30  # bytes assumed to be free where the machine does not say
+CHECKED_FROM = 1 << 30  # bytes: below these, looking up the free memory would cost a small fit more than it saves
+#: for both versions of control groups: the limit, the usage, and the line of memory.stat with what can be reclaimed
 _FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -23,42 +23,44 @@ _FILES = {
 
 
 def available_memory() -> float | None:
-    """Bytes that this process may still take, quotas of containers and schedulers counted; None where nothing tells."""
+    """Return the bytes that this process may still take, within all quotas; None if the machine does not say."""
     limits = [*_of_machine(), *_of_groups(), *_of_addresses()]
     return max(min(limits), 0.0) if limits else None
 
 
 def free_memory() -> float:
-    """The same, or a guess."""
+    """Return the available memory, or a guess if the machine does not say."""
     free = available_memory()
     return float(UNKNOWN) if free is None else free
 
 
 def free_for(array: Array) -> float | None:
-    """Bytes that are free where an array is: on its GPU, or on this machine."""
+    """Return the bytes that are free where an array is: on its GPU, or on this machine."""
     if is_torch(array) and array.device.type == "cuda":
         return free_on(array.device)
     return available_memory()
 
 
 def free_on(device: Any) -> float:
-    """Bytes that torch could still have on a GPU: what is free, and what it holds ready."""
+    """Return the bytes that torch could still use on a GPU: free ones, and those it has reserved."""
     cuda = sys.modules["torch"].cuda
     ready = cuda.memory_reserved(device) - cuda.memory_allocated(device)
     return float(cuda.mem_get_info(device)[0] + ready)
 
 
 def require(needed: float, array: Array, what: str, instead: str) -> None:
-    """Refuse, before anything is allocated, what needs more bytes than are free where ``array`` is."""
+    """Raise a MemoryError, before anything is allocated, if more bytes are needed than are free beside ``array``."""
     if needed < CHECKED_FROM:
         return
     free = free_for(array)
     if free is not None and needed > free + sum(_meminfo("SwapFree")):
-        raise MemoryError(f"{what} needs about {size(needed)} at its peak, and {size(free)} are free: {instead}")
+        raise MemoryError(
+            f"{what} needs about {format_size(needed)} at its peak, and {format_size(free)} are free: {instead}"
+        )
 
 
 def affordable(count: int, bytes_each: float, array: Array) -> int:
-    """``count``, or as many as there is room for where ``array`` is."""
+    """Return ``count``, or the largest number that fits into the free memory beside ``array``."""
     if count * bytes_each < CHECKED_FROM:
         return count
     free = free_for(array)
@@ -81,9 +83,9 @@ def _meminfo(name: str) -> Iterator[float]:
 
 
 def _of_groups() -> Iterator[float]:
-    """What the control groups of the process leave it: its own, and those that hold it.
+    """Give what the control groups of the process leave it: its own group, and those that contain it.
 
-    Files that are cached count as used, and are given back when they are asked for.
+    Cached files count as used memory, but the system reclaims them on demand.
     """
     with contextlib.suppress(OSError, ValueError):
         for line in (PROC / "self/cgroup").read_text().splitlines():
@@ -92,7 +94,7 @@ def _of_groups() -> Iterator[float]:
             if controllers and not version:
                 continue
             top = GROUPS / version
-            # Within a container the path may be that of the host, and its own group is what is mounted.
+            # Within a container the path may be the host's, while its own group is mounted at the top.
             own = top / path.strip("/")
             for folder in {own, *own.parents, top}:
                 if folder == top or top in folder.parents:
@@ -107,7 +109,7 @@ def _of_group(folder: Path, limit: str, used: str, cached: str) -> Iterator[floa
 
 
 def _of_addresses() -> Iterator[float]:
-    """What ``ulimit -v`` leaves."""
+    """Give what ``ulimit -v`` leaves."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 

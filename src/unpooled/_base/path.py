@@ -1,9 +1,8 @@
-"""The protocol that every ``path_`` of a fitted model answers, and what all paths of λ share.
+"""The interface of every ``path_`` of a fitted model, and the common part of all paths of λ.
 
-A path knows the candidates of a search, their scores, and which of them was taken for every target. It shows that as a
-line of text, as a table in notebooks, as columns for a data frame and as a plot. A path that keeps the functions of its
-candidates predicts with all of them. ``Tuning`` is the part that reports read: scores along one parameter, for one
-target.
+A path knows the candidates of a search, their scores, and the choice for every target. It shows them as a line of text,
+as a table in notebooks, as columns for a data frame and as a plot. A path that keeps the functions of its candidates
+predicts with all of them. ``Tuning`` is the part that reports read: scores along one parameter, for one target.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ import numpy as np
 from . import html
 from .arrays import Array, Floats, eps, is_foreign, namespace
 from .drawing import Curve, Picture, draw
-from .text import number
+from .text import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-#: criteria by their names: at the axis of a plot, and in a sentence
+#: names of the criteria: on the axis of a plot, and in a sentence
 CRITERIA = {
     "loo": ("leave-one-out", "leave-one-out"),
     "gcv": ("GCV", "generalised cross-validation"),
@@ -45,11 +44,11 @@ class Tuning:
     ----------
     symbol : "λ", or "steps" of a descent
     values : (L,) rising
-    score : (L,) root mean square error expected of a new row, or a mean bounded loss; NaN where there is none
+    score : (L,) root mean square error expected for a new row, or a mean bounded loss; NaN where there is none
     judged_by : a key of CRITERIA
     chosen : position of the choice
     df : (L,) degrees of freedom, or None
-    others : names and scores of other curves: of other numbers of blocks, of other scales
+    others : names and scores of other curves: for other numbers of blocks, or for other scales
     """
 
     symbol: str
@@ -59,48 +58,48 @@ class Tuning:
     chosen: int
     df: Floats | None = None
     others: tuple[tuple[str, Floats], ...] = ()
-    name: str = ""  #: of the main curve, where there are others
+    name: str = ""  #: of the main curve, if there are others
 
     @property
     def is_error(self) -> bool:
-        """Whether scores are errors in the unit of the label."""
+        """Return whether scores are errors in the unit of the label."""
         return not self.judged_by.startswith("robust")
 
     @property
     def error(self) -> float | None:
-        """The error of a new row that is expected at the choice."""
+        """The error that the choice is expected to have on a new row."""
         expected = float(self.score[self.chosen])
         return expected if self.is_error and math.isfinite(expected) else None
 
     @property
     def noun(self) -> str:
-        """The parameter, in a sentence."""
+        """The parameter's name in a sentence."""
         return "λ" if self.symbol == "λ" else "number of steps"
 
     def value(self, place: int) -> str:
-        """One value, as a sentence has it: "λ = 0.1", "64 steps"."""
+        """Return one value as a sentence gives it: "λ = 0.1", "64 steps"."""
         value = float(self.values[place])
-        return f"λ = {number(value)}" if self.symbol == "λ" else f"{value:,.0f} steps"
+        return f"λ = {format_number(value)}" if self.symbol == "λ" else f"{value:,.0f} steps"
 
     @property
     def order(self) -> str:
-        """How the choice was judged, in words."""
+        """The criterion of the choice, in words."""
         return CRITERIA.get(self.judged_by, ("", self.judged_by))[1]
 
 
 class SearchPath(ABC):
     """The candidates of a search, their scores, and which were taken.
 
-    Put before the fields of a dataclass that makes no ``repr`` of its own. A class adds its columns, its picture and
-    its ``tuning``. One that keeps functions has ``predict``, which is an error where it comes from a file.
+    A mixin in front of a dataclass that makes no ``repr`` of its own. A subclass adds its columns, its picture and its
+    ``tuning``. One that keeps functions has ``predict``, which is an error if the model comes from a file.
 
     Attributes
     ----------
-    values : (L,) the candidates, and ``parameter`` what they are values of: "λ", "iterations", "blocks"
-    criterion : their scores, the last axis the targets where there are several; None where nothing was scored
+    values : (L,) the candidates, which are values of ``parameter``: "λ", "iterations", "blocks"
+    criterion : their scores, the last axis being the targets if there are several; None if nothing was scored
     criterion_name : a key of CRITERIA
     df : (L,) effective degrees of freedom, or None
-    taken : for every target the position of its choice in ``values``; None where a file does not tell
+    taken : for every target the position of its choice in ``values``; None if a file does not say
     """
 
     parameter: str
@@ -121,27 +120,27 @@ class SearchPath(ABC):
     @property
     @abstractmethod
     def taken(self) -> np.ndarray | None:
-        """For every target the position of its choice."""
+        """The position of every target's choice."""
 
     @abstractmethod
     def _line(self) -> str:
-        """How much was tried, and what was taken."""
+        """Return a line that says how many candidates were tried, and which were taken."""
 
     @abstractmethod
     def _summary(self) -> Mapping[str, np.ndarray]:
-        """The columns of the table in notebooks, of one length, without more work; NaN leaves a cell empty."""
+        """Return equally long columns for the table in notebooks, without further work; NaN leaves a cell empty."""
 
-    def _marked(self) -> Collection[int]:
-        """The rows of that table that were taken."""
+    def _chosen_rows(self) -> Collection[int]:
+        """Return the rows of that table that were taken."""
         return () if self.taken is None else set(self.taken.tolist())
 
     @abstractmethod
     def _picture(self) -> Picture:
-        """The scores in plain numbers; a ValueError where there is nothing to draw."""
+        """Return the scores in plain numbers; raise a ValueError if there is nothing to draw."""
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``.
+        """Return plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``.
 
         Returns
         -------
@@ -149,16 +148,16 @@ class SearchPath(ABC):
         """
 
     def family(self, target: int, own_norms: bool = True) -> Any:
-        """The functions of all candidates for one target as the outputs of one predictor; None where not kept."""
+        """Return all candidates' functions for one target as the outputs of one predictor; None if not kept."""
         return None
 
     def plot(self, ax: Axes | None = None, **line: Any) -> Axes:
-        """The scores of the candidates, the choice marked. Needs matplotlib (``pip install unpooled[plot]``).
+        """Draw the scores of the candidates, the choice marked. Needs matplotlib (``pip install unpooled[plot]``).
 
         Parameters
         ----------
         ax : axes to draw in; None makes them
-        **line : of the lines, as matplotlib takes them
+        **line : options of the lines, as matplotlib takes them
 
         Returns
         -------
@@ -173,7 +172,7 @@ class SearchPath(ABC):
         return f"{type(self).__name__}({self._line()})"
 
     def _repr_html_(self) -> str:
-        columns, marked = self._summary(), self._marked()
+        columns, marked = self._summary(), self._chosen_rows()
         cells = zip(*columns.values())
         rows = [[*map(_cell, row), "taken" if i in marked else ""] for i, row in enumerate(cells)]
         return html.paragraph(repr(self)) + html.table([*columns, ""], rows)
@@ -183,8 +182,8 @@ def _cell(value: Any) -> str:
     return "" if np.isnan(value) else f"{value:.4g}"
 
 
-def by_target(columns: Mapping[str, Floats], one_target: bool, between: str = "_") -> dict[str, Floats]:
-    """Columns of shape (n, T) as columns of shape (n,), numbered by target where there are several."""
+def split_by_target(columns: Mapping[str, Floats], one_target: bool, between: str = "_") -> dict[str, Floats]:
+    """Split columns of shape (n, T) into columns of shape (n,), numbered by target if there are several."""
     n_targets = next(iter(columns.values())).shape[1]
     return {
         name + ("" if one_target else f"{between}{t}"): values[:, t]
@@ -194,17 +193,17 @@ def by_target(columns: Mapping[str, Floats], one_target: bool, between: str = "_
 
 
 class Function(Protocol):
-    """A fitted function: rows to values of shape (n, T)."""
+    """A fitted function, which takes rows to values of shape (n, T)."""
 
     def predict(self, X: Array) -> Array: ...
 
 
 class LamPath(SearchPath):
-    """A grid of λ, the score of each, and which was taken; the functions are left to those who know the model."""
+    """A grid of λ, the score of each, and which was taken; subclasses add the functions."""
 
     parameter = "λ"
     lam: np.ndarray
-    index: np.ndarray  #: (T,) for every target the position of its λ
+    index: np.ndarray  #: (T,) the position of every target's λ
     if TYPE_CHECKING:
 
         @property
@@ -213,12 +212,12 @@ class LamPath(SearchPath):
         def df(self) -> Floats: ...
 
     @abstractmethod
-    def _known(self) -> tuple[Floats, Floats]:
-        """Degrees of freedom (L,), and scores (L,) or (L, T), as far as they are known without more work."""
+    def _known_scores(self) -> tuple[Floats, Floats]:
+        """Return degrees of freedom (L,) and scores (L,) or (L, T), as far as they are known without further work."""
 
     @abstractmethod
     def _functions(self, X: Any) -> tuple[Array, Iterable[Function]]:
-        """The rows, checked, and the function of every λ."""
+        """Return the rows, checked, and the function of every λ."""
 
     @property
     def values(self) -> Floats:
@@ -227,13 +226,13 @@ class LamPath(SearchPath):
 
     @property
     def taken(self) -> np.ndarray:
-        """For every target the position of its λ."""
+        """The position of every target's λ."""
         return self.index
 
     def predict(self, X: Any) -> Array:
-        """Predictions for every λ: shape (L, n), or (L, n, T) for several targets.
+        """Predict with every λ: shape (L, n), or (L, n, T) for several targets.
 
-        Where the fit did not need the coefficients of every λ they are computed now, from one decomposition.
+        If the fit did not need the coefficients of every λ, they are computed now, from one decomposition.
 
         Parameters
         ----------
@@ -245,30 +244,30 @@ class LamPath(SearchPath):
         """
         X, functions = self._functions(X)
         out = namespace(X).stack([function.predict(X) for function in functions])
-        return out[:, :, 0] if self._known()[1].ndim == 1 else out
+        return out[:, :, 0] if self._known_scores()[1].ndim == 1 else out
 
     @property
     def at_edge(self) -> bool:
-        """True if a chosen λ is the smallest or largest of the grid: a wider grid may do better."""
+        """Return whether a chosen λ is the smallest or largest of the grid: a wider grid may do better."""
         chosen = self.lam[self.index]
         return bool(np.any((chosen == self.lam.min()) | (chosen == self.lam.max())) and len(self.lam) > 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``.
+        """Return plain columns, for a data frame of your choice: ``pandas.DataFrame(model.path_.as_dict())``.
 
         Returns
         -------
         dict of arrays
         """
         scores = {self.criterion_name: self.criterion.reshape(len(self), -1)}
-        return {"lam": self.lam, "df": self.df, **self._beside()} | by_target(scores, self.criterion.ndim == 1)
+        return {"lam": self.lam, "df": self.df, **self._beside()} | split_by_target(scores, self.criterion.ndim == 1)
 
     def _beside(self) -> dict[str, Any]:
-        """Columns that stand between the degrees of freedom and the scores."""
+        """Return the columns between the degrees of freedom and the scores."""
         return {}
 
     def tuning(self, target: int, squared: bool = True) -> Tuning | None:
-        """The scores along λ for one target: errors where the loss is squared; None where one λ was tried."""
+        """Return the scores along λ for one target: errors if the loss is squared; None if only one λ was tried."""
         if len(self) < 2:
             return None
         order = np.argsort(self.lam)
@@ -276,7 +275,7 @@ class LamPath(SearchPath):
         return Tuning(
             "λ",
             self.lam[order],
-            roots(criterion) if squared else criterion,
+            square_roots(criterion) if squared else criterion,
             self.criterion_name if squared else f"robust {self.criterion_name}",
             int(np.flatnonzero(order == self.index[target])[0]),
             np.asarray(self.df, dtype=float)[order],
@@ -288,12 +287,12 @@ class LamPath(SearchPath):
         return f"{len(self.lam)} λ from {ends}, {self.criterion_name} takes {taken}"
 
     def _summary(self) -> Mapping[str, np.ndarray]:
-        freedom, scores = self._known()
-        named = by_target({self.criterion_name: scores.reshape(len(self), -1)}, scores.ndim == 1, " ")
+        freedom, scores = self._known_scores()
+        named = split_by_target({self.criterion_name: scores.reshape(len(self), -1)}, scores.ndim == 1, " ")
         return {"λ": self.lam, "degrees of freedom": freedom} | named
 
     def _picture(self) -> Picture:
-        """Root of the criterion against λ, a dot on the chosen λ, one line a target."""
+        """Return the root of the criterion against λ, with a dot on the chosen λ and one line per target."""
         order = np.argsort(self.lam)
         squares = self.criterion.reshape(len(self), -1)
         scores = np.sqrt(np.where(squares >= 0, squares, np.nan))  # an estimate from noised sums may be negative
@@ -311,14 +310,14 @@ class LamPath(SearchPath):
         return Picture("λ", label, curves, xscale="log", yscale="log")
 
 
-def roots(squares: Floats) -> Floats:
-    """Square roots; NaN where a square is not finite."""
+def square_roots(squares: Floats) -> Floats:
+    """Return square roots; NaN where a square is not finite."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(squares), np.sqrt(np.maximum(squares, 0.0)), np.nan)
 
 
 def check_rows(X: Any, n_features: int, precision: float) -> Array:
-    """Rows to predict: an array of any library with the right number of features, in the model's precision at least.
+    """Return rows to predict: an array of any library with the right number of features, at least in model precision.
 
     ``precision`` is the distance from one to the next number in the model's own type.
     """

@@ -10,7 +10,7 @@ SHOW_AFTER = 1.0  # seconds: short work needs no bar
 
 
 class Progress:
-    """Counts parts; draws a bar on standard error once the work has taken a second. ``verbose=0`` draws nothing."""
+    """A count of finished parts, drawn as a bar on standard error after a second. ``verbose=0`` draws nothing."""
 
     def __init__(self, total: int, label: str, verbose: int) -> None:
         self.total, self.label = total, label
@@ -22,7 +22,7 @@ class Progress:
         return self
 
     def advance(self) -> None:
-        """One part more is done."""
+        """Count one more finished part."""
         self._done += 1
         if not self.wanted or time.monotonic() - self._start < SHOW_AFTER:
             return

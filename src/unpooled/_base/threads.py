@@ -1,8 +1,8 @@
-"""Row blocks on all cores, and small problems on one.
+"""Threads: row blocks of a large job on all cores, and small problems on one.
 
 BLAS is threaded, element-wise NumPy is not: the exponential of a kernel block would leave every core
-but one idle. So a large job is cut into row blocks, the blocks run on as many Python threads as BLAS
-was allowed (NumPy releases the lock), and BLAS is held to one thread meanwhile so that they do not fight.
+but one idle. So a large job is cut into row blocks, and the blocks run on as many Python threads as BLAS
+may use (NumPy releases the lock). Meanwhile BLAS is limited to one thread, so that the two do not compete.
 
 A small job is better off with one BLAS thread throughout: NumPy and SciPy each carry a BLAS, and handing a
 matrix of a few hundred rows from the threads of one to those of the other costs more than the work.
@@ -24,8 +24,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 
-def best(work: Callable[[], Any], repeats: int) -> float:
-    """Seconds of the fastest of some runs, after one that warms up."""
+def time_fastest(work: Callable[[], Any], repeats: int) -> float:
+    """Return the seconds of the fastest of several runs, after one that warms up."""
     work()
     seconds = []
     for _ in range(repeats):
@@ -50,14 +50,14 @@ Before = TypeVar("Before")
 class SharedSetting(Generic[Before]):
     """A setting of the whole process that stays changed while any thread is inside the context.
 
-    The first thread to enter changes the setting, and the last one to leave restores it. Threads must share this:
-    two that each restored what they had found could leave the change behind for good.
+    The first thread to enter changes the setting, and the last one to leave restores it. All threads must share one
+    object: two that each restored the setting they had met could leave the change behind for good.
 
     Parameters
     ----------
     change : changes the setting and returns what restoring it takes
-    restore : restores the setting from that
-    always : restore whenever a thread leaves, for a setting that each thread has a copy of
+    restore : restores the setting, given what ``change`` returned
+    always : restore whenever a thread leaves, for a setting of which each thread has a copy
     """
 
     def __init__(self, change: Callable[[], Before], restore: Callable[[Before], object], always: bool = False) -> None:
@@ -78,68 +78,69 @@ class SharedSetting(Generic[Before]):
                 self._restore(self._before)
 
 
-#: BLAS on one thread; what was allowed before comes back when the last thread leaves.
+#: BLAS on one thread; the earlier limit returns when the last thread leaves
 one_blas_thread = SharedSetting(
     lambda: _controller().limit(limits=1), lambda limiter: limiter.restore_original_limits()
 )
 
 
-def blas_limit(n: int) -> contextlib.AbstractContextManager[Any]:
-    """BLAS on at most n threads; a limit of one may be held by many threads of the process at once."""
+def limit_blas(n: int) -> contextlib.AbstractContextManager[Any]:
+    """Limit BLAS to n threads; a limit of one may be held by many threads of the process at once."""
     return one_blas_thread if n == 1 else _controller().limit(limits=n)
 
 
-def cores() -> int:
-    """The cores this process may use; quotas of containers and schedulers count."""
+def count_cores() -> int:
+    """Return the number of cores that this process may use, within quotas of containers and schedulers."""
     return int(joblib.cpu_count())
 
 
-def suited_to(rows: int) -> contextlib.AbstractContextManager[None]:
-    """One BLAS thread for matrices of up to SMALL rows, as many as are allowed for larger ones."""
+def limit_blas_for(rows: int) -> contextlib.AbstractContextManager[None]:
+    """Limit BLAS to one thread for matrices of up to SMALL rows; leave it unlimited for larger ones."""
     return one_blas_thread if rows <= SMALL else contextlib.nullcontext()
 
 
-def allowed_threads() -> int:
-    """How many threads BLAS may use now: the limit a user, joblib or a scheduler has set."""
+def count_threads() -> int:
+    """Return how many threads BLAS may use now: the limit that a user, joblib or a scheduler has set."""
     return max((lib.num_threads for lib in _controller().lib_controllers), default=1)
 
 
-def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Slices that cut ``n_rows`` so that a block of ``n_columns`` wide rows has BLOCK_ELEMENTS numbers."""
+def cut_row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Return slices that cut ``n_rows`` so that a block with ``n_columns`` columns has BLOCK_ELEMENTS numbers."""
     step = max(1, BLOCK_ELEMENTS // max(1, n_columns))
     return [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
 
 
-def stretches(n: int, length: int) -> list[slice]:
-    """Slices of at most ``length`` that cover n; one empty slice for n = 0."""
+def cut_stretches(n: int, length: int) -> list[slice]:
+    """Return slices of at most ``length`` that cover n; one empty slice for n = 0."""
     return [slice(i, min(i + length, n)) for i in range(0, max(n, 1), length)]
 
 
 def for_each(work: Callable[[slice], None], blocks: list[slice]) -> None:
-    """Run ``work`` on every block, on all allowed threads; the first error is raised.
+    """Run ``work`` on every block, on all allowed threads; raise the first error.
 
-    What the caller has set with ``np.errstate`` holds on all of them: NumPy would start each with its defaults.
+    The caller's ``np.errstate`` applies on all of them: NumPy would start each with its defaults.
     """
-    n_threads = min(allowed_threads(), len(blocks)) if len(blocks) > 1 else 1
+    n_threads = min(count_threads(), len(blocks)) if len(blocks) > 1 else 1
     if n_threads == 1:
         for block in blocks:
             work(block)
         return
-    how: Any = {**np.geterr(), "call": np.geterrcall()}
+    state: Any = {**np.geterr(), "call": np.geterrcall()}
 
-    def alike(block: slice) -> None:
-        with np.errstate(**how):
+    def work_in_state(block: slice) -> None:
+        with np.errstate(**state):
             work(block)
 
     with one_blas_thread, ThreadPoolExecutor(n_threads) as pool:
-        for done in [pool.submit(alike, block) for block in blocks]:
-            done.result()
+        for future in [pool.submit(work_in_state, block) for block in blocks]:
+            future.result()
 
 
-# --- Silence over private rows: a warning about one record would tell of that record --------------------------------
+# --- Silence over private rows: a warning about one record would reveal something about it --------------------------
 
 
 def _ignore_runtime_warnings() -> warnings.catch_warnings[None]:
+    """Make Python ignore RuntimeWarning, and return what restoring the filters takes."""
     before = warnings.catch_warnings()
     before.__enter__()
     warnings.simplefilter("ignore", RuntimeWarning)
@@ -150,10 +151,10 @@ _no_runtime_warnings = SharedSetting(_ignore_runtime_warnings, lambda before: be
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Nothing that overflows, underflows or is not a number is warned of or raised, whatever ``np.seterr`` says.
+def silence_warnings() -> Iterator[None]:
+    """Give no warning or error for a number that overflows, underflows or is NaN, whatever ``np.seterr`` says.
 
-    NumPy's part of it holds for one thread: every thread and process that looks at rows has to enter it.
+    NumPy's part of it applies to one thread: every thread and process that reads rows has to enter this context.
     """
     with _no_runtime_warnings, np.errstate(all="ignore"):
         yield

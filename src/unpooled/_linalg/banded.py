@@ -1,4 +1,4 @@
-"""Every ridge solution and its leave-one-out diagonal from a reduction to block tridiagonal form.
+"""Ridge solutions and their leave-one-out diagonals from a reduction to block tridiagonal form.
 
 M = QBQᵀ with Q orthogonal and B block tridiagonal takes (8/3)N³ operations, all of them matrix products. An
 eigendecomposition spends half of its operations in matrix-vector products, which wait for memory. With the block
@@ -7,8 +7,8 @@ Cholesky factor B + μI = LLᵀ, which costs next to nothing,
     (M + μI)⁻¹ v = Q L⁻ᵀ L⁻¹ Qᵀ v,      diag (M + μI)⁻¹ = squared row norms of Q L⁻ᵀ,
 
 the latter in O(N² b) for every μ. So the ridge path and exact leave-one-out need no eigenvalue at all, and from 3000
-rows on a ridge path is found in this way (:mod:`unpooled._solvers.spectral.routes`). Where the diagonal is not wanted Q
-stays a product of reflectors, and half of the operations are saved.
+rows on a ridge path is computed in this way (:mod:`unpooled._solvers.spectral.routes`). If the diagonal is not needed,
+Q stays a product of reflectors, and half of the operations are saved.
 
 The reduction is the first stage of the two-stage tridiagonalisation (Bischof, Lang and Sun 2000): a QR factorisation of
 the panel below the diagonal block, then a symmetric rank-2b update. All products go through the BLAS that SciPy
@@ -37,18 +37,18 @@ Reflectors = list[tuple[int, np.ndarray, np.ndarray]]  # (first row, V, T) of I 
 
 
 @dataclass
-class Reflected:
-    """Q as the product of its reflectors, H_1 H_2 …, for a few columns at a time."""
+class ReflectorProduct:
+    """Q as the product of its reflectors, H_1 H_2 …, applied to a few columns at a time."""
 
     n: int
     reflectors: Reflectors = field(repr=False)
 
     def times(self, W: np.ndarray) -> np.ndarray:
-        """QW."""
+        """Return QW."""
         return self._apply(reversed(self.reflectors), W, 0)
 
     def transposed_times(self, V: np.ndarray) -> np.ndarray:
-        """QᵀV."""
+        """Return QᵀV."""
         return self._apply(self.reflectors, V, 1)
 
     def _apply(self, reflectors: Iterable[tuple[int, np.ndarray, np.ndarray]], W: np.ndarray, trans: int) -> np.ndarray:
@@ -60,39 +60,39 @@ class Reflected:
 
 
 @dataclass
-class Explicit:
-    """Q as a matrix."""
+class ExplicitMatrix:
+    """Q as an explicit matrix."""
 
     matrix: np.ndarray = field(repr=False)
 
     def times(self, W: np.ndarray) -> np.ndarray:
-        """QW."""
+        """Return QW."""
         (gemm,) = get_blas_funcs(("gemm",), (self.matrix,))
         return gemm(1.0, self.matrix, W)
 
     def transposed_times(self, V: np.ndarray) -> np.ndarray:
-        """QᵀV."""
+        """Return QᵀV."""
         (gemm,) = get_blas_funcs(("gemm",), (self.matrix,))
         return gemm(1.0, self.matrix, V, trans_a=1)
 
 
 @dataclass
-class Banded:
-    """M = QBQᵀ: diagonal blocks D_k (lower triangles), blocks S_k below them, and Q."""
+class BandedForm:
+    """The block tridiagonal form M = QBQᵀ: diagonal blocks D_k (lower triangles), blocks S_k below them, and Q."""
 
-    Q: Explicit | Reflected
+    Q: ExplicitMatrix | ReflectorProduct
     D: list[np.ndarray]
     S: list[np.ndarray]
     _factors: dict[float, list[tuple[np.ndarray, np.ndarray | None]]] = field(default_factory=dict, repr=False)
 
     @property
     def norm(self) -> float:
-        """The Frobenius norm of M, which bounds its largest eigenvalue."""
+        """Return the Frobenius norm of M, which bounds its largest eigenvalue."""
         diagonal = sum(2 * np.sum(np.tril(d, -1) ** 2) + np.sum(np.diagonal(d) ** 2) for d in self.D)
         return float(np.sqrt(diagonal + 2 * sum(np.sum(s**2) for s in self.S)))
 
     def factor(self, mu: float) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """The block Cholesky factor of B + μI: (L_kk, L_{k+1,k}) for every k; kept, for the solves that follow."""
+        """Return the block Cholesky factor of B + μI, (L_kk, L_{k+1,k}) for every k; keep it for later solves."""
         if mu not in self._factors:
             self._factors[mu] = self._factorise(mu)
         return self._factors[mu]
@@ -113,8 +113,8 @@ class Banded:
         return factors
 
     def inverse_diagonal(self, mu: float) -> np.ndarray:
-        """diag (M + μI)⁻¹: the squared row norms of Z = QL⁻ᵀ, a block of columns after the other."""
-        assert isinstance(self.Q, Explicit), "the reduction was made for solving only"
+        """Return diag (M + μI)⁻¹: the squared row norms of Z = QL⁻ᵀ, one block of columns after another."""
+        assert isinstance(self.Q, ExplicitMatrix), "the reduction was made for solving only"
         Q = self.Q.matrix
         gemm, trsm = _functions(Q, blas=("gemm", "trsm"))
         total = np.zeros(len(Q), dtype=Q.dtype)
@@ -129,7 +129,7 @@ class Banded:
         return total
 
     def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """(M + mus[j] I)⁻¹ V_j for every column j."""
+        """Return (M + mus[j] I)⁻¹ V_j for every column j."""
         W = self.Q.transposed_times(V)
         for mu in np.unique(mus):
             columns = np.flatnonzero(mus == mu)
@@ -137,7 +137,7 @@ class Banded:
         return self.Q.times(W)
 
     def solve_reduced(self, mu: float, W: np.ndarray) -> np.ndarray:
-        """(B + μI)⁻¹ W."""
+        """Return (B + μI)⁻¹ W."""
         (trsm,) = _functions(self.D[0], blas=("trsm",))
         factors = self.factor(mu)
         starts = np.cumsum([0] + [len(L) for L, _ in factors])
@@ -153,19 +153,20 @@ class Banded:
         return np.concatenate(pieces)
 
 
-def reduce(M: np.ndarray, block: int = BLOCK) -> Banded:
-    """The reduction of a symmetric matrix, with Q. Overwrites M."""
+def reduce(M: np.ndarray, block: int = BLOCK) -> BandedForm:
+    """Reduce a symmetric matrix, with Q. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)  # the transpose of a C-ordered matrix is Fortran-ordered
-    return Banded(Explicit(_orthogonal(reflectors, M)), D, S)
+    return BandedForm(ExplicitMatrix(_orthogonal(reflectors, M)), D, S)
 
 
-def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> Banded:
-    """The reduction without Q: it solves, and has no diagonals to give. Overwrites M."""
+def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> BandedForm:
+    """Reduce a symmetric matrix without Q: enough to solve, but not for diagonals. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)
-    return Banded(Reflected(len(M), reflectors), D, S)
+    return BandedForm(ReflectorProduct(len(M), reflectors), D, S)
 
 
 def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], Reflectors]:
+    """Return the blocks D and S and the reflectors of a matrix in Fortran order, which is overwritten."""
     symm, syr2k, gemm, geqrf = _functions(A, blas=("symm", "syr2k", "gemm"), lapack=("geqrf",))
     D: list[np.ndarray] = []
     S: list[np.ndarray] = []
@@ -195,7 +196,7 @@ def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np
 
 
 def _triangular_factor(V: np.ndarray, tau: np.ndarray) -> np.ndarray:
-    """T of the compact form H_1…H_w = I - V T Vᵀ: T⁻¹ is the upper part of VᵀV with 1/τ on its diagonal."""
+    """Return T of the compact form H_1…H_w = I - V T Vᵀ: T⁻¹ is the upper part of VᵀV with 1/τ on its diagonal."""
     (gemm,) = _functions(V, blas=("gemm",))
     live = tau != 0.0  # τ = 0 is the identity: that column of V takes no part
     inverse = np.triu(gemm(1.0, V, V, trans_a=1), 1)
@@ -207,9 +208,9 @@ def _triangular_factor(V: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 
 def _orthogonal(reflectors: Reflectors, spent: np.ndarray) -> np.ndarray:
-    """Q, the product of the reflectors, multiplied from the last: a few at a time, merged into wide products.
+    """Multiply the reflectors to Q, from the last one on: a few at a time, merged into wide products.
 
-    ``spent`` is the matrix that was reduced; its memory is used again.
+    ``spent`` is the matrix that was reduced; its memory is reused.
     """
     n, dtype = len(spent), spent.dtype
     (gemm,) = get_blas_funcs(("gemm",), dtype=dtype)
@@ -234,7 +235,7 @@ def _orthogonal(reflectors: Reflectors, spent: np.ndarray) -> np.ndarray:
 
 
 def _merge(group: Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """(I - V₁T₁V₁ᵀ)(I - V₂T₂V₂ᵀ)… = I - V T Vᵀ with V = [V₁ V₂ …] and T block upper triangular."""
+    """Return V and T of (I - V₁T₁V₁ᵀ)(I - V₂T₂V₂ᵀ)… = I - V T Vᵀ, with V = [V₁ V₂ …] and T block upper triangular."""
     (gemm,) = _functions(group[0][1], blas=("gemm",))
     width = sum(T.shape[0] for _, _, T in group)
     V = np.zeros((rows, width), dtype=group[0][1].dtype, order="F")
@@ -253,6 +254,5 @@ def _merge(group: Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _functions(A: np.ndarray, blas: tuple[str, ...] = (), lapack: tuple[str, ...] = ()) -> tuple[Any, ...]:
-    # One library for all: NumPy carries a BLAS of its own, and the idle threads of the two get in each other's way.
-    found: list[Any] = [*get_blas_funcs(list(blas), (A,)), *get_lapack_funcs(list(lapack), (A,))]
-    return tuple(found)
+    """Return SciPy's BLAS and LAPACK functions for an array: idle threads of two libraries would compete."""
+    return (*get_blas_funcs(list(blas), (A,)), *get_lapack_funcs(list(lapack), (A,)))

@@ -1,13 +1,13 @@
-"""(M + μI)⁻¹ v from a Cholesky factor in the memory of M, for matrices that leave no room for a second one.
+"""Cholesky factors in the memory of M, to solve (M + μI)x = v where there is no room for a second matrix.
 
-The factorisation works on panels of columns from left to right and brings each one up to date with all that is finished
-to its left:
+The factorisation works on panels of columns from left to right and updates each one with all finished columns to its
+left:
 
     L_kk L_kkᵀ = M_kk - L_k: L_k:ᵀ,        L_ik = (M_ik - L_i: L_k:ᵀ) L_kk⁻ᵀ    for the rows i below,
 
 where ":" are the columns before k. All but a share b/N of the N³/3 operations, b being the width of a panel, are in
-these products, which are as long as what is finished and are subtracted where the panel lies; the workspace is a panel
-or two. Only the lower triangle is read, and apart from it only the blocks on the diagonal are written. These panels are
+these products, which are as long as the finished part and are subtracted in the memory of the panel; the workspace is a
+panel or two. Only the lower triangle is read, and apart from it only the diagonal blocks are written. These panels are
 used where a library's own factorisation will not do: torch's returns a new matrix, and OpenBLAS's crashes on 40,000
 rows.
 
@@ -23,14 +23,14 @@ import numpy as np
 import scipy.linalg
 
 from .._base.arrays import Array, add_to_diagonal, cholesky, is_numpy, is_torch, namespace, solve_lower
-from .._base.threads import stretches
+from .._base.threads import cut_stretches
 from .operator import NotPositiveDefinite
 
 PANEL = 2048  # columns: products run at full speed, and two panels of 100,000 rows are 3 GB
 
 
 def factor_(M: Array, panel: int) -> None:
-    """L with LLᵀ = M, written over the lower triangle of M, so many columns at a time."""
+    """Write L with LLᵀ = M over the lower triangle of M, ``panel`` columns at a time."""
     n = M.shape[0]
     for start in range(0, n, panel):
         end = min(start + panel, n)
@@ -42,27 +42,27 @@ def factor_(M: Array, panel: int) -> None:
             raise NotPositiveDefinite
         columns[: end - start, :] = corner
         below = columns[end - start :, :]
-        for rows in _pieces(below, panel):
+        for rows in _cut_pieces(below, panel):
             below[rows, :] = solve_lower(corner, below[rows, :].T).T
 
 
 def _subtract(columns: Array, A: Array, B: Array, panel: int) -> None:
-    """columns -= ABᵀ, where columns lies."""
+    """Subtract ABᵀ from columns, in place."""
     if not is_numpy(columns):
         columns.addmm_(A, B.mT, alpha=-1.0)
         return
-    for rows in _pieces(columns, panel):
+    for rows in _cut_pieces(columns, panel):
         columns[rows] -= A[rows] @ B.T
 
 
-def _pieces(columns: Array, panel: int) -> list[slice]:
-    """All rows at once, but for NumPy, whose products are arrays of their own."""
+def _cut_pieces(columns: Array, panel: int) -> list[slice]:
+    """Return all rows as one piece, except for NumPy, whose products need arrays of their own."""
     n = columns.shape[0]
-    return stretches(n, panel) if is_numpy(columns) else [slice(0, n)] if n else []
+    return cut_stretches(n, panel) if is_numpy(columns) else [slice(0, n)] if n else []
 
 
 def solve(L: Array, v: Array, panel: int) -> Array:
-    """(LLᵀ)⁻¹ v for what :func:`factor_` made: a panel at a time, because a triangular solver may copy its matrix."""
+    """Return (LLᵀ)⁻¹ v for L from :func:`factor_`, panel by panel, because a triangular solver may copy its matrix."""
     n = L.shape[0]
     x = namespace(v).asarray(v, copy=True)
     starts = range(0, n, panel)
@@ -81,13 +81,13 @@ Solve = Callable[[Array], Array]  #: v ↦ (M + μI)⁻¹ v
 IN_PLACE_FROM = 20_000  # rows from which panels are factorised: LAPACK's own would take a copy of a tensor, or crash
 
 
-def matrices(library: str, n: int) -> float:
-    """How many matrices of the size of M there are at the peak, for n rows in an array of that library."""
+def count_matrices(library: str, n: int) -> float:
+    """Return how many matrices of the size of M exist at the peak, for n rows in an array of that library."""
     return 1.0 if library == "numpy" or (library == "torch" and n >= IN_PLACE_FROM) else 2.0
 
 
 def factor(M: Array, mu: float) -> Solve:
-    """A function v ↦ (M + μI)⁻¹ v. Overwrites M: no second matrix is held, of small tensors excepted."""
+    """Return a function v ↦ (M + μI)⁻¹ v. Overwrites M: there is no second matrix, except for small tensors."""
     add_to_diagonal(M, mu)
     if M.shape[0] >= IN_PLACE_FROM and (is_numpy(M) or is_torch(M)):
         factor_(M, PANEL)

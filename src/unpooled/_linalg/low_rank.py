@@ -19,15 +19,15 @@ from .operator import Coordinates, Decomposition, root_of
 
 
 class Columns(Protocol):
-    """A kernel of which columns can be had one by one."""
+    """A kernel whose columns can be computed one by one."""
 
     def __call__(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray: ...
 
     def diag(self, X: np.ndarray) -> np.ndarray: ...
 
 
-# tr E/μ, by the size of a number in bytes: what is aimed for, and what must at least be reached. Rounding keeps the
-# trace from being known better than a few eps·tr M, which for the smallest λ is more than what is aimed for.
+# tr E/μ, by the size of a number in bytes: the aim, and the least that must be reached. Rounding keeps the trace from
+# being known better than to a few eps·tr M, which for the smallest λ is more than the aim.
 TOLERANCE = {8: (1e-8, 1e-5), 4: (1e-4, 1e-3)}
 FIRST_CHECK = 32  # columns before the first guess at the rank
 
@@ -35,7 +35,7 @@ FIRST_CHECK = 32  # columns before the first guess at the rank
 def decompose(
     kernel: Columns, X: np.ndarray, weights: np.ndarray | None, center: bool, lam: float, max_rank: int
 ) -> tuple[Decomposition, Coordinates] | None:
-    """The thin decomposition that serves every λ' ≥ λ, or None where ``max_rank`` columns do not suffice."""
+    """Return the thin decomposition for every λ' ≥ λ, or None if it takes more than ``max_rank`` columns."""
     n = len(X)
     root = root_of(weights, n)
     aim, least = TOLERANCE[X.dtype.itemsize]
@@ -58,9 +58,9 @@ def decompose(
 def pivoted_cholesky(
     kernel: Columns, X: np.ndarray, root: np.ndarray | None, aim: float, least: float, max_rank: int
 ) -> np.ndarray | None:
-    """L with tr(R𝕂R - LLᵀ) ≤ aim, R = diag(root), or as small as rounding can tell if that is below ``least``.
+    """Return L with tr(R𝕂R - LLᵀ) ≤ aim, R = diag(root), or as small as rounding can tell if that is below ``least``.
 
-    None where it cannot be told, as soon as max_rank looks too small, or where 𝕂 turns out not positive semi-definite.
+    Return None if rounding hides it, as soon as max_rank looks too small, or if 𝕂 is not positive semi-definite.
     """
     diag = np.asarray(kernel.diag(X), dtype=float)
     if root is not None:
@@ -94,6 +94,6 @@ def pivoted_cholesky(
         diag = diag - np.asarray(L[:, k], dtype=float) ** 2
         diag[p] = 0.0
         if diag.min() < -1e3 * eps * start / len(X):
-            break  # no Mercer kernel: the routes that see the whole matrix will say so
+            break  # not a Mercer kernel: the routes that see the whole matrix report it
         diag = np.maximum(diag, 0.0)
     return None

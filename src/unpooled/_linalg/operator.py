@@ -33,12 +33,12 @@ import scipy.linalg
 from scipy.linalg import get_blas_funcs
 
 from .._base.arrays import Array, Floats, eps, is_numpy, like, namespace, to_numpy
-from .._base.threads import row_blocks
+from .._base.threads import cut_row_blocks
 
 
 @dataclass
 class Coordinates:
-    """The way from labels to the coordinates of M and from a solution there back to coefficients."""
+    """The map from labels to the coordinates of M, and from a solution there back to coefficients."""
 
     n: int
     root: Array | None  #: √(N w); None for equal weights
@@ -46,7 +46,7 @@ class Coordinates:
     mean_row: Array | None = None  #: 𝕂w, where centred
 
     def targets(self, Y: Array, dtype: Any) -> tuple[Array, Array]:
-        """v = P·root·Y in the given dtype, and the intercepts b in that of Y.
+        """Return v = P·root·Y in the given dtype, and the intercepts b in that of Y.
 
         Written root·(Y - b), and cast only then, so that a large mean costs no digits.
         """
@@ -54,7 +54,7 @@ class Coordinates:
         b = xp.zeros(Y.shape[1], dtype=Y.dtype, device=Y.device)
         if self.center:
             b = self._mean(Y)
-            # Once more on what is left: then b is right to the last digit under any offset.
+            # Centre the rest once more: then b is right to the last digit under any offset.
             b = b + self._mean(Y - b)
         v = xp.astype(Y - b, dtype)
         return (v if self.root is None else v * self.root[:, None]), b
@@ -64,36 +64,36 @@ class Coordinates:
         return xp.mean(Y, axis=0) if self.root is None else xp.astype(self.weights(Y), Y.dtype) @ Y
 
     def weights(self, reference: Array) -> Array:
-        """w, normalised to sum to one."""
+        """Return w, normalised to sum to one."""
         if self.root is None:
             xp = namespace(reference)
             return xp.full(self.n, 1.0 / self.n, dtype=reference.dtype, device=reference.device)
         return self.root * self.root / self.n
 
     def coefficients(self, a: Array) -> Array:
-        """c = root·a/N for a = g(A)v; where centred Σ c_i = 0, which rounding must not blur (paper 002's H)."""
+        """Return c = root·a/N for a = g(A)v; if centred, Σ c_i = 0 despite rounding, as in Wang (2018), chapter 2."""
         c = (a if self.root is None else a * self.root[:, None]) / self.n
         if self.center:
             c = c - self.weights(c)[:, None] * namespace(c).sum(c, axis=0)
         return c
 
     def intercept(self, c: Array, b: Array) -> Array:
-        """b - wᵀ𝕂c: the constant of Σ c_i K̂_{x_i} + b once it is written with K in place of K̂ (Σ c_i = 0)."""
+        """Return b - wᵀ𝕂c, the constant of Σ c_i K̂_{x_i} + b when it is written with K in place of K̂ (Σ c_i = 0)."""
         return b - namespace(c).astype(self.mean_row @ c, b.dtype) if self.center else b
 
     def leverage_of_mean(self, reference: Array) -> Array | float:
-        """What the intercept adds to the leverage of every row: w_i."""
+        """Return what the intercept adds to the leverage of every row: w_i."""
         return self.weights(reference) if self.center else 0.0
 
 
-def dense(K: Array, weights: Array | None, center: bool) -> tuple[Array, Coordinates]:
-    """M = N·P D^½ 𝕂 D^½ P, in the memory of 𝕂, and its coordinates."""
+def build_dense(K: Array, weights: Array | None, center: bool) -> tuple[Array, Coordinates]:
+    """Return M = N·P D^½ 𝕂 D^½ P, in the memory of 𝕂, and its coordinates."""
     n = K.shape[0]
     coordinates = Coordinates(n, root_of(weights, n), center)
     if center:
         coordinates.mean_row = K @ coordinates.weights(K)
     if coordinates.root is not None:
-        for rows in row_blocks(n, n):
+        for rows in cut_row_blocks(n, n):
             K[rows, :] *= coordinates.root[rows, None] * coordinates.root[None, :]
     if center:
         project_out(K, coordinates.weights(K) ** 0.5)
@@ -101,27 +101,27 @@ def dense(K: Array, weights: Array | None, center: bool) -> tuple[Array, Coordin
 
 
 def root_of(weights: Array | None, n: int) -> Array | None:
-    """√(N w) with w normalised."""
+    """Return √(N w) with w normalised; None for equal weights."""
     return None if weights is None else (weights * (n / namespace(weights).sum(weights))) ** 0.5
 
 
 def project_out(M: Array, s: Array) -> None:
-    """M ← (I - ssᵀ) M (I - ssᵀ) in place, as the update M - suᵀ - usᵀ with u = Ms - s(sᵀMs)/2."""
+    """Compute (I - ssᵀ) M (I - ssᵀ) in place, as the update M - suᵀ - usᵀ with u = Ms - s(sᵀMs)/2."""
     u = M @ s
     u = u - s * (0.5 * (s @ u))
     if is_numpy(M) and M.flags.c_contiguous:
-        # BLAS updates in place and on all cores; the transpose is the Fortran array that it wants.
+        # BLAS updates in place and on all cores; the transpose is the Fortran array that it needs.
         (ger,) = get_blas_funcs(("ger",), (M,))
         ger(-1.0, s, u, a=M.T, overwrite_a=1)
         ger(-1.0, u, s, a=M.T, overwrite_a=1)
         return
-    for rows in row_blocks(M.shape[0], M.shape[1]):
+    for rows in cut_row_blocks(M.shape[0], M.shape[1]):
         M[rows, :] -= s[rows, None] * u[None, :] + u[rows, None] * s[None, :]
 
 
 @dataclass
 class Decomposition:
-    """A ≈ U diag(σ) Uᵀ with orthonormal columns; on what U leaves out, A counts as zero.
+    """The decomposition A ≈ U diag(σ) Uᵀ with orthonormal columns; on the complement of U, A counts as zero.
 
     Full (eigh) or thin (low rank), the formulas are the same: g(A)v = U g(σ) Uᵀv + g(0)(v - UUᵀv).
     """
@@ -134,23 +134,23 @@ class Decomposition:
         return bool(self.U.shape[0] == self.U.shape[1])
 
     def project(self, v: Array) -> tuple[Array, Array | None]:
-        """Uᵀv, and v - UUᵀv where the decomposition is thin: once for all functions that follow."""
+        """Return Uᵀv and, if the decomposition is thin, v - UUᵀv: once for all functions that follow."""
         inside = self.U.T @ v
         return inside, None if self.is_full else v - self.U @ inside
 
     def apply(self, values: Floats, at_zero: float, projected: tuple[Array, Array | None]) -> Array:
-        """h(A) v for a function h given by its values on the spectrum and at zero; v as :meth:`project` gives it."""
+        """Return h(A) v for a function h given by its values on the spectrum and at zero; v as from :meth:`project`."""
         inside, outside = projected
         out = self.U @ (like(values, self.U)[:, None] * inside)
         return out if outside is None else out + float(at_zero) * outside
 
     def diagonals(self, values: Floats, at_zero: Floats) -> Array:
-        """The diagonals of h(A) for L functions h: shape (L, N). No N×N temporary: row blocks of U²."""
+        """Return the diagonals (L, N) of h(A) for L functions h, without an N×N temporary: by row blocks of U²."""
         xp = namespace(self.U)
         h = like(values.T, self.U)
         at_zero_ = like(at_zero, self.U)[:, None]
         parts = []
-        for rows in row_blocks(self.U.shape[0], self.U.shape[1]):
+        for rows in cut_row_blocks(self.U.shape[0], self.U.shape[1]):
             squares = self.U[rows, :] * self.U[rows, :]
             part = (squares @ h).T
             if not self.is_full:
@@ -160,7 +160,7 @@ class Decomposition:
 
 
 def eigh(M: Array, n: int, kappa_sq: float) -> Decomposition:
-    """The full decomposition of M/n. Overwrites M. A kernel matrix that is not positive semi-definite is an error."""
+    """Decompose M/n fully. Overwrites M. Raise an error if the kernel matrix is not positive semi-definite."""
     if is_numpy(M):
         # Divide and conquer is the fastest driver; the transpose of a C-ordered symmetric matrix is the
         # Fortran array LAPACK can overwrite.
@@ -168,14 +168,14 @@ def eigh(M: Array, n: int, kappa_sq: float) -> Decomposition:
     else:
         values, U = namespace(M).linalg.eigh(M)
     sigma = to_numpy(values).astype(float) / n
-    return Decomposition(checked_spectrum(sigma, eps(M), kappa_sq), U)
+    return Decomposition(check_spectrum(sigma, eps(M), kappa_sq), U)
 
 
-def checked_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
-    """σ with rounding's negative eigenvalues set to zero; a truly negative one is an error.
+def check_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
+    """Return σ with the negative eigenvalues of rounding set to zero; raise an error for a truly negative one.
 
-    Kernels of the distance round a little more than eps near zero; and the scale is the kernel's and not that of a
-    spectrum that centring may have emptied.
+    Kernels of the distance round a little more than eps near zero. The scale is the kernel's, because centring may have
+    left a spectrum that is almost zero.
     """
     top, bottom = float(np.max(np.abs(sigma))), float(np.min(sigma))
     if not np.isfinite(top):
@@ -189,7 +189,7 @@ def checked_spectrum(sigma: Floats, rounding: float, kappa_sq: float) -> Floats:
 
 
 class NotPositiveDefinite(ValueError):
-    """A kernel matrix with a negative eigenvalue. Without a message: one that a Cholesky factorisation ran into."""
+    """An error for a negative eigenvalue of a kernel matrix. Without a message: from a Cholesky factorisation."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(
@@ -200,7 +200,7 @@ class NotPositiveDefinite(ValueError):
 
 
 class NotFinite(ValueError):
-    """Kernel values that overflow, or are not numbers."""
+    """The error for kernel values that overflow, or are not numbers."""
 
     def __init__(
         self, message: str = "the kernel gives values that are not finite on X: check the scale of the features"

@@ -1,12 +1,12 @@
-"""Double-precision ridge solutions from a single-precision factorisation.
+"""Refinement of ridge solutions from a single-precision factorisation to double precision.
 
-Single precision takes half the time of double and is as good a preconditioner as there is: conjugate gradients on
+Single precision takes half the time of double and makes an excellent preconditioner: conjugate gradients on
 (M + μI) a = v, preconditioned by the same inverse in float32, reach double precision in a few products with M, and
 every target, with a λ of its own, is a column of the same products.
 
-Single precision may choose λ, and it never gives the answer. The route ``mixed`` takes λ from a float32 factorisation
-and gives up where float32 cannot tell one λ from another; the coefficients are always float64, with the residual that a
-direct solver would leave.
+Single precision may choose λ, but it never gives the coefficients. The route ``mixed`` takes λ from a float32
+factorisation and gives up where float32 cannot tell one λ from another; the coefficients are always float64, with the
+residual that a direct solver would leave.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ MAX_STEPS = 60
 COLUMNS = 256  # right-hand sides at a time: bounded memory however many targets
 
 
-class Rough(Protocol):
-    """Anything that solves with M + μI approximately."""
+class ApproximateInverse(Protocol):
+    """An approximate solver of systems with M + μI."""
 
     def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """(M + mus[j] I)⁻¹ V_j for every column j."""
+        """Return (M + mus[j] I)⁻¹ V_j for every column j, approximately."""
 
 
 class SpectralInverse:
-    """(M + μI)⁻¹ = U (Nσ + μ)⁻¹ Uᵀ from a full decomposition of M/N."""
+    """The inverse (M + μI)⁻¹ = U (Nσ + μ)⁻¹ Uᵀ from a full decomposition of M/N."""
 
     def __init__(self, decomposition: Decomposition) -> None:
         self.U = decomposition.U
         self.values = (len(self.U) * decomposition.sigma).astype(self.U.dtype)
 
     def solve(self, mus: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """(M + mus[j] I)⁻¹ V_j for every column j."""
+        """Return (M + mus[j] I)⁻¹ V_j for every column j."""
         projected = self.U.T @ V
         projected /= self.values[:, None] + mus.astype(V.dtype)[None, :]
         return self.U @ projected
 
 
-def solve_shifted(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -> tuple[np.ndarray, np.ndarray]:
-    """x with (M + mus[j] I) x_j = V_j for every column j, and which columns reached double precision."""
+def solve_shifted(
+    M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: ApproximateInverse
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return x with (M + mus[j] I) x_j = V_j for every column j, and which columns reached double precision."""
     solution, done = np.empty_like(V), np.empty(V.shape[1], dtype=bool)
     for start in range(0, V.shape[1], COLUMNS):
         columns = slice(start, start + COLUMNS)
@@ -51,12 +53,14 @@ def solve_shifted(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -
     return solution, done
 
 
-def _preconditioned_cg(M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: Rough) -> tuple[np.ndarray, np.ndarray]:
+def _preconditioned_cg(
+    M: np.ndarray, mus: np.ndarray, V: np.ndarray, rough: ApproximateInverse
+) -> tuple[np.ndarray, np.ndarray]:
     norm_of_M = float(np.linalg.norm(M))
     eps = float(np.finfo(V.dtype).eps)
 
     def precondition(R: np.ndarray, active: np.ndarray) -> np.ndarray:
-        # Residuals shrink below single precision's range: scale each column to one and back.
+        # Residuals fall below the range of single precision: scale each column to one and back.
         size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
         return rough.solve(mus[active], (R / size).astype(np.float32)).astype(V.dtype) * size
 

@@ -1,4 +1,4 @@
-"""Fitted functions, free of the way in which they were found: they predict, and they are what a file keeps.
+"""Fitted functions, independent of the method that found them: they predict, and files keep them.
 
 **Fewer points for an expansion:** the orthogonal projection of f onto the span of M kernel functions.
 
@@ -8,7 +8,7 @@ c = f(z), and
     ‖f - g‖² = ‖f‖² - ‖g‖²,    |f(x) - g(x)| ≤ √K(x,x) ‖f - g‖    for every x.
 
 The points are chosen among the x_i by a pivoted Cholesky factorisation of their kernel matrix (each next point is the
-one that those before it explain least), on a random sample of the candidates where there are many.
+one that the earlier points explain least), on a random sample of the candidates if there are many.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TILE = 1 << 14  # points at a time: a tile of 64 rows is then 8 MiB
 
 @dataclass
 class KernelExpansion:
-    """f(x) = Σ_i c_i K(x, x_i) + b, for one or more targets.
+    """The function f(x) = Σ_i c_i K(x, x_i) + b, for one or more targets.
 
-    ``coef`` has shape (N, T), ``intercept`` (T,). Rows are predicted a block at a time and points taken a tile at a
-    time, so memory stays at a few tiles however many rows come and however many points there are.
+    ``coef`` has shape (N, T), ``intercept`` (T,). Prediction goes through rows in blocks and through points in tiles,
+    so memory stays at a few tiles however many rows and points there are.
 
     Attributes
     ----------
-    kernel : the kernel K, its parameters numbers
+    kernel : the kernel K, with numbers for its parameters
     points : (N, d) the x_i
     coef : (N, T) the c_i
     intercept : (T,) b
@@ -50,7 +50,7 @@ class KernelExpansion:
     intercept: Array = field(repr=False)
 
     def __post_init__(self) -> None:
-        # One memory order: products then round alike before and after a trip through a file.
+        # One memory order, so that products round alike before and after a trip through a file.
         for name in ("points", "coef", "intercept"):
             array = getattr(self, name)
             if is_numpy(array):
@@ -62,21 +62,21 @@ class KernelExpansion:
 
     @property
     def n_functions(self) -> int:
-        """The kernel functions that one prediction takes."""
+        """The number of kernel functions in one prediction."""
         return self.n_points
 
     @property
     def expansion(self) -> tuple[Kernel, Array] | None:
-        """The kernel and its points; None where the points have no coordinates, as with a precomputed kernel."""
+        """The kernel and its points; None if the points have no coordinates, as with a precomputed kernel."""
         return (self.kernel, self.points) if self.points.shape[1] else None
 
     @property
     def scaling(self) -> Scaling | None:
-        """How inputs are brought to the scale that the kernel sees: here they are seen as they are."""
+        """The change of scale between inputs and kernel: there is none here."""
         return None
 
     def predict(self, X: Array) -> Array:
-        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
+        """Return the values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
 
         Parameters
         ----------
@@ -90,8 +90,8 @@ class KernelExpansion:
         if X.ndim != 2 or (self.points.shape[1] and X.shape[1] != self.points.shape[1]):
             raise ValueError(f"X must have {self.points.shape[1]} features, got an array of shape {tuple(X.shape)}")
         points, coef, intercept = (like(a, X) for a in (self.points, self.coef, self.intercept))
-        tiles = threads.stretches(self.n_points, TILE)
-        blocks = threads.row_blocks(X.shape[0], min(max(1, self.n_points), TILE))
+        tiles = threads.cut_stretches(self.n_points, TILE)
+        blocks = threads.cut_row_blocks(X.shape[0], min(max(1, self.n_points), TILE))
 
         def values(rows: slice) -> Array:
             first, *others = (self.kernel.block(X[rows, :], points[t, :]) @ coef[t, :] for t in tiles)
@@ -109,18 +109,18 @@ class KernelExpansion:
         def fill(rows: slice) -> None:
             out[rows] = values(rows)
 
-        with threads.suited_to(max(X.shape[0], self.n_points)):
+        with threads.limit_blas_for(max(X.shape[0], self.n_points)):
             threads.for_each(fill, blocks)
         return out
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The header and the arrays of a file."""
+        """Return the header and the arrays of a file."""
         arrays = {"points": self.points, "coef": self.coef, "intercept": self.intercept}
         return {"kernel": to_spec(self.kernel)}, {name: to_numpy(a) for name, a in arrays.items()}
 
     @classmethod
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> KernelExpansion:
-        """The inverse of :meth:`to_parts`; a ValueError says what does not fit together."""
+        """Return the function that :meth:`to_parts` gave; a ValueError says what is inconsistent."""
         missing = {"points", "coef", "intercept"} - arrays.keys()
         if missing:
             raise ValueError(f"the file lacks the arrays {', '.join(sorted(missing))}")
@@ -138,20 +138,20 @@ class KernelExpansion:
         if not all(np.issubdtype(a.dtype, np.floating) and np.all(np.isfinite(a)) for a in (points, coef, intercept)):
             raise ValueError("the arrays must hold finite floating-point numbers")
         if not len(points):
-            raise ValueError("it is a function of no points")
+            raise ValueError("the function has no points")
         kernel = fitted_from_spec(header.get("kernel"))
         if points.shape[1]:
             kernel = kernel.resolve(points)
             if not np.all(np.isfinite(kernel.block(points[:1], points[:1]))):
-                raise ValueError("its kernel has no values at its own points")
+                raise ValueError("its kernel cannot be evaluated at its own points")
         return cls(kernel, points, coef, intercept)
 
 
 @dataclass
 class BasisPredictor:
-    """f(x) = cᵀr(x) + b with the map r of a basis: kernel functions at its points, or its waves.
+    """The function f(x) = cᵀr(x) + b with the map r of a basis: kernel functions at its points, or its waves.
 
-    A function aᵀφ + b in the span of φ = Aᵀr has c = A a, so predicting costs no product with A.
+    A function aᵀφ + b in the span of φ = Aᵀr has c = A a, so predicting needs no product with A.
 
     Attributes
     ----------
@@ -166,21 +166,21 @@ class BasisPredictor:
 
     @property
     def n_functions(self) -> int:
-        """The kernel functions or waves that one prediction takes."""
+        """The number of kernel functions or waves in one prediction."""
         return self.map.size
 
     @property
     def expansion(self) -> tuple[Kernel, Array] | None:
-        """The kernel and its points, as the kernel sees them; None for waves."""
+        """The kernel and its points, on the scale of the kernel; None for waves."""
         return (self.map.kernel, self.map.points) if isinstance(self.map, KernelMap) else None
 
     @property
     def scaling(self) -> Scaling | None:
-        """How inputs are brought to the scale that the kernel sees."""
+        """The change of scale between inputs and kernel."""
         return self.map.scaling
 
     def predict(self, X: Array) -> Array:
-        """The values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
+        """Return the values f(x_i), shape (n, T), in the array library, on the device and in the dtype of ``X``.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class BasisPredictor:
         if X.ndim != 2 or X.shape[1] != self.map.n_features_in:
             raise ValueError(f"X must have {self.map.n_features_in} features, got an array of shape {tuple(X.shape)}")
         coef, intercept = like(self.coef, X), like(self.intercept, X)
-        blocks = threads.row_blocks(X.shape[0], self.map.size)
+        blocks = threads.cut_row_blocks(X.shape[0], self.map.size)
         if not is_numpy(X):
             parts = [self.map.block(X[rows, :]) @ coef + intercept for rows in blocks]
             return namespace(X).concat(parts) if parts else X[:, :0] @ coef[:0, :] + intercept
@@ -203,18 +203,18 @@ class BasisPredictor:
         def fill(rows: slice) -> None:
             out[rows] = self.map.block(X[rows]) @ coef + intercept
 
-        with threads.suited_to(max(X.shape[0], self.map.size)):
+        with threads.limit_blas_for(max(X.shape[0], self.map.size)):
             threads.for_each(fill, blocks)
         return out
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The header and the arrays of a file."""
+        """Return the header and the arrays of a file."""
         header, arrays = self.map.to_parts()
         return header, arrays | {"predictor.coef": self.coef, "predictor.intercept": self.intercept}
 
     @classmethod
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BasisPredictor:
-        """The inverse of :meth:`to_parts`; a ValueError says what does not fit together."""
+        """Return the function that :meth:`to_parts` gave; a ValueError says what is inconsistent."""
         map_ = map_from_parts(header, arrays)
         coef, intercept = finite("predictor.coef", arrays, ndim=2), finite("predictor.intercept", arrays, ndim=1)
         if coef.shape != (map_.size, len(intercept)):
@@ -224,17 +224,17 @@ class BasisPredictor:
 
 @dataclass
 class Average:
-    """f̄(x) = Σ_j w_j f_j(x): functions that do not merge into one expansion."""
+    """The function f̄(x) = Σ_j w_j f_j(x) of functions that do not merge into one expansion."""
 
     functions: list[Any] = field(repr=False)
     weights: np.ndarray
 
     n_functions = 1  #: at least
-    expansion = None  #: the functions have one each, and there is none of the whole
+    expansion = None  #: each function has its own, and the whole has none
     scaling = None
 
     def predict(self, X: Array) -> Array:
-        """The values f̄(x_i), shape (n, T)."""
+        """Return the values f̄(x_i), shape (n, T)."""
         total = float(self.weights[0]) * self.functions[0].predict(X)
         for weight, function in zip(self.weights[1:], self.functions[1:]):
             total = total + float(weight) * function.predict(X)
@@ -242,7 +242,7 @@ class Average:
 
 
 def average(functions: list[Any], weights: np.ndarray, kernel: Kernel | None) -> KernelExpansion | Average:
-    """Σ_j w_j f_j with Σ w_j = 1; expansions in one and the same ``kernel`` become one over all their points."""
+    """Average to Σ_j w_j f_j with Σ w_j = 1; expansions in one ``kernel`` merge into one over all their points."""
     if kernel is None or not all(isinstance(f, KernelExpansion) for f in functions):
         return Average(functions, weights)
     if len(functions) == 1:
@@ -261,7 +261,7 @@ CHECKED_ROWS = 5000
 
 @dataclass
 class Compression:
-    """How much a projection onto fewer points has changed the function.
+    """The change of a function by a projection onto fewer points.
 
     ``norm_error`` is ‖f - g‖/‖f‖ in H_K (the largest over targets); ``rms_change`` the root mean square of f - g over
     (a sample of) the points of f, ``relative_change`` the same divided by the standard deviation of f there.
@@ -275,7 +275,7 @@ class Compression:
 
 
 def compress(f: KernelExpansion, n_points: int, random_state: int | None = 0) -> tuple[KernelExpansion, Compression]:
-    """The projection onto at most ``n_points`` points, and what it changed."""
+    """Project onto at most ``n_points`` points; return the projection and what it changed."""
     rng = np.random.default_rng(random_state)
     X, c = to_numpy(f.points).astype(float), to_numpy(f.coef).astype(float)
     n_points = min(n_points, len(X))
@@ -299,7 +299,7 @@ def compress(f: KernelExpansion, n_points: int, random_state: int | None = 0) ->
 
 
 def pivoted_cholesky(kernel: Kernel, X: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pivots and the factor L of K(X[pivots], X[pivots]) = LLᵀ; fewer than ``rank`` where rounding is reached."""
+    """Return pivots and the factor L of K(X[pivots], X[pivots]) = LLᵀ; fewer than ``rank`` if rounding is reached."""
     left = np.asarray(kernel.diag(X), dtype=float).copy()
     stop = 1e-12 * float(left.max())
     rows = np.empty((rank, len(X)))  # row k holds the k-th column of the factor of K(X, X)
@@ -309,7 +309,7 @@ def pivoted_cholesky(kernel: Kernel, X: np.ndarray, rank: int) -> tuple[np.ndarr
         if left[pivot] <= stop and pivots:
             break
         column = kernel.block(X, X[pivot : pivot + 1])[:, 0] - rows[:k].T @ rows[:k, pivot]
-        if left[pivot] <= 0.0:  # a kernel that is zero everywhere: one point, with a coefficient of zero
+        if left[pivot] <= 0.0:  # a kernel that is zero everywhere: one point with a zero coefficient
             left[pivot] = column[pivot] = 1.0
         rows[k] = column / np.sqrt(left[pivot])
         left -= rows[k] ** 2

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import count, probability
+from .._base.checks import check_probability, check_whole
 from .._base.progress import Progress
-from .._base.text import shown
+from .._base.text import quote
 from . import of_models, of_summaries
 from .estimate import CONFIDENCE, LEAST_RUNS, LowerBound, attainable, lower_bound
 from .faults import FAULTS
@@ -96,8 +96,8 @@ def audit(
     False
     """
     if runs is not None:
-        runs = count("runs", runs, LEAST_RUNS)
-    confidence = probability("confidence", confidence)
+        runs = check_whole("runs", runs, LEAST_RUNS)
+    confidence = check_probability("confidence", confidence)
     chosen = [make() for make in _makers(mechanisms, neighbours, epsilon, delta)]
     rows = []
     with Progress(2 * PARTS * len(chosen), "runs", int(progress)) as bar:
@@ -139,7 +139,7 @@ def _makers(
         mechanisms = [mechanisms]
     if not isinstance(mechanisms, Iterable):
         raise ValueError(
-            f"mechanisms must be a name, a Mechanism, several of these or a function, got {shown(mechanisms)}"
+            f"mechanisms must be a name, a Mechanism, several of these or a function, got {quote(mechanisms)}"
         )
     return [_maker(item, known) for item in mechanisms]
 
@@ -149,7 +149,7 @@ def _maker(item: Any, known: dict[str, Callable[[], Mechanism]]) -> Callable[[],
         return lambda: item
     if isinstance(item, str) and item in known:
         return known[item]
-    raise ValueError(f"there is no mechanism {shown(item)}: the names are {', '.join(known)}")
+    raise ValueError(f"there is no mechanism {quote(item)}: the names are {', '.join(known)}")
 
 
 HEADS = ("mechanism", "claimed ε", "at δ", "found ε ≥", "if Gaussian", "runs", "verdict")

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from .._base.checks import positive, probability
+from .._base.checks import check_positive, check_probability
 from ..privacy.gaussian import epsilon_of
 
 CONFIDENCE = 1.0 - 1e-7  # of each bound: a mechanism that keeps its promise is accused once in 10⁷ audits at most
@@ -66,7 +66,7 @@ def lower_bound(
     confidence : of each bound
     direction : k numbers, where it is known which way outputs differ most; None learns it from the runs that choose
     """
-    delta, confidence = probability("delta", delta, zero=True), probability("confidence", confidence)
+    delta, confidence = check_probability("delta", delta, zero=True), check_probability("confidence", confidence)
     P, Q = _outputs("first", first), _outputs("second", second)
     if P.shape != Q.shape:
         raise ValueError(f"there must be as many outputs on both data sets, got shapes {P.shape} and {Q.shape}")
@@ -203,4 +203,4 @@ def _outputs(name: str, values: Any) -> np.ndarray:
 
 def check_claim(epsilon: Any, delta: Any) -> tuple[float, float]:
     """ε > 0 and 0 ≤ δ < 1; pure privacy may be claimed too."""
-    return positive("epsilon", epsilon), probability("delta", delta, zero=True)
+    return check_positive("epsilon", epsilon), check_probability("delta", delta, zero=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._solvers.descent.sgd import drawn, one_by_one
+from .._solvers.descent.sgd import descend_one_by_one, draw_rows
 from ..bases import Basis, RandomFeatures
 from ..kernels import Gaussian
 from ..privacy import PrivacyRequest, mu_for, noise, sgd
@@ -34,11 +34,11 @@ def theorem_2_as_printed() -> Mechanism:
     label[0] = 1.0
 
     def release(y: np.ndarray) -> np.ndarray:
-        return planned.add(one_by_one(phi, y, drawn(n, steps), step))
+        return planned.add(descend_one_by_one(phi, y, draw_rows(n, steps), step))
 
     def many(y: np.ndarray, runs: int) -> np.ndarray:
         w = np.zeros(runs)
-        for rows in drawn(n, steps * runs).reshape(steps, runs):  # one_by_one, a step of all runs at a time
+        for rows in draw_rows(n, steps * runs).reshape(steps, runs):  # one_by_one, a step of all runs at a time
             w -= step * (kappa * w - y[rows]) * kappa
         return with_noise(planned, w[:, None])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.text import shown
+from .._base.text import quote
 from ..privacy.noise import GridGaussian
 from .estimate import LEAST_RUNS, check_claim
 
@@ -68,11 +68,11 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ValueError(f"name must say what is audited, got {shown(self.name)}")
+            raise ValueError(f"name must say what is audited, got {quote(self.name)}")
         if not callable(self.release):
-            raise ValueError(f"release must be a function of one data set, got {shown(self.release)}")
+            raise ValueError(f"release must be a function of one data set, got {quote(self.release)}")
         if not isinstance(self.neighbours, tuple) or len(self.neighbours) != 2:
-            raise ValueError(f"neighbours must be a tuple of two data sets, got {shown(self.neighbours)}")
+            raise ValueError(f"neighbours must be a tuple of two data sets, got {quote(self.neighbours)}")
         for name, value in zip(("epsilon", "delta"), check_claim(self.epsilon, self.delta)):
             object.__setattr__(self, name, value)
 

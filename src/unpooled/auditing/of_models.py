@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._solvers.descent.sgd import drawn, one_by_one, within
+from .._solvers.descent.sgd import clip_rows, descend_one_by_one, draw_rows
 from ..bases import CosineFeatures, RandomFeatures
 from ..data.sources import UnreadRows
 from ..estimators import PrivateRegressor, PrivateSGDRegressor
@@ -75,17 +75,19 @@ def paper_descent() -> Mechanism:
     plan, noise = paper_plan(model, basis, ROWS)
 
     def features(X: np.ndarray, y: np.ndarray) -> Rows:
-        return within(basis.features(X), plan.kappa), np.clip(y, -LABEL_BOUND, LABEL_BOUND)
+        return clip_rows(basis.features(X), plan.kappa), np.clip(y, -LABEL_BOUND, LABEL_BOUND)
 
     def in_turn(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return one_by_one(*features(X, y), np.arange(plan.steps) % ROWS, plan.step)
+        return descend_one_by_one(*features(X, y), np.arange(plan.steps) % ROWS, plan.step)
 
     def release(data: Rows) -> np.ndarray:
         return np.ravel(model.fit(*data).coef_)
 
     def many(data: Rows, runs: int) -> np.ndarray:
         phi, y = features(*data)
-        return with_noise(noise, [one_by_one(phi, y, drawn(ROWS, plan.steps), plan.step) for _ in range(runs)])
+        return with_noise(
+            noise, [descend_one_by_one(phi, y, draw_rows(ROWS, plan.steps), plan.step) for _ in range(runs)]
+        )
 
     found = worst_neighbours(in_turn, ROWS, 1, LABEL_BOUND)
     return Mechanism(

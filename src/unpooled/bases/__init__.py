@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .._base import files
-from .._base.text import shown
+from .._base.text import quote
 from .base import Basis, _alive
 from .empirical import EmpiricalFeatures
 from .random import CosineFeatures, RandomFeatures
@@ -25,7 +25,7 @@ def load(path: files.PathLike) -> Basis:
     header, arrays = files.read(path, "basis")
     cls = _CLASSES.get(str(header.get("class")))
     if cls is None:
-        raise files.FileError(f"{path} holds a basis {shown(header.get('class'))}, which this version does not know")
+        raise files.FileError(f"{path} holds a basis {quote(header.get('class'))}, which this version does not know")
     try:
         basis: Basis = cls._from_content(header, arrays)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:

@@ -24,9 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._base import files, html, threads
 from .._base.arrays import Array, as_floating, is_numpy, like, namespace, take_rows, to_numpy
 from .._base.checks import are_texts, check_weights, check_X
-from .._base.fits import fitting
-from .._base.html import InNotebooks
-from .._base.text import shown
+from .._base.fits import undo_on_failure
+from .._base.html import NotebookMixin
+from .._base.text import quote
 from ..kernels.specs import KernelKind
 from .maps import RowMap, finite, from_parts
 
@@ -37,7 +37,7 @@ ROWS = 192
 SINGLE_ERROR = 1e-2  # of a feature's own size: what single precision may cost the smallest one
 
 
-class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Basis(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """φ(x) = Aᵀ r(x), rotated so that the public sample's covariance of φ is diag(λ^u), λ^u descending.
 
     A concrete basis writes ``_learn``, which gives the map r, A, λ^u and the public mean of φ.
@@ -68,7 +68,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self
         """
-        with fitting(self):
+        with undo_on_failure(self):
             U = check_X(self, U, reset=True)
             weights = check_weights(sample_weight, U)
             if weights is not None:  # rows of weight zero are as if they were not there
@@ -91,7 +91,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self, "map_")
         if not are_texts(names := list(names), (self.n_features_in_,)):
-            raise ValueError(f"names must be one text for each of {self.n_features_in_} columns, got {shown(names)}")
+            raise ValueError(f"names must be one text for each of {self.n_features_in_} columns, got {quote(names)}")
         self.feature_names_in_ = np.asarray(names, dtype=object)
         self._remember()
         return self
@@ -265,7 +265,7 @@ class Basis(InNotebooks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @classmethod
     def _from_content(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-        with files.reading(header, arrays, cls.__name__) as (entries, numbers):
+        with files.open_content(header, arrays, cls.__name__) as (entries, numbers):
             entries.get("class")  # which has led here
             return cls._read(entries, numbers)
 

@@ -109,7 +109,7 @@ def _covariance(
     m = map_.size
     w = np.full(len(Z), 1.0 / len(Z)) if weights is None else weights / weights.sum()
     C, mean = np.zeros((m, m)), np.zeros(m)
-    for rows in threads.row_blocks(len(Z), m):
+    for rows in threads.cut_row_blocks(len(Z), m):
         psi = scipy.linalg.solve_triangular(L, map_.block(Z[rows]).T, lower=True, check_finite=False)
         mean += psi @ w[rows]
         psi *= np.sqrt(w[rows])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import Array, like, namespace
-from .._base.text import shown
+from .._base.text import quote
 from ..kernels.adapters import Precomputed
 from ..kernels.base import Kernel
 from ..kernels.specs import check_described, fitted_from_spec, to_spec
@@ -191,7 +191,7 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
     kind = header.get("map")
     name = {"kernel": "points", "waves": "frequencies", "cosines": "frequencies"}.get(str(kind))
     if name is None:
-        raise ValueError(f"it has a map of the unknown kind {shown(kind)}")
+        raise ValueError(f"it has a map of the unknown kind {quote(kind)}")
     rows = finite(name, arrays, ndim=2)
     if not rows.size:
         raise ValueError(f"the array {name} is empty")
@@ -214,7 +214,7 @@ def from_parts(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowMap:
             raise ValueError("the array phases does not go with the frequencies")
         return CosineMap(kernel, rows, phases, scaling)
     if type(odd := header.get("odd")) is not bool:
-        raise ValueError(f"it must say whether the last sine is left out, got {shown(odd)}")
+        raise ValueError(f"it must say whether the last sine is left out, got {quote(odd)}")
     return WaveMap(kernel, rows, odd, scaling)
 
 

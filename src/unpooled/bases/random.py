@@ -12,7 +12,7 @@ import scipy.linalg
 from .._base import threads
 from .._base.arrays import Array, to_numpy
 from .._base.checks import check_size
-from .._base.text import shown
+from .._base.text import quote
 from ..kernels import Kernel, as_kernel, sample_frequencies
 from .base import Basis
 from .maps import CosineMap, Scaling, WaveMap
@@ -51,11 +51,11 @@ class RandomFeatures(Basis):
         Z = U if scaling is None else scaling.apply(U)
         kernel = as_kernel(self.kernel).resolve(Z, weights)
         if not (isinstance(self.seed, (int, np.integer)) and self.seed >= 0) or isinstance(self.seed, bool):
-            raise ValueError(f"seed must be a whole number that is not negative, got {shown(self.seed)}")
+            raise ValueError(f"seed must be a whole number that is not negative, got {quote(self.seed)}")
         rng = np.random.default_rng(int(self.seed))
         waves = self._draw(kernel, M, Z.shape[1], rng)
         C, mean = np.zeros((M, M)), np.zeros(M)
-        for rows in threads.row_blocks(len(Z), M):
+        for rows in threads.cut_row_blocks(len(Z), M):
             block = waves.block(Z[rows])
             mean += w[rows] @ block
             block *= np.sqrt(w[rows])[:, None]

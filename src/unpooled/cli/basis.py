@@ -12,7 +12,7 @@ import typer
 
 from .. import kernels
 from .._base.rows import concatenate
-from .._base.text import size
+from .._base.text import format_size
 from ..bases import EmpiricalFeatures, RandomFeatures
 from ..data import sources, tables
 from ..data.sources import open_stream
@@ -76,7 +76,7 @@ def basis(
     made.save(output)
     out.say(made.describe())
     out.say(f"digest {made.digest}")
-    out.say(f"{output}: {size(output.stat().st_size)}")
+    out.say(f"{output}: {format_size(output.stat().st_size)}")
     if random is None:
         out.say(f"It holds {made.map_.size} of the rows of {data} as they are: send it only where those may go.")
     return {
@@ -94,7 +94,7 @@ def basis(
 def public_table(data: Path, columns: list[str] | None, drop: list[str] | None) -> Any:
     """The inputs as a table with names."""
     used = input_columns(data, columns, drop)
-    source = open_stream(sources.table(data, used))
+    source = open_stream(sources.open_table(data, used))
     if not source.n_rows:
         raise Problem(f"{data} has no rows", DATA)
     X = np.asarray(concatenate([piece.read() for piece in source.pieces]).X)
@@ -105,8 +105,8 @@ def input_columns(
     data: Path, columns: list[str] | None, drop: list[str] | None, labels: Sequence[str] = ()
 ) -> list[str]:
     """The names of the inputs: those that are asked for, or all but those that are dropped and the labels."""
-    given = sources.table(data)
-    found = sources.columns(given)
+    given = sources.open_table(data)
+    found = sources.read_columns(given)
     dropped = names(drop, list(found))
     sources.check_columns(data, dict.fromkeys(found), dropped, "--drop")
     asked = names(columns, list(found))
@@ -146,9 +146,12 @@ def data(
     check_table(output)
     check_new(output, overwrite)
     table = pa.table(found.columns())
-    with tables.writer(output, table.schema) as writer:
+    with tables.open_writer(output, table.schema) as writer:
         writer.write_table(table)
-    out.say(f"{output}: {size(output.stat().st_size)}, {table.num_rows} rows, columns {', '.join(table.column_names)}")
+    out.say(
+        f"{output}: {format_size(output.stat().st_size)}, {table.num_rows} rows, columns "
+        f"{', '.join(table.column_names)}"
+    )
     out.say(f"{found.label} is the {found.target}. Source: {found.source}")
     return {"file": output, "n_rows": table.num_rows, "columns": table.column_names, **_facts(name, found)}
 

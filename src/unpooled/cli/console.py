@@ -16,7 +16,7 @@ from rich.table import Table
 from .._base import plain_json
 from .._base.checks import AdvisedError
 from .._base.files import FileError
-from .._base.text import one_line, shown
+from .._base.text import join_lines, quote
 from ..data import tables
 from ..engines import BlockError
 from ..federation import StudyError
@@ -79,7 +79,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = error.at_command_line if isinstance(error, AdvisedError) else str(error)
-    return one_line(text) or "no more is known"
+    return join_lines(text) or "no more is known"
 
 
 class Out:
@@ -113,7 +113,7 @@ class Out:
 
     def warn(self, sentence: str) -> None:
         """A warning, on one line."""
-        sentence = one_line(sentence)
+        sentence = join_lines(sentence)
         self.warnings.append(sentence)
         self.err.print(f"warning: {sentence}", markup=False)
 
@@ -138,12 +138,14 @@ class Out:
             self._print({"ok": False, "error": sentence, "exit_code": code, **more, "warnings": self.warnings})
 
     def _print(self, content: dict[str, Any]) -> None:
-        print(plain_json.readable(plain(content), indent=2), file=sys.stdout)
+        print(plain_json.encode_readable(plain(content), indent=2), file=sys.stdout)
 
 
 def plain(value: Any) -> Any:
     """Return a result as JSON has it: arrays are lists, numbers that are not finite are null, paths are text."""
-    return plain_json.plain(value, lambda other: plain(other.tolist()) if isinstance(other, np.ndarray) else str(other))
+    return plain_json.make_plain(
+        value, lambda other: plain(other.tolist()) if isinstance(other, np.ndarray) else str(other)
+    )
 
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
@@ -192,7 +194,7 @@ def number_or(word: str, option: str, value: str) -> float | str:
     except ValueError:
         number = -1.0
     if not 0 < number < float("inf"):
-        raise Problem(f"{option} must be {word} or a positive number, got {shown(value)}", USAGE)
+        raise Problem(f"{option} must be {word} or a positive number, got {quote(value)}", USAGE)
     return number
 
 
@@ -201,14 +203,14 @@ def count_or(word: str, option: str, value: str) -> int | str:
     if value == word:
         return word
     if not (value.isascii() and value.isdigit()) or int(value) < 1:
-        raise Problem(f"{option} must be {word} or a positive whole number, got {shown(value)}", USAGE)
+        raise Problem(f"{option} must be {word} or a positive whole number, got {quote(value)}", USAGE)
     return int(value)
 
 
 def choice(option: str, value: str, choices: Sequence[str]) -> str:
     """One of a few words."""
     if value not in choices:
-        raise Problem(f"{option} must be {', '.join(choices[:-1])} or {choices[-1]}, got {shown(value)}", USAGE)
+        raise Problem(f"{option} must be {', '.join(choices[:-1])} or {choices[-1]}, got {quote(value)}", USAGE)
     return value
 
 

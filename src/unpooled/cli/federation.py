@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from .._base.text import size
+from .._base.text import format_size
 from ..federation import Identity, Request, Site, Status, StudyError, StudyRecord, read_status
 from ..federation.site.config import CONFIG_NAME
 from ..federation.study.new_study import NewStudy
@@ -146,8 +146,8 @@ def _facts(status: Status) -> Sequence[tuple[str, Any]]:
     rows = [
         ("state", status.state),
         ("exchanges", f"{status.done} of {status.exchanges}"),
-        ("received", size(status.received)),
-        ("sent", size(status.sent)),
+        ("received", format_size(status.received)),
+        ("sent", format_size(status.sent)),
         ("time", f"{status.seconds:.0f} s"),
     ]
     if status.state in ("joining", "asking"):
@@ -184,7 +184,7 @@ def _display(status: Status) -> Group:
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}")
     )
     left = "" if status.seconds_left is None else f", about {status.seconds_left:.0f} s left"
-    said = f"{size(status.received)} in, {size(status.sent)} out, {status.seconds:.0f} s{left}"
+    said = f"{format_size(status.received)} in, {format_size(status.sent)} out, {status.seconds:.0f} s{left}"
     bar.add_task(f"{status.study}: {status.state}", total=status.exchanges, completed=status.done, said=said)
     table = Table(show_header=False)
     for name, state in sorted(status.sites.items()):

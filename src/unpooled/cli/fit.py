@@ -11,7 +11,7 @@ import typer
 from .. import models
 from .._base import declared
 from .._base.kinds import kind_of
-from .._base.text import size
+from .._base.text import format_size
 from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..summaries import Summary
@@ -165,7 +165,7 @@ def _report(out: Out, model: Any, total: Summary, output: Path, candidates: Path
     if model.privacy_ is not None:
         out.say(str(model.privacy_))
     written = [output] if candidates is None else [output, candidates]
-    out.say("; ".join(f"{file}: {size(file.stat().st_size)}" for file in written))
+    out.say("; ".join(f"{file}: {format_size(file.stat().st_size)}" for file in written))
     return result
 
 

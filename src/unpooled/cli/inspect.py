@@ -14,7 +14,7 @@ import typer
 
 from .. import bases, models
 from .._base import declared, files
-from .._base.text import size
+from .._base.text import format_size
 from .._solvers.span.moments import Mismatch
 from ..estimators.facts import FittedModel
 from ..filters import as_filter, to_spec
@@ -151,7 +151,7 @@ def inspect(
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     out.say(words)
     out.say()
-    shown = [("file", f"{file}, {size(file.stat().st_size)}"), ("SHA-256 of the file", sha256)]
+    shown = [("file", f"{file}, {format_size(file.stat().st_size)}"), ("SHA-256 of the file", sha256)]
     shown += [("digest", digest)] if digest else []
     out.facts(
         f"Header of this {kind}" if kind not in ("candidates", "scores", "totals") else f"Header of these {kind}",

@@ -17,7 +17,7 @@ from .._base import declared, files
 from .._base.checks import NotAddable
 from .._base.files import FileError
 from .._base.progress import Progress
-from .._base.text import size
+from .._base.text import format_size
 from ..bases import Basis
 from ..summaries import Scores, Summary
 from .app import app, command
@@ -79,7 +79,7 @@ def merge(
     total.save(output)
     out.say(total.describe() if kind == "summary" else of_scores(total))
     out.say()
-    out.say(f"{len(sources)} files added up; {output}: {size(output.stat().st_size)}")
+    out.say(f"{len(sources)} files added up; {output}: {format_size(output.stat().st_size)}")
     return {"file": output, "kind": kind, "files": len(sources), "n_rows": total.n_rows}
 
 

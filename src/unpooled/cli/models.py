@@ -11,7 +11,7 @@ import typer
 
 from .. import bases, models
 from .._base.progress import Progress
-from .._base.text import shown, size
+from .._base.text import format_size, quote
 from ..data import sources, tables
 from ..estimators.span import values_by_name
 from .app import app, command
@@ -46,27 +46,29 @@ def predict(
     check_table(output)
     fitted = models.load(model)
     columns = sources.columns_of(fitted)
-    given = sources.table(data, columns or None)
-    found = sources.columns(given)
+    given = sources.open_table(data, columns or None)
+    found = sources.read_columns(given)
     kept = names(keep, list(found))
     sources.check_columns(data, found, columns, "the model")
     sources.check_columns(data, dict.fromkeys(found), kept, "--keep")
     if not columns:
         columns = _unnamed(fitted, model, found, data, kept)
-        given = sources.table(data, columns)
+        given = sources.open_table(data, columns)
     predicted = _predicted(fitted)
     clash = [name for name in predicted if name in kept]
     if clash:
         raise Problem(f"--keep {clash[0]} is what the prediction is called: keep it under another name", USAGE)
     n_rows = 0
-    stretches = tables.stretches(given, kept)
+    stretches = tables.read_stretches(given, kept)
     schema = _with_predictions(next(stretches)[1], np.empty((0, len(predicted))), predicted).schema
-    with tables.writer(output, schema) as writer, Progress(_pieces(given), "predicting", verbose=1) as progress:
+    with tables.open_writer(output, schema) as writer, Progress(_pieces(given), "predicting", verbose=1) as progress:
         for X, beside in stretches:
             writer.write_table(_with_predictions(beside, values_by_name(fitted, X), predicted))
             n_rows += len(X)
             progress.advance()
-    out.say(f"{n_rows} rows predicted; {output}: {size(output.stat().st_size)}, columns {', '.join(schema.names)}")
+    out.say(
+        f"{n_rows} rows predicted; {output}: {format_size(output.stat().st_size)}, columns {', '.join(schema.names)}"
+    )
     return {"file": output, "n_rows": n_rows, "columns": list(schema.names), "predictions": predicted}
 
 
@@ -150,7 +152,7 @@ def report(
         except ValueError as error:
             raise Problem.of(error, FILE) from None
     page.save(output)
-    out.say(f"{output}: {size(output.stat().st_size)}, one page to open in a browser")
+    out.say(f"{output}: {format_size(output.stat().st_size)}, one page to open in a browser")
     for sentence in page.missing:
         out.say(f"not shown: {sentence}")
     return {"file": output, "bytes": output.stat().st_size, "missing": list(page.missing)}
@@ -162,7 +164,7 @@ def _label(model: Any, target: str | None, data: Path | None) -> tuple[int, str]
     if known := facts.targets:
         if target is not None and target not in known:
             numbers = f"a number from 0 to {facts.n_targets - 1}"
-            raise Problem(f"--target must be one of {', '.join(known)}, or {numbers}, got {shown(target)}", USAGE)
+            raise Problem(f"--target must be one of {', '.join(known)}, or {numbers}, got {quote(target)}", USAGE)
         place = 0 if target is None else known.index(target)
         return place, known[place]
     if data is None:
@@ -182,7 +184,7 @@ def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str |
 
     features = sources.columns_of(model)
     beside = [target] + ([site] if site is not None else [])
-    found = sources.columns(sources.table(data))
+    found = sources.read_columns(sources.open_table(data))
     sources.check_columns(data, found, [*features, target], "the report")
     sources.check_columns(data, dict.fromkeys(found), beside, "--site")
     inputs = features or [name for name in found if name not in beside]
@@ -196,7 +198,7 @@ def _rows(out: Out, model: Any, place: int, data: Path, target: str, site: str |
     labels, predicted, sites = [], [], []
     kept = (np.empty(0), np.empty((0, len(inputs))), np.empty(0))
     with out.working(f"reading {data}"):
-        for X, others in tables.stretches(sources.table(data, inputs), beside):
+        for X, others in tables.read_stretches(sources.open_table(data, inputs), beside):
             if not len(X):
                 continue
             y = _numbers(data, target, others.column(target))

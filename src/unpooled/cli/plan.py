@@ -85,13 +85,13 @@ def _table(path: Path, label: list[str] | None, drop: list[str] | None) -> tuple
     from ..data import sources
     from .basis import input_columns
 
-    found = sources.columns(sources.table(path))
+    found = sources.read_columns(sources.open_table(path))
     labels = names(label, list(found))
     if not labels:
         raise Problem("give the column to predict as --label", USAGE)
     sources.check_columns(path, found, labels, "--label")
     used = input_columns(path, None, drop, labels)
-    return sources.table(path, used), labels[0] if len(labels) == 1 else labels
+    return sources.open_table(path, used), labels[0] if len(labels) == 1 else labels
 
 
 def _private(

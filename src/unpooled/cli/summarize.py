@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import bases, models
-from .._base.text import size
+from .._base.text import format_size
 from ..bases import Basis
 from ..data import sources
 from ..data.sources import open_labeled
@@ -100,7 +100,7 @@ def summarize(
     if model is not None:
         _check_model(model, residuals_of, shared, basis, targets, order)
     asked = {"--target": targets} | ({"--weight": [weight]} if weight else {})
-    rows = sources.rows_for(data, sources.columns_of(shared), asked)
+    rows = sources.select_rows(data, sources.columns_of(shared), asked)
     y = targets[0] if len(targets) == 1 else targets
     question = None
     if privacy is not None:
@@ -204,7 +204,7 @@ def leave(
                 ("features", f"{release.n_features}{_features(release, rules)}"),
                 ("largest record", _largest(release, rules)),
                 ("basis", release.basis),
-                ("size", size(release.bytes)),
+                ("size", format_size(release.bytes)),
             ],
         )
 
@@ -314,7 +314,7 @@ def validate(
         raise Problem(f"{candidates} predict {', '.join(asked.targets)}, and --target is {', '.join(targets)}", FILE)
     if asked.coef.shape[1] != shared.n_features_:
         raise Problem(f"{candidates} have {asked.coef.shape[1]} features, and the basis {shared.n_features_}", FILE)
-    rows = sources.rows_for(
+    rows = sources.select_rows(
         data, sources.columns_of(shared), {"--target": targets} | ({"--weight": [weight]} if weight else {})
     )
     with out.working(f"reading {data}"):

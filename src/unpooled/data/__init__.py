@@ -1,4 +1,4 @@
-"""Rows where they lie: in CSV and Parquet files, on a Dask cluster, or in arrays and frames of the user."""
+"""Rows of any origin: CSV and Parquet files, Dask clusters, or arrays and data frames of the user."""
 
 from .._base.rows import Block, Rows, Source
 from .csv import Csv

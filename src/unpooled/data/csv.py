@@ -1,8 +1,8 @@
-"""CSV files, read once and in stretches: small ones stay in memory, large ones in a temporary Parquet file.
+"""CSV files, read once in stretches: small ones stay in memory, large ones in a temporary Parquet file.
 
-CSV has no index, so reading a stretch again would mean reading the file from its start. The columns that are used are
-therefore kept as numbers: in memory up to ``IN_MEMORY`` bytes, beyond that in a file that only this user can read and
-that is removed with the last piece that refers to it, at the latest when Python ends.
+CSV has no index, so reading a stretch again would mean reading the file from its start. The used columns are therefore
+kept as numbers: in memory up to ``IN_MEMORY`` bytes, beyond that in a file that only this user can read. The file is
+removed with the last piece that refers to it, and at the latest when Python ends.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from .._base.checks import AdvisedError
-from .._base.rows import InMemory, Rows, Source
-from .._base.text import shown
+from .._base.rows import MemoryPiece, Rows, Source
+from .._base.text import quote
 from .parquet import RowGroup, _name, _names
 
 STRETCH = 2 * 2**20  #: bytes of CSV that are parsed at once; a row may not be longer
 IN_MEMORY = 64 * 2**20  #: bytes of numbers above which they go to a temporary file
 GROUP = 8 * 2**20  #: bytes of numbers in one of its row groups
-LOOK = 100  #: rows that show whether a column is text
+LOOK = 100  #: rows from which a column of text is recognised
 
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, EOFError, OSError, zlib.error)
 
@@ -60,8 +60,8 @@ class Csv:
 
 
 @dataclass(frozen=True)
-class Spilled(RowGroup):
-    """A row group of the temporary file, which lives as long as its pieces do; other processes get a plain one."""
+class SpilledRowGroup(RowGroup):
+    """A row group of the temporary file, which exists as long as its pieces do; other processes get a plain one."""
 
     folder: Any = field(default=None, compare=False, repr=False)
 
@@ -70,8 +70,8 @@ class Spilled(RowGroup):
 
 
 def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
-    """The rows of one CSV file, in its order, as 64-bit numbers; labels of sites are text."""
-    names = header_of(given)
+    """Read the rows of one CSV file, in its order, as 64-bit numbers; site labels are text."""
+    names = read_header(given)
     targets = _names("y", y, names, "CSV") if y is not None else ()
     weight = _name("sample_weight", sample_weight, names, "CSV")
     site = _name("sites", sites, names, "CSV")
@@ -84,16 +84,16 @@ def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
     else:
         features = _names("features", given.features, names, "CSV")
     if not features:
-        raise ValueError(f"{given.path} has no column left for X")
+        raise ValueError(f"{given.path} has no columns left for X")
 
-    kept = _Kept(features, targets, weight)
+    kept = _ColumnStore(features, targets, weight)
     labels: list[np.ndarray] = []
     start = 0
     used = list(dict.fromkeys([*kept.names, *([site] if site else [])]))
-    for batch in batches_of(given, used, len(names) == 1):
+    for batch in read_batches(given, used, len(names) == 1):
         if not batch.num_rows:
             continue
-        kept.add({name: numbers_in(given, name, batch.column(name), start, name == weight) for name in kept.names})
+        kept.add({name: parse_numbers(given, name, batch.column(name), start, name == weight) for name in kept.names})
         if site is not None:
             labels.append(_labels(given, site, batch.column(site), start))
         start += batch.num_rows
@@ -107,7 +107,7 @@ def read_csv(given: Csv, y: Any, sample_weight: Any, sites: Any) -> Source:
 
 
 class _Folder:
-    """A temporary folder that goes when nobody refers to it any more (in this process, not in a fork of it)."""
+    """A temporary folder that is removed once nobody in this process refers to it (a fork does not count)."""
 
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="unpooled-")
@@ -119,7 +119,7 @@ def _remove(folder: str, pid: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Kept:
+class _ColumnStore:
     """Columns of numbers, in memory while they are few and in a temporary Parquet file once they are many."""
 
     def __init__(self, features: tuple[str, ...], targets: tuple[str, ...], weight: str | None) -> None:
@@ -130,7 +130,7 @@ class _Kept:
         self.writer: Any = None
 
     def add(self, columns: dict[str, np.ndarray]) -> None:
-        """One more stretch of rows."""
+        """Add one more stretch of rows."""
         self.stretches.append(columns)
         self.bytes += sum(column.nbytes for column in columns.values())
         if self.writer is None and self.bytes > IN_MEMORY:
@@ -142,15 +142,15 @@ class _Kept:
             self._spill()
 
     def pieces(self) -> list[Any]:
-        """What was kept."""
+        """Return the rows that were added, as pieces."""
         if self.writer is None:
-            return [InMemory(self._rows(stretch)) for stretch in self.stretches]
+            return [MemoryPiece(self._rows(stretch)) for stretch in self.stretches]
         self._spill()
         self.writer.close()
         with pq.ParquetFile(self.path) as file:
             counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         return [
-            Spilled(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
+            SpilledRowGroup(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
             for group, n in enumerate(counts)
         ]
 
@@ -167,7 +167,7 @@ class _Kept:
 
 
 class _Bytes(io.RawIOBase):
-    """The bytes of a file, unpacked where it is gzipped; the quotation marks in them are counted."""
+    """The bytes of a file, decompressed if it is gzipped; their quotation marks are counted."""
 
     def __init__(self, path: Path) -> None:
         self.raw = open(path, "rb")  # noqa: SIM115
@@ -194,10 +194,10 @@ class _Bytes(io.RawIOBase):
         super().close()
 
 
-def header_of(given: Csv) -> list[str]:
-    """The names of the columns, each once."""
+def read_header(given: Csv) -> list[str]:
+    """Return the names of the columns; raise a ValueError if one occurs twice."""
     if not isinstance(given.delimiter, str) or len(given.delimiter) != 1 or given.delimiter in '"\r\n':
-        raise ValueError(f"delimiter must be one character, got {shown(given.delimiter)}")
+        raise ValueError(f"delimiter must be one character, got {quote(given.delimiter)}")
     path = Path(given.path)
     if not path.is_file():
         raise ValueError(f"{path} is a folder: give one CSV file" if path.is_dir() else f"there is no file {path}")
@@ -212,20 +212,20 @@ def header_of(given: Csv) -> list[str]:
     if twice:
         raise ValueError(
             f"{path} has {', '.join(repr(name) for name in twice)} more than once among its column names: "
-            "give every column a name of its own"
+            "give every column its own name"
         )
     if len(names) == 1:
         for other, called in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
             if other in names[0]:
                 raise ValueError(
-                    f"{path} has one column, {shown(names[0])}, which looks like several separated by {called}: "
+                    f"{path} has one column, {quote(names[0])}, which looks like several separated by {called}: "
                     f"give X=up.blocks.Csv(path, delimiter={other!r})"
                 )
     return names
 
 
-def batches_of(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
-    """Stretches of rows, the used columns as text. ``single``: an empty line is then a missing value."""
+def read_batches(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
+    """Give stretches of rows, the used columns as text. ``single``: an empty line is then a missing value."""
     wrong: list[Any] = []
 
     def refuse(row: Any) -> str:
@@ -243,14 +243,14 @@ def batches_of(given: Csv, used: list[str], single: bool) -> Iterator[Any]:
         with _Bytes(Path(given.path)) as file:
             yield from pa_csv.open_csv(file, pa_csv.ReadOptions(use_threads=False, block_size=STRETCH), parse, text)
             if file.quotes % 2:
-                raise ValueError(f"{given.path} has a quotation mark that is opened and never closed: mend that cell")
+                raise ValueError(f"{given.path} has a quotation mark that is never closed: correct that cell")
     except _UNREADABLE as error:
         if "Empty CSV file" in str(error):  # the column names and not even the end of their line
             return
         if wrong:
             raise ValueError(
                 f"line {wrong[0].number} of {given.path} has {wrong[0].actual_columns} values and the line of column "
-                f"names has {wrong[0].expected_columns}: mend that line"
+                f"names has {wrong[0].expected_columns}: correct that line"
             ) from None
         raise _unreadable(given, error) from None
 
@@ -261,8 +261,8 @@ def _unreadable(given: Csv, error: Exception) -> ValueError:
     return ValueError(f"{given.path} cannot be read as CSV ({' '.join(str(error).split())})")
 
 
-def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
-    """A column of text as numbers; true and false are 1 and 0. The first cell that is none is named."""
+def parse_numbers(given: Csv, name: str, column: Any, start: int, weight: bool) -> np.ndarray:
+    """Convert a column of text to numbers, true and false to 1 and 0. An error names the first cell that is not one."""
     try:
         values = pc.cast(column, pa.float64())
     except pa.ArrowInvalid:
@@ -273,8 +273,8 @@ def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> 
             values = pc.cast(words, pa.float64())
         except pa.ArrowInvalid:
             row = _first_bad(words)
-            wrong = f"{_where(given, name, start + row)} holds {shown(column[row].as_py(), 30)} and not a number"
-            advice = f"{wrong}: mend the cell"
+            wrong = f"{_where(given, name, start + row)} holds {quote(column[row].as_py(), 30)}, which is not a number"
+            advice = f"{wrong}: correct the cell"
             left_out = ", or leave the column out with X=up.blocks.Csv(path, features=[...])"
             raise AdvisedError(advice + left_out, advice) from None
     numbers = values.to_numpy(zero_copy_only=False)
@@ -289,7 +289,7 @@ def numbers_in(given: Csv, name: str, column: Any, start: int, weight: bool) -> 
 
 
 def _first_bad(words: Any) -> int:
-    """The first text that is no number, by halving."""
+    """Return the position of the first text that is not a number, by bisection."""
     low, high = 0, len(words)  # words[:low] are numbers, words[:high] are not all
     while high - low > 1:
         middle = (low + high) // 2
@@ -314,7 +314,7 @@ def _where(given: Csv, name: str, row: int) -> str:
 
 
 def find_delimiter(path: Path) -> str:
-    """A comma; where the first line has none, a semicolon or a tab, if it has one."""
+    """Return the comma; if the first line has none, a semicolon or a tab, if it has one."""
     try:
         with _Bytes(path) as file:
             line = file.read(1 << 16).splitlines()[:1]
@@ -327,9 +327,9 @@ def find_delimiter(path: Path) -> str:
 
 
 def text_columns(given: Csv) -> list[str]:
-    """The columns that have no number in the first rows."""
-    names = header_of(given)
-    batch = next(iter(batches_of(given, names, len(names) == 1)), None)
+    """Return the columns that have no number in the first rows."""
+    names = read_header(given)
+    batch = next(iter(read_batches(given, names, len(names) == 1)), None)
     if batch is None or not batch.num_rows:
         return []
     cells = {name: batch.column(name).slice(0, LOOK).to_pylist() for name in names}

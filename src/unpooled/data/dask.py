@@ -9,40 +9,40 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import is_dask
-from .._base.rows import Rows, Source, label_names
+from .._base.rows import Rows, Source, find_label_names
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition: ``lazy`` computes to its (X, Y, weights)."""
+    """One partition of a collection: ``lazy`` computes to its (X, Y, weights)."""
 
     lazy: Any
     n_rows: int
     value: tuple[Any, Any, Any] | None = None
-    single = False  #: as far as is known before it is computed
+    single = False  #: unknown until it is computed
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
         value = self.lazy.compute(scheduler="synchronous") if self.value is None else self.value
         whole = as_rows(*value)
         if len(whole) != self.n_rows:
-            raise ValueError(f"a partition has {len(whole)} rows, and {self.n_rows} when it was first looked at")
+            raise ValueError(f"a partition has {len(whole)} rows now, but had {self.n_rows} when it was first read")
         return whole if rows is None else whole.take(rows)
 
     def chunks(self, size: int) -> Iterator[Rows]:
-        """All rows at once: a partition cannot be computed in parts."""
+        """Give all rows at once: a partition cannot be computed in parts."""
         yield self.read()
 
-    def emptied(self) -> Partition:
-        """Without the graph."""
+    def without_data(self) -> Partition:
+        """Return the partition without its graph."""
         return replace(self, lazy=None)
 
-    def filled(self, value: tuple[Any, Any, Any]) -> Partition:
-        """With the value that the graph gives."""
+    def with_data(self, value: tuple[Any, Any, Any]) -> Partition:
+        """Return the partition with the value that its graph gives."""
         return replace(self, value=value)
 
 
 def as_rows(X: Any, Y: Any, weights: Any) -> Rows:
-    """Arrays of one partition, checked."""
+    """Return the arrays of one partition, checked."""
     X = np.asarray(X)
     X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
     if Y is not None:
@@ -58,10 +58,10 @@ def as_rows(X: Any, Y: Any, weights: Any) -> Rows:
 
 
 def open_dask(X: Any, y: Any, sample_weight: Any, sites: Any) -> Source:
-    """The partitions of a collection; y, weights and sites are columns of a frame, or arrays as long as X."""
+    """Open the partitions of a collection; y, weights and sites are columns of a frame, or arrays as long as X."""
     from dask.delayed import delayed
 
-    targets, names = label_names(y), None
+    targets, names = find_label_names(y), None
     if hasattr(X, "partitions") and hasattr(X, "columns"):
         given = [(argument, v) for argument, v in (("y", y), ("sample_weight", sample_weight), ("sites", sites))]
         named = {name for argument, v in given for name in _column_names(argument, v, X)}
@@ -69,7 +69,7 @@ def open_dask(X: Any, y: Any, sample_weight: Any, sites: Any) -> Source:
         X = X[[c for c in X.columns if c not in named]]
         strange = [str(c) for c, kind in X.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
         if strange:
-            raise ValueError(f"X must hold numbers, and the columns {', '.join(strange)} do not: leave them out")
+            raise ValueError(f"X must hold numbers, but the columns {', '.join(strange)} do not: leave them out")
         names = [str(c) for c in X.columns]
         X = X.to_dask_array(lengths=True)
     if X.ndim != 2:
@@ -99,25 +99,27 @@ def _triple(X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
 
 
 def _column_names(argument: str, value: Any, frame: Any) -> list[str]:
-    """The columns of X that an argument names; none where it is data."""
+    """Return the columns of X that an argument names; none if it is data."""
     several = isinstance(value, list) and argument == "y"  # a list of sites or weights is data
     names = [value] if isinstance(value, str) else value if several else []
     if not names or not all(isinstance(name, str) for name in names):
         return []
     for name in names:
         if name not in frame.columns:
-            raise ValueError(f"{argument} names the column {name!r}, and X has: {', '.join(map(str, frame.columns))}")
+            raise ValueError(
+                f"{argument} names the column {name!r}, but X has only: {', '.join(map(str, frame.columns))}"
+            )
     return names
 
 
 def _split(name: str, value: Any, n: int, rows: tuple[int, ...]) -> tuple[list[Any], int | None]:
-    """The parts of y or the weights that go with the partitions of X, and the columns they have; None: a vector."""
+    """Return the parts of y or the weights for the partitions of X, and their number of columns; None: a vector."""
     import dask.array as da
 
     if value is None:
         return [None] * len(rows), None
     if isinstance(value, str):
-        raise ValueError(f"{name} names a column, and X is a Dask array: give {name} as an array")
+        raise ValueError(f"{name} names a column, but X is a Dask array: give {name} as an array")
     if is_dask(value) and not isinstance(value, da.Array):
         value = value.to_dask_array(lengths=True)
     value = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)

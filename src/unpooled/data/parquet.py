@@ -1,4 +1,4 @@
-"""Parquet files: a piece is a row group, and no more than a block and a row group is ever in memory."""
+"""Parquet files: a piece is a row group, and never more than a block and a row group are in memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RowGroup:
     features: tuple[str, ...]
     targets: tuple[str, ...]
     weight: str | None
-    single: bool  #: all features are float32
+    single: bool  #: whether all features are float32
     lazy = None
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
@@ -49,7 +49,7 @@ class RowGroup:
         return self._rows(table if rows is None else table.take(pa.array(rows)))
 
     def chunks(self, size: int) -> Iterator[Rows]:
-        """The rows, at most ``size`` at a time: a row group may be larger than memory should be."""
+        """Give the rows, at most ``size`` at a time: a row group may be larger than memory allows."""
         with pq.ParquetFile(self.path) as file:
             for batch in file.iter_batches(size, row_groups=[self.group], columns=self._columns()):
                 yield self._rows(pa.Table.from_batches([batch]))
@@ -69,7 +69,7 @@ class RowGroup:
         out = np.empty((table.num_rows, len(names)), dtype=dtype)
         for j, name in enumerate(names):
             column = table.column(name)
-            # A missing truth value would come as None, which is no number.
+            # A missing truth value would be read as None, which is not a number.
             column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
             out[:, j] = column.to_numpy()
             if not np.all(np.isfinite(out[:, j])):
@@ -81,9 +81,9 @@ class RowGroup:
 
 
 def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Source:
-    """The row groups of a file or folder, in the order of the file names. Of their values only the sites are read."""
+    """Open the row groups of a file or folder, in the order of file names. Of their values only sites are read."""
     files = files_of(given.path)
-    schema = schema_of(files[0])
+    schema = read_schema(files[0])
     targets = _names("y", y, schema.names) if y is not None else ()
     weight = _name("sample_weight", sample_weight, schema.names)
     site = _name("sites", sites, schema.names)
@@ -95,7 +95,7 @@ def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Sour
         else _names("features", given.features, schema.names)
     )
     if not features:
-        raise ValueError(f"{given.path} has no column left for X")
+        raise ValueError(f"{given.path} has no columns left for X")
     for name in (*features, *targets, *([weight] if weight else [])):
         kind = schema.field(name).type
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
@@ -104,7 +104,7 @@ def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Sour
                 "X=up.blocks.Parquet(path, features=[...])"
             )
     used = [*features, *targets, *(name for name in (weight, site) if name is not None)]
-    schemas = [schema_of(path) for path in files]
+    schemas = [read_schema(path) for path in files]
     for path, own in zip(files, schemas):
         missing = [name for name in used if name not in own.names]
         if missing:
@@ -127,8 +127,8 @@ def open_parquet(given: Parquet, y: Any, sample_weight: Any, sites: Any) -> Sour
     )  # fmt: skip
 
 
-def schema_of(path: Path) -> Any:
-    """The columns of a file with their types; a ValueError where it cannot be read."""
+def read_schema(path: Path) -> Any:
+    """Return the columns of a file with their types; raise a ValueError if it cannot be read."""
     try:
         return pq.read_schema(path)
     except pa.ArrowInvalid:
@@ -143,7 +143,7 @@ def _name(argument: str, value: Any, columns: Sequence[str], kind: str = "Parque
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """The file, or all that are in a folder, in the order of their names."""
+    """Return the file, or all files of a folder, in the order of their names."""
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
@@ -161,5 +161,5 @@ def _names(argument: str, value: Any, columns: Sequence[str], kind: str = "Parqu
         raise ValueError(f"with a {kind} file {argument} must be the name of a column (or a list of names)")
     for name in names:
         if name not in columns:
-            raise ValueError(f"{argument} names the column {name!r}, and the file has: {', '.join(columns)}")
+            raise ValueError(f"{argument} names the column {name!r}, but the file has only: {', '.join(columns)}")
     return names

@@ -1,11 +1,11 @@
-"""The opener of rows: from arrays, frames, Parquet, CSV and Dask, in two phases; and the columns that a file has.
+"""Sources of rows from arrays, frames, Parquet, CSV and Dask, opened in two phases; and the columns of a file.
 
-Phase one tells what can be told without reading a value (:class:`UnreadRows`: how many rows and labels there are,
-whether that has to be read), compares columns with what is known, and refuses what can be refused. Phase two reads, and
-checks every value. Where rows are private, budget is charged between the two. A fit without privacy goes through both
-at once (:func:`open_labeled`, :func:`open_all`): reading refuses everything that phase one would.
+Phase one finds out what it can without reading a value (:class:`UnreadRows`: how many rows and labels there are, and
+whether the data must be read for that), compares columns with the known ones, and refuses what can be refused. Phase
+two reads and checks every value. If rows are private, budget is charged between the two. A fit without privacy goes
+through both at once (:func:`open_labeled`, :func:`open_all`): reading refuses everything that phase one would.
 
-A Parquet file belongs to both: opening it reads its schema and its sizes, and its values are read piece by piece later.
+A Parquet file takes part in both: opening it reads its schema and its sizes; its values are read piece by piece later.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from sklearn.base import BaseEstimator
 
 from .._base.arrays import is_dask, to_numpy
 from .._base.checks import check_columns as check_columns_unread
-from .._base.checks import check_weights, check_X, check_Y, naming
+from .._base.checks import check_weights, check_X, check_Y, name_argument
 from .._base.files import PathLike
 from .._base.rows import (
     ArraySource,
-    InMemory,
-    Kept,
+    KeptPiece,
+    MemoryPiece,
     RemoteSource,
     Rows,
     Source,
     concatenate,
-    label_names,
-    site_labels,
+    find_label_names,
+    read_site_labels,
 )
-from .._base.threads import quietly
+from .._base.threads import silence_warnings
 from . import csv, parquet
 from .csv import Csv, find_delimiter, read_csv
 from .dask import open_dask
 from .parquet import Parquet, RowGroup, open_parquet
 
 SHOWN = 30  # columns that an error lists
-LARGEST = 1e100  # of weights that are taken as they are given
+LARGEST = 1e100  # the largest weight that is used without rescaling
 
 
 @dataclass
 class UnreadRows:
-    """Labeled rows of which no value has been read; those that were opened in :func:`of` stay unread in it.
+    """Labeled rows of which no value has been read; :meth:`of` opens them without reading.
 
     Attributes
     ----------
-    owner : knows the columns, or has remembered them
-    X, y : as they were given, labels apart from the inputs
-    n_rows : how many there are; None where only reading tells
-    n_labels : columns of labels; None where only reading tells
-    must_be_read : neither the width nor the names of the columns are known before the values are
+    owner : the estimator or basis that knows the columns, or has remembered them
+    X, y : as they were given, with labels separate from the inputs
+    n_rows : how many there are; None if only reading can tell
+    n_labels : columns of labels; None if only reading can tell
+    must_be_read : whether width and names of the columns are known only once the values are
     """
 
     owner: BaseEstimator
@@ -70,9 +70,9 @@ class UnreadRows:
 
     @classmethod
     def of(cls, owner: BaseEstimator, X: Any, y: Any, *, learn: bool = False) -> UnreadRows:
-        """Phase one: compare columns with what ``owner`` knows, or with ``learn`` have it remember them.
+        """Do phase one: compare columns with those that ``owner`` knows, or with ``learn`` let it remember them.
 
-        Refused are widths, names, shapes and lengths that do not go together, as far as they are known unread.
+        Widths, names, shapes and lengths that do not go together are refused, as far as they are known unread.
         """
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -80,53 +80,53 @@ class UnreadRows:
             if is_parquet(X):
                 source = _open_stream(owner, X, y, None, None, learn)
                 return cls(owner, X, y, source.n_rows, source.n_outputs, False, learn, source)
-            shape = _shape(X)  # of a Dask array that knows it
+            shape = _shape(X)  # of a Dask array, if it knows it
             n_rows = None if shape is None or not shape[0] else shape[0]
-            return cls(owner, X, y, n_rows, len(label_names(y)) or None, True, learn)
+            return cls(owner, X, y, n_rows, len(find_label_names(y)) or None, True, learn)
         if learn:
             owner.__dict__.pop("feature_names_in_", None)
-        X, y, _ = named_columns(owner, X, y, None)
+        X, y, _ = split_named_columns(owner, X, y, None)
         if issparse(X):
             check_X(owner, X, reset=learn)  # a TypeError
         inputs, labels = _shape(X), label_shape(y)
         if inputs is not None:
             check_columns_unread(owner, X, inputs, reset=learn)
         if labels is not None and (len(labels) not in (1, 2) or labels[1:] == (0,)):
-            raise ValueError(f"y must be one label a row, got an array of shape {labels}")
+            raise ValueError(f"y must have one label per row, got an array of shape {labels}")
         if inputs is not None and labels is not None and labels[0] != inputs[0]:
             raise ValueError(f"X has {inputs[0]} rows and y has {labels[0]}: they must have the same number")
         n_labels = None if labels is None else labels[1] if len(labels) == 2 else 1
         return cls(owner, X, y, None if inputs is None else inputs[0], n_labels, inputs is None, learn)
 
     def count(self) -> int:
-        """How many rows there are; they are read for that only where nothing else tells."""
+        """Return how many rows there are, reading them only if nothing else tells."""
         return self.read().n_rows if self.n_rows is None else self.n_rows
 
     def read(self) -> Source:
-        """Phase two: the rows, checked. Labels may have any size: a refusal would tell of a record."""
+        """Do phase two: return the rows, checked. Labels of any size pass: a refusal would reveal a record."""
         if self._source is None:
-            with quietly():
+            with silence_warnings():
                 how = {"learn": self.learn, "any_size": True}
                 self._source = open_labeled(self.owner, self.X, self.y, None, **how)
-            if self.n_rows not in (None, self._source.n_rows):  # noise was planned for as many as they said
-                raise ValueError(f"X says that it has {self.n_rows} rows, and {self._source.n_rows} are read from it")
+            if self.n_rows not in (None, self._source.n_rows):  # the noise was planned for the announced number
+                raise ValueError(f"X announced {self.n_rows} rows, but {self._source.n_rows} were read from it")
             self.n_rows, self.n_labels = self._source.n_rows, self._source.n_outputs
         return self._source
 
 
 def must_be_read(X: Any) -> bool:
-    """Whether nothing can be said of the columns of rows without a look at their values."""
+    """Return whether the columns of rows are unknown until their values are read."""
     return not is_parquet(X) if is_stream(X) else _shape(X) is None
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The shape that an array or a frame says it has."""
+    """Return the shape that an array or a frame announces."""
     shape = getattr(value, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) and all(isinstance(size, int) for size in shape) else None
 
 
 def label_shape(y: Any) -> tuple[int, ...] | None:
-    """The same of labels, which may be lists; None where those are of several lengths, which reading refuses."""
+    """Return the shape of labels, which may be lists; None if those differ in length, which reading refuses."""
     try:
         return np.shape(y) if isinstance(y, (list, tuple)) else _shape(y)
     except ValueError:
@@ -134,8 +134,8 @@ def label_shape(y: Any) -> tuple[int, ...] | None:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The labeled rows and, in the semi-supervised form, the unlabeled ones."""
+class OpenedRows:
+    """The labeled rows of a fit and, in the semi-supervised form, the unlabeled ones."""
 
     labeled: Source
     unlabeled: Source | None
@@ -144,28 +144,28 @@ class Opened:
 
 def open_all(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, unlabeled: Any, unlabeled_sites: Any
-) -> Opened:
-    """Sources of everything ``fit`` was given; the number and names of the features are remembered."""
+) -> OpenedRows:
+    """Open everything that ``fit`` was given; remember the number and names of the features."""
     labeled = _open_first(estimator, X, y, sample_weight, sites, unlabeled is not None)
     if unlabeled is None:
         if unlabeled_sites is not None:
-            raise ValueError("unlabeled_sites was given without unlabeled: give the rows as well")
-        return Opened(labeled, None, labeled.one_target)
+            raise ValueError("unlabeled_sites was given without unlabeled: give the unlabeled rows as well")
+        return OpenedRows(labeled, None, labeled.one_target)
     if unlabeled_sites is not None and sites is None:
         raise ValueError("unlabeled_sites was given without sites: give the site of every labeled row as well")
     others = _open_others(estimator, unlabeled, unlabeled_sites)
     if others.n_features != labeled.n_features:
-        raise ValueError(f"unlabeled has {others.n_features} features and X has {labeled.n_features}")
-    return Opened(labeled, others if others.n_rows else None, labeled.one_target)
+        raise ValueError(f"unlabeled has {others.n_features} features and X has {labeled.n_features}: they must agree")
+    return OpenedRows(labeled, others if others.n_rows else None, labeled.one_target)
 
 
 def open_labeled(
     owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, learn: bool = False, any_size: bool = False
 ) -> Source:
-    """Labeled rows for something that knows its features already, or with ``learn`` gets to know them.
+    """Open labeled rows for something that knows its features already, or with ``learn`` gets to know them.
 
-    Weights are as they are given. ``any_size`` takes labels however large: a refusal would tell of a record where sums
-    are to be private.
+    Weights are not rescaled. ``any_size`` accepts labels of any size: if sums are to be private, a refusal would reveal
+    a record.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
@@ -173,17 +173,17 @@ def open_labeled(
         return X.open_labeled(owner, y, sample_weight)
     if is_stream(X):
         return _open_stream(owner, X, y, sample_weight, None, learn)
-    X, y, weights = named_columns(owner, X, y, sample_weight)
+    X, y, weights = split_named_columns(owner, X, y, sample_weight)
     X = check_X(owner, X, reset=learn)
     Y, one_target = check_Y(y, X, any_size)
-    rows = Rows(X, Y, _given_weights(weights, X))
-    return ArraySource(rows, target_names=label_names(y), one_target=one_target)
+    rows = Rows(X, Y, _take_weights(weights, X))
+    return ArraySource(rows, target_names=find_label_names(y), one_target=one_target)
 
 
 def _open_first(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, beside_unlabeled: bool
 ) -> Source:
-    """Labeled rows from which an estimator learns its features, without those that weigh nothing."""
+    """Open labeled rows from which an estimator learns its features, without those of weight zero."""
     if is_stream(X):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -193,25 +193,25 @@ def _open_first(
     Y, one_target = check_Y(y, X)
     weights = check_weights(sample_weight, X)
     if weights is not None or (sample_weight is not None and beside_unlabeled):
-        # As they are given: beside unlabeled rows, which weigh 1, more than their ratios counts.
-        given = np.broadcast_to(np.asarray(to_numpy(sample_weight), dtype=float), (X.shape[0],))
-        if np.max(given) <= LARGEST:
-            weights = given
+        # Not rescaled: beside unlabeled rows, which weigh 1, more than their ratios matters.
+        unscaled = np.broadcast_to(np.asarray(to_numpy(sample_weight), dtype=float), (X.shape[0],))
+        if np.max(unscaled) <= LARGEST:
+            weights = unscaled
         elif beside_unlabeled:
             raise ValueError("sample_weight has values beyond 1e100 beside unlabeled rows, which weigh 1: rescale it")
-    labels = site_labels("sites", sites, X.shape[0])
+    labels = read_site_labels("sites", sites, X.shape[0])
     rows = Rows(X, Y, weights)
     if weights is not None and not np.all(weights > 0):
-        kept = np.flatnonzero(weights > 0)
-        rows, labels = rows.take(kept), None if labels is None else labels[kept]
+        positive = np.flatnonzero(weights > 0)
+        rows, labels = rows.take(positive), None if labels is None else labels[positive]
     names = getattr(estimator, "feature_names_in_", None)
-    return ArraySource(rows, names, labels, target_names=label_names(y), one_target=one_target)
+    return ArraySource(rows, names, labels, target_names=find_label_names(y), one_target=one_target)
 
 
 def _open_stream(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites: Any, learn: bool) -> Source:
-    """A stream with the features that ``owner`` knows, or all of them, which it then remembers."""
+    """Open a stream with the features that ``owner`` knows, or with all of them, which it then remembers."""
     if not learn:
-        X = _by_name(owner, X, "X", beside=(*label_names(y), sample_weight))
+        X = _select_named(owner, X, "X", beside=(*find_label_names(y), sample_weight))
     source = open_stream(X, y, sample_weight, sites)
     if not learn:
         _check_width(owner, source)
@@ -224,31 +224,33 @@ def _open_stream(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any, sites
 
 
 def open_stream(X: Any, y: Any = None, sample_weight: Any = None, sites: Any = None, called: str = "sites") -> Source:
-    """The rows of a file or of a cluster; without the columns that are named labels or weights, and sites of rows."""
+    """Open the rows of a file or a cluster, without the columns named as labels or weights, and the sites of rows."""
     if is_dask(X):
         source = open_dask(X, y, sample_weight, sites)
     else:
-        file = _file(X)
+        file = _open_file(X)
         opener: Any = read_csv if isinstance(file, Csv) else open_parquet
         source = opener(file, y, sample_weight, sites)
-    return replace(source, site_labels=site_labels(called, source.site_labels, source.n_rows))
+    return replace(source, site_labels=read_site_labels(called, source.site_labels, source.n_rows))
 
 
 def _open_others(estimator: BaseEstimator, U: Any, sites: Any) -> Source:
-    """Unlabeled rows beside labeled ones."""
+    """Open unlabeled rows beside labeled ones."""
     if is_stream(U):
-        return open_stream(_by_name(estimator, U, "unlabeled"), sites=sites, called="unlabeled_sites")
+        return open_stream(_select_named(estimator, U, "unlabeled"), sites=sites, called="unlabeled_sites")
     if hasattr(U, "__len__") and len(U) == 0:
         if getattr(U, "ndim", 0) == 2 and U.shape[1] not in (0, estimator.n_features_in_):
-            raise ValueError(f"unlabeled has {U.shape[1]} features and X has {estimator.n_features_in_}")
+            raise ValueError(
+                f"unlabeled has {U.shape[1]} features and X has {estimator.n_features_in_}: they must agree"
+            )
         return ArraySource(Rows(np.empty((0, estimator.n_features_in_))))
-    with naming("unlabeled"):
+    with name_argument("unlabeled"):
         U = check_X(estimator, U, reset=False)
-    return ArraySource(Rows(U), None, site_labels("unlabeled_sites", sites, U.shape[0]))
+    return ArraySource(Rows(U), None, read_site_labels("unlabeled_sites", sites, U.shape[0]))
 
 
 def read_all(source: Source) -> Rows:
-    """Read all rows at once, in NumPy arrays of double precision; an error where they are not as many as they said."""
+    """Read all rows at once as NumPy arrays of double precision; raise an error if their number has changed."""
     rows = concatenate([piece.read() for piece in source.pieces])
     if len(rows) != source.n_rows:
         raise ValueError(f"the rows have changed since they were counted: there were {source.n_rows}, not {len(rows)}")
@@ -257,12 +259,12 @@ def read_all(source: Source) -> Rows:
 
 
 def read_some(source: Source, wanted: Sequence[np.ndarray], room: float) -> tuple[list[Rows], Source]:
-    """Rows of the given numbers, sorted, for everyone who wants some, in one pass; and the source for what follows.
+    """Read rows of the given, sorted numbers for several readers in one pass; return them and the source to use next.
 
-    A row costs reading its piece. So pieces are kept in memory up to ``room`` bytes, in the source that is returned:
-    the pass over all rows that comes next reads what is left. Its sums stay the same to the bit.
+    Reading a row means reading its piece. So pieces are kept in memory up to ``room`` bytes, in the returned source:
+    the next pass over all rows reads only the others. Its sums stay the same to the bit.
     """
-    found: list[list[Rows]] = [[] for _ in wanted]
+    selected: list[list[Rows]] = [[] for _ in wanted]
     pieces = list(source.pieces)
     a_row = 8 * (source.n_features + source.n_outputs + source.weighted)
     for i, (piece, start) in enumerate(zip(source.pieces, source.starts)):
@@ -270,23 +272,23 @@ def read_some(source: Source, wanted: Sequence[np.ndarray], room: float) -> tupl
         together = own[0] if len(own) == 1 else np.unique(np.concatenate(own))
         if not len(together):
             continue
-        if not isinstance(piece, InMemory) and piece.n_rows * a_row <= room:
+        if not isinstance(piece, MemoryPiece) and piece.n_rows * a_row <= room:
             room -= piece.n_rows * a_row
-            pieces[i] = piece = Kept(piece.read(), in_parts=isinstance(piece, RowGroup))
+            pieces[i] = piece = KeptPiece(piece.read(), in_parts=isinstance(piece, RowGroup))
         whole = len(together) == piece.n_rows
         read = piece.read(None if whole else together)
-        for rows, parts in zip(own, found):
+        for rows, parts in zip(own, selected):
             if len(rows):
                 parts.append(read if len(rows) == len(together) else read.take(np.searchsorted(together, rows)))
-    kept = any(ours is not theirs for ours, theirs in zip(pieces, source.pieces))
-    return [concatenate(parts) for parts in found], replace(source, pieces=pieces) if kept else source
+    is_kept = any(ours is not theirs for ours, theirs in zip(pieces, source.pieces))
+    return [concatenate(parts) for parts in selected], replace(source, pieces=pieces) if is_kept else source
 
 
-def named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Labels and weights that are named as columns of a data frame, and the frame without them."""
+def split_named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return labels and weights that are named as columns of a data frame, and the frame without them."""
     if not hasattr(X, "columns") or not any(isinstance(value, str) for value in (y, sample_weight)):
         if isinstance(y, str) or isinstance(sample_weight, str):
-            raise ValueError("y or sample_weight names a column, and X is not a data frame: give numbers")
+            raise ValueError("y or sample_weight names a column, but X is not a data frame: give numbers")
         return X, y, sample_weight
     named = [value for value in (y, sample_weight) if isinstance(value, str)]
     for name in named:
@@ -300,8 +302,8 @@ def named_columns(owner: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> t
     return (features, *(X[value] if isinstance(value, str) else value for value in (y, sample_weight)))
 
 
-def _given_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Weights as they are given, not brought to a largest one of 1: they count as repeated rows."""
+def _take_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Return weights without rescaling them to a largest one of 1: they count as repeated rows."""
     if sample_weight is None:
         return None
     check_weights(sample_weight, X)
@@ -320,108 +322,109 @@ def _check_width(owner: BaseEstimator, source: Source) -> None:
 
 
 def is_stream(X: Any) -> bool:
-    """Whether rows come from a file or a cluster."""
+    """Return whether rows come from a file or a cluster."""
     return isinstance(X, (str, Path, Parquet, Csv)) or is_dask(X)
 
 
 def is_parquet(X: Any) -> bool:
-    """Whether a stream is Parquet, which says how many rows and which columns it has without being read."""
-    return not is_dask(X) and isinstance(_file(X), Parquet)
+    """Return whether a stream is Parquet, which announces its rows and columns without being read."""
+    return not is_dask(X) and isinstance(_open_file(X), Parquet)
 
 
 def stream_rows(estimator: BaseEstimator, X: Any) -> Iterator[Rows]:
-    """Rows to predict, a piece after the other."""
+    """Give rows to predict, one piece after another."""
     for piece in _open_stream(estimator, X, None, None, None, False).pieces:
         yield piece.read()
 
 
-def _by_name(estimator: BaseEstimator, X: Any, argument: str, beside: tuple[Any, ...] = ()) -> Any:
-    """A stream with the features that the model knows, in their order, and columns ``beside`` them that are named.
+def _select_named(estimator: BaseEstimator, X: Any, argument: str, beside: tuple[Any, ...] = ()) -> Any:
+    """Return a stream with the model's features, in their order, and with named columns ``beside`` them.
 
-    An error where it has others."""
-    known = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
+    Raise an error if it has other features."""
+    model_features = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
     if is_dask(X):
-        if not known or not hasattr(X, "columns"):
+        if not model_features or not hasattr(X, "columns"):
             return X
         columns = {str(column): column for column in X.columns}
-        missing = [name for name in known if name not in columns]
+        missing = [name for name in model_features if name not in columns]
         if missing:
             raise ValueError(f"{argument} lacks the columns {', '.join(missing)}")
         others = [columns[name] for name in beside if isinstance(name, str) and name in columns]
-        return X[[columns[name] for name in known] + others]
-    given = _file(X)
-    if known and given.features is not None and list(given.features) != known:
-        raise ValueError(f"{argument} has the features {', '.join(given.features)}; the model has {', '.join(known)}")
-    return replace(given, features=known) if known else given
+        return X[[columns[name] for name in model_features] + others]
+    given = _open_file(X)
+    if model_features and given.features is not None and list(given.features) != model_features:
+        names = ", ".join(given.features)
+        raise ValueError(f"{argument} has the features {names}; the model has {', '.join(model_features)}")
+    return replace(given, features=model_features) if model_features else given
 
 
-def _file(X: Any) -> Parquet | Csv:
-    """A file by its name: .csv and .csv.gz are read as CSV, everything else as Parquet."""
+def _open_file(X: Any) -> Parquet | Csv:
+    """Return a file by its name: .csv and .csv.gz are read as CSV, everything else as Parquet."""
     if isinstance(X, (Parquet, Csv)):
         return X
     return Csv(X) if str(X).lower().endswith((".csv", ".csv.gz")) else Parquet(X)
 
 
-def table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Csv:
-    """A file by its name: .csv and .csv.gz are CSV, with commas, semicolons or tabs, everything else Parquet."""
+def open_table(path: PathLike, features: Sequence[str] | None = None) -> Parquet | Csv:
+    """Return a file by its name: .csv and .csv.gz are CSV with any of three delimiters, everything else Parquet."""
     path = Path(path)
     if not str(path).lower().endswith((".csv", ".csv.gz")):
         return Parquet(path, features)
     return Csv(path, features, find_delimiter(path))
 
 
-def columns(given: Parquet | Csv) -> dict[str, Any]:
-    """The names of the columns, and their types where the file says them; an index of a data frame is not one."""
+def read_columns(given: Parquet | Csv) -> dict[str, Any]:
+    """Return the names of the columns, with types if the file has them, without the index of a data frame."""
     if isinstance(given, Csv):
-        return dict.fromkeys(csv.header_of(given))
-    schema = parquet.schema_of(parquet.files_of(given.path)[0])
+        return dict.fromkeys(csv.read_header(given))
+    schema = parquet.read_schema(parquet.files_of(given.path)[0])
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return {name: schema.field(name).type for name in schema.names if name not in index}
 
 
-def rows_for(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
-    """The data with these columns as X. ``others``: what asks for further columns, and their names."""
-    given = table(path, list(features) or None)
-    found = columns(given)
+def select_rows(path: Path, features: Sequence[str], others: Mapping[str, Sequence[str]]) -> Parquet | Csv:
+    """Return the data with these columns as X. ``others``: the users of further columns, and their names."""
+    given = open_table(path, list(features) or None)
+    columns = read_columns(given)
     for asker, wanted in [("the basis", features), *others.items()]:
-        check_columns(path, found, wanted, asker)
+        check_columns(path, columns, wanted, asker)
     return given
 
 
-def check_columns(path: Path, found: dict[str, Any], wanted: Iterable[str], asker: str) -> None:
-    """All columns that are asked for are there, and hold numbers."""
+def check_columns(path: Path, columns: dict[str, Any], wanted: Iterable[str], asker: str) -> None:
+    """Raise a ValueError unless all wanted columns exist and hold numbers."""
     wanted = list(wanted)
-    missing = [name for name in wanted if name not in found]
+    missing = [name for name in wanted if name not in columns]
     if missing:
-        listed = ", ".join(list(found)[:SHOWN]) + (", …" if len(found) > SHOWN else "")
+        listed = ", ".join(list(columns)[:SHOWN]) + (", …" if len(columns) > SHOWN else "")
         raise ValueError(
-            f"{path} lacks what {asker} asks for: {', '.join(_with_guess(name, found) for name in missing)}; "
+            f"{path} lacks what {asker} asks for: {', '.join(_suggest(name, columns) for name in missing)}; "
             f"its columns are {listed}"
         )
     for name in wanted:
-        if not is_number(found[name]):
+        if not is_number(columns[name]):
             raise ValueError(
-                f"column {name!r} of {path}, which {asker} asks for, holds {found[name]} and not numbers: "
+                f"column {name!r} of {path}, which {asker} asks for, holds {columns[name]} and not numbers: "
                 "turn it into numbers first"
             )
 
 
-def _with_guess(name: str, found: Iterable[str]) -> str:
-    folded = {column.casefold().strip(): column for column in found}
+def _suggest(name: str, columns: Iterable[str]) -> str:
+    folded = {column.casefold().strip(): column for column in columns}
     close = difflib.get_close_matches(name.casefold().strip(), folded, n=1)
     return f"{name!r}" + (f" (did you mean {folded[close[0]]!r}?)" if close else "")
 
 
 def columns_of(owner: Any) -> list[str]:
-    """The names of the inputs that a basis or a model knows."""
+    """Return the names of the inputs that a basis or a model knows."""
     return [str(name) for name in getattr(owner, "feature_names_in_", [])]
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a column of that type can be used; what a CSV file holds is seen when it is read."""
+    """Return whether a column of that type can be used; a CSV file shows that only when it is read."""
     return kind is None or pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
 
 
 def text_columns(given: Parquet | Csv) -> list[str]:
-    """The columns of a CSV file that have no number in its first rows."""
+    """Return the columns of a CSV file that have no number in its first rows."""
     return csv.text_columns(given) if isinstance(given, Csv) else []

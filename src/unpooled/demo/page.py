@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 
 from .._base import html
-from .._base.drawing import COLOURS, MARKERS, new_panels
+from .._base.drawing import COLOURS, MARKERS, make_panels
 from ..gate import POLICY_NAME
 from ..summaries import Summary
 from .study import (
@@ -205,7 +205,7 @@ def _draw_comparison(
     unit: str,
 ) -> Figure:
     """A line for each method, with a dot for each site on the left and the bytes that a site sends on the right."""
-    figure, (left, right) = new_panels(10.0, 0.34 * len(names) + 1.4, (2.2, 1.0))
+    figure, (left, right) = make_panels(10.0, 0.34 * len(names) + 1.4, (2.2, 1.0))
     rows = list(range(len(names)))
     left.hlines(rows, *_ends(by_site), color="0.85", linewidth=2, zorder=1)
     for (site, errors), colour, marker in zip(by_site.items(), COLOURS, MARKERS):
@@ -257,12 +257,12 @@ def _hospital(hospital: Hospital) -> str:
     parts = []
     for path in hospital.sent:
         described = Summary.load(path).describe()
-        parts.append(html.folded(f"{path.name}, {path.stat().st_size:,} bytes", [html.literal(described)]))
+        parts.append(html.fold(f"{path.name}, {path.stat().st_size:,} bytes", [html.literal(described)]))
     for called, reasons in hospital.refusals.items():
         parts += [html.paragraph(f"{called}.summary did not leave. The policy of this hospital says:")]
         parts.append(html.bullets(reasons))
     refused = f", {len(hospital.refusals)} refused" if hospital.refusals else ""
-    return html.folded(f"{HOSPITALS[hospital.name]}: {len(hospital.sent)} files sent{refused}", parts)
+    return html.fold(f"{HOSPITALS[hospital.name]}: {len(hospital.sent)} files sent{refused}", parts)
 
 
 def _tree(played: Played, out: Path) -> str:

@@ -1,4 +1,4 @@
-"""Engines, on which blocks are worked on: threads, processes, or a Dask cluster."""
+"""Engines that work on blocks: threads, processes, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 from .._base.engine import BlockError, Engine
 from .._base.kinds import Kind
-from .._base.text import shown
+from .._base.text import quote
 from .dask import Dask, is_connection
 from .local import Processes, Threads
 
-#: the engines that a name stands for
+#: the engines that have a name
 NAMES = ("threads", "processes", "dask")
 
 __all__ = ["BlockError", "Dask", "Engine", "Processes", "Threads", "as_engine"]
 
 
 def as_engine(engine: Any) -> Engine:
-    """An engine from itself, its name ("threads", "processes", "dask"), a Dask client, a cluster or its address.
+    """Return an engine for an engine, its name ("threads", "processes", "dask"), a Dask client, cluster or address.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def as_engine(engine: Any) -> Engine:
     if not is_engine(engine):
         raise ValueError(
             "engine must be 'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine; "
-            f"got {shown(engine)}"
+            f"got {quote(engine)}"
         )
     if isinstance(engine, Engine):
         return engine
@@ -38,16 +38,16 @@ def as_engine(engine: Any) -> Engine:
 
 
 def is_engine(value: Any) -> bool:
-    """Whether :func:`as_engine` takes a value for an engine; connects to nothing."""
+    """Return whether :func:`as_engine` accepts a value; connects to nothing."""
     if isinstance(value, str):
         return value in NAMES or "://" in value
     return isinstance(value, Engine) or is_connection(value)
 
 
 class EngineKind(Kind):
-    """Where blocks are worked on. A file keeps the names of engines, and never the address of a cluster.
+    """A parameter that names an engine. A file keeps the names of engines, and never the address of a cluster.
 
-    A model from a file would otherwise send the rows of its next fit to wherever the file says.
+    Otherwise a model from a file would send the rows of its next fit to any address that the file gives.
     """
 
     words = "'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine"
@@ -64,5 +64,5 @@ class EngineKind(Kind):
 
     def from_plain(self, written: Any) -> Any:
         if not (written is None or (isinstance(written, str) and is_engine(written))):
-            raise ValueError(f"its engine must be the name of one, got {shown(written)}")
+            raise ValueError(f"its engine must be the name of an engine, got {quote(written)}")
         return self.to_plain(written)

@@ -1,6 +1,6 @@
-"""A Dask cluster: blocks are read by the workers and stay there, results come back along a tree of tasks.
+"""An engine on a Dask cluster: workers read the blocks and keep them, and a tree of tasks combines the results.
 
-Nothing is scattered, because data that was scattered and lost is lost for good: everything a task needs is in the
+Nothing is scattered, because scattered data cannot be recomputed once they are lost: everything a task needs is in the
 graph, so that Dask computes it again on another worker when one dies.
 """
 
@@ -13,24 +13,24 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from .._base.engine import BlockError, Engine, Function, Part, Task, called, run_part
+from .._base.engine import BlockError, Engine, Function, Part, Task, name_of, run_part
 from .._base.progress import Progress
 from .._base.rows import Block
 
 
 class Dask(Engine):
-    """Blocks on the workers of a ``dask.distributed`` cluster.
+    """An engine that works on blocks on the workers of a ``dask.distributed`` cluster.
 
     Every thread of a worker takes one part at a time, on one BLAS thread; give a worker memory for as many.
 
     Parameters
     ----------
     client : a ``distributed.Client``, a cluster or its address
-        None is the client that is current, or else a local cluster of one process a core.
+        None is the current client, or else a local cluster with one process per core.
     """
 
     def __init__(self, client: Any = None) -> None:
-        distributed = _distributed()
+        distributed = _import_distributed()
         self._own = not isinstance(client, distributed.Client)
         if isinstance(client, distributed.Client):
             self.client = client
@@ -51,13 +51,13 @@ class Dask(Engine):
         return f"Dask({self.client!r})"
 
     def close(self) -> None:
-        """Close the client, where it was opened here."""
+        """Close the client, if it was opened here."""
         if self._own:
             self.client.close()
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Blocks read in a session stay on the workers while the same ones are mapped again."""
+        """Keep blocks on the workers while the same ones are mapped again."""
         self._kept = {}
         try:
             yield
@@ -67,15 +67,15 @@ class Dask(Engine):
     def work(self, task: Task, progress: Progress) -> Any:
         from distributed import KilledWorker, as_completed
 
-        task.tree()  # an error where there is nothing to combine; the tree below is of Dask's own tasks
+        task.make_tree()  # raises an error if there is nothing to combine; the tree below consists of Dask's own tasks
         parts = task.parts
         self._forget_others(parts)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             shared = self._submit(_tuple, *task.args)
-            what = task.label or called(task.fn)
+            what = task.label or name_of(task.fn)
             layer = [
-                self._submit(_run, task.fn, self._near(part), shared, name=f"{what} of block {part.name}")
+                self._submit(_run, task.fn, self._keep_near(part), shared, name=f"{what} of block {part.name}")
                 for part in parts
             ]
             leaves = list(layer)
@@ -91,10 +91,10 @@ class Dask(Engine):
         except KilledWorker as error:
             names = ", ".join(repr(p.name) for p, leaf in zip(parts, leaves) if leaf.status == "error")
             raise BlockError(
-                f"the workers of block {names or '?'} died again and again, out of memory perhaps: use more blocks"
+                f"the workers of block {names or '?'} died repeatedly, perhaps for lack of memory: use more blocks"
             ) from error
         finally:
-            # What nobody holds any more the scheduler drops, on an error or an interrupt too.
+            # The scheduler drops what nobody refers to, after an error or an interrupt too.
             for future in (*leaves, *layer):
                 future.release()
 
@@ -102,25 +102,25 @@ class Dask(Engine):
         key = f"{name or function.__name__}-{uuid4().hex}"
         return self.client.submit(function, *args, key=key, pure=False)
 
-    def _near(self, part: Part) -> Any:
-        """The part with its rows on a worker, as a future; read once in a session."""
+    def _keep_near(self, part: Part) -> Any:
+        """Return the part with its rows on a worker, as a future; it is read once per session."""
         if self._kept is None:
             return self._load(part)
         if id(part) not in self._kept:
-            self._kept[id(part)] = (part, self._load(part))  # the part is held so that its id stays its own
+            self._kept[id(part)] = (part, self._load(part))  # a reference to the part, so that its id is not reused
         return self._kept[id(part)][1]
 
     def _forget_others(self, parts: Sequence[Part]) -> None:
-        """Rows stay on the workers as long as the same parts are mapped again, and no longer."""
+        """Forget rows on the workers unless the same parts are mapped again."""
         if self._kept is not None:
             wanted = {id(part) for part in parts}
             self._kept = {key: kept for key, kept in self._kept.items() if key in wanted}
 
     def _load(self, part: Any) -> Any:
         if isinstance(part, Block) and (lazy := part.lazy()) is not None:
-            # Pieces of a Dask collection are computed by the cluster, next to where they are.
+            # The cluster computes pieces of a Dask collection, close to where they are.
             return self._submit(_assemble, part.without_data(), *[self.client.compute(piece) for piece in lazy])
-        return self._submit(_load, part.shipped())
+        return self._submit(_load, part.pack())
 
 
 def _tuple(*args: Any) -> tuple[Any, ...]:
@@ -133,11 +133,11 @@ def _run(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
 
 
 def _load(part: Any) -> Any:
-    return run_part(_loaded, part, (), 1)
+    return run_part(_load_all, part, (), 1)
 
 
-def _loaded(part: Any) -> Any:
-    return part.loaded()
+def _load_all(part: Any) -> Any:
+    return part.load()
 
 
 def _assemble(part: Any, *pieces: Any) -> Any:
@@ -145,14 +145,14 @@ def _assemble(part: Any, *pieces: Any) -> Any:
 
 
 def is_connection(value: Any) -> bool:
-    """Return whether a value is a client or a cluster of Dask; imports nothing, as nobody has one without an import."""
+    """Return whether a value is a client or a cluster of Dask; imports nothing, since only an import can make one."""
     if "distributed" not in sys.modules:
         return False
-    distributed = _distributed()
+    distributed = _import_distributed()
     return isinstance(value, (distributed.Client, distributed.deploy.Cluster))
 
 
-def _distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError:

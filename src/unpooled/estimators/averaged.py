@@ -17,18 +17,18 @@ from .._base.arrays import Array, eps, to_numpy
 from .._base.checks import check_count, check_fitted
 from .._base.declared import Arrays, Header
 from .._base.engine import Engine
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, Blocks, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.memory import free_memory
 from .._base.rows import Rows
-from .._base.text import with_noun
-from .._solvers.averaging.gathering import Deal, Gathering, Partition, held_out
-from .._solvers.averaging.local import Fitted, Local
+from .._base.text import format_count
+from .._solvers.averaging.gathering import Deal, Gathering, Partition, mark_validation
+from .._solvers.averaging.local import BlockFit, Local
 from .._solvers.averaging.routes import AVERAGING, Job, Work, powers_of_two
 from .._solvers.averaging.search import BlockPath, Search, plan
 from .._solvers.predictors import Compression, KernelExpansion, average, compress
-from .._solvers.route import Cost, measured
-from ..data.sources import Opened, open_all
+from .._solvers.route import Cost, measure_once
+from ..data.sources import OpenedRows, open_all
 from ..engines import EngineKind, as_engine
 from ..filters import as_filter
 from .correntropy import CorrentropyRegressor
@@ -219,7 +219,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         unlabeled_sites : a label for each of those
         sample_weight : one a row; weights count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             opened = open_all(self, X, y, sample_weight, sites, unlabeled, unlabeled_sites)
             engine = as_engine(self.engine)
@@ -257,7 +257,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         smaller.predictor_, smaller.compression_ = compress(self.predictor_, n_points, random_state)
         return smaller
 
-    def _fit(self, opened: Opened, engine: Engine) -> None:
+    def _fit(self, opened: OpenedRows, engine: Engine) -> None:
         # One stream of random numbers for each use: none depends on how much another has drawn.
         seeds = np.random.SeedSequence(self._seed()).spawn(4)
         dealing, spreading, halving, sampling = (np.random.default_rng(seed) for seed in seeds)
@@ -265,9 +265,13 @@ class AveragedRegressor(OnEngine, ReadsRows):
         gather = Gathering(source, engine, self.verbose)
         weights = gather.weights()
         deal = Deal(source, opened.unlabeled, weights, dealing, spreading)
-        partitions = deal.by_site() if source.site_labels is not None else deal.evenly(self._sizes(len(deal.alive)))
+        partitions = (
+            deal.deal_by_site()
+            if source.site_labels is not None
+            else deal.deal_evenly(self._sizes(len(deal.weighted_rows)))
+        )
         finest, coarsest = partitions[max(partitions)], partitions[min(partitions)]
-        sample = gather.sample(deal.alive)
+        sample = gather.sample(deal.weighted_rows)
         facts = Facts(
             sample,
             lambda kernel: gather.kappa(kernel, finest.blocks(source, opened.unlabeled)),
@@ -280,17 +284,19 @@ class AveragedRegressor(OnEngine, ReadsRows):
             raise ValueError(
                 "unlabeled rows need a local SpectralRegressor with one lam for all blocks, or a CorrentropyRegressor"
             )
-        choosing = local.undecided or len(partitions) > 1
+        choosing = local.has_choice or len(partitions) > 1
         limit = free_memory() / 2 if self.memory_limit is None else float(self.memory_limit)
         self.plan_ = plan(
             [self._job(p, deal, local, sample, choosing, engine.n_workers, limit) for p in partitions.values()],
-            Cost(measured(), source.n_features),
+            Cost(measure_once(), source.n_features),
             self.time_limit if len(partitions) > 1 else None,
         )
         held = np.zeros(source.n_rows, dtype=bool)
         (m, *_) = partitions
         if choosing:
-            held[deal.alive] = held_out(finest.block_of(source.n_rows)[deal.alive], gather.keys(halving)[deal.alive])
+            held[deal.weighted_rows] = mark_validation(
+                finest.block_of(source.n_rows)[deal.weighted_rows], gather.keys(halving)[deal.weighted_rows]
+            )
             search = Search(
                 gather,
                 opened.unlabeled,
@@ -304,8 +310,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
             )
             local, m, self.path_ = search.run(local, opened.one_target)
         if len(partitions) == 1:
-            self._warn_of_too_many(m, len(deal.alive), local, sample)
-        partition = partitions[m] if self.refit or not choosing else partitions[m].restricted(~held)
+            self._warn_of_too_many(m, len(deal.weighted_rows), local, sample)
+        partition = partitions[m] if self.refit or not choosing else partitions[m].restrict(~held)
         at_once = next(c.at_once for c in self.plan_ if c.n_blocks == m)
         blocks = partition.blocks(source, opened.unlabeled)
         fitted = AVERAGING.solve(Work(engine, blocks, local, at_once, self.verbose))
@@ -315,7 +321,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         self, partition: Partition, deal: Deal, local: Local, sample: Rows, choosing: bool, workers: int, limit: float
     ) -> Job:
         """What the route is asked about: the average over these blocks."""
-        n = len(deal.alive)
+        n = len(deal.weighted_rows)
         return Job(
             n,
             deal.source.n_features,
@@ -325,7 +331,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
             1 if sample.Y is None else int(sample.Y.shape[1]),
             min(int(self.max_validation), n // 2) if choosing else 0,
             workers,
-            threads.cores(),
+            threads.count_cores(),
             limit,
             8 if eps(sample.X) < 1e-10 else 4,
         )
@@ -348,7 +354,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
             return int(state.integers(2**63))
         return state if state is None else int(state)
 
-    def _keep(self, fitted: list[Fitted], local: Local, one_target: bool) -> None:
+    def _keep(self, fitted: list[BlockFit], local: Local, one_target: bool) -> None:
         masses = np.asarray([f.mass for f in fitted])
         weights = masses / masses.sum()
         b = np.einsum("j,jt->t", weights, np.stack([to_numpy(f.b).astype(float) for f in fitted]))
@@ -388,7 +394,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
         return describe(
             self,
             target,
-            f"The average of kernel regressions on {with_noun(self.n_blocks_, 'block')}, each fitted to its own rows",
+            f"The average of kernel regressions on {format_count(self.n_blocks_, 'block')}, each fitted to its own "
+            f"rows",
             kernel=self.kernel_,
             lam=of_target(if_fitted(self, "lam_"), target),
             scale=of_target(if_fitted(self, "scale_"), target),

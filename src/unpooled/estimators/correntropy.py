@@ -14,7 +14,7 @@ from .._base import threads
 from .._base.arrays import Array, eps, is_foreign, like, namespace, take_rows, to_numpy
 from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y
 from .._base.declared import Arrays, Header
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import Folds, PerTarget, Real, Seed, Switch, declaration, parameter
 from .._solvers.descent import robust
 from .._solvers.descent.descent import JUMP, Task, operator_of, out_of_fold, run
@@ -157,7 +157,7 @@ class CorrentropyRegressor(ExpansionModel):
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         unlabeled : rows without labels
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._fit(X, y, sample_weight, unlabeled)
         return self
@@ -198,7 +198,7 @@ class CorrentropyRegressor(ExpansionModel):
         )
         kernel = resolved(kernel, X, Y, weights, task.points(), task.weights_of_points(), wrong_labels=True)
         task = replace(task, kernel=kernel, kappa_sq=kappa_squared(kernel, task.points()))
-        with threads.suited_to(int(task.points().shape[0])):
+        with threads.limit_blas_for(int(task.points().shape[0])):
             found = self._search(task, weights, folds, scale, n_iter) if searching else None
             if found is not None:
                 scale, n_iter = found[0], found[1]
@@ -255,13 +255,13 @@ class CorrentropyRegressor(ExpansionModel):
         stops = robust.stops_up_to(most) if n_iter is None else sorted(set(n_iter.tolist()))
         if isinstance(task.kernel, Precomputed):
             task = replace(task, X=task.kernel(task.X), kernel=Precomputed())
-        enough = robust.Risen(weights) if n_iter is None else lambda _: False
+        enough = robust.RiseDetector(weights) if n_iter is None else lambda _: False
         residuals, stops = out_of_fold(task, folds, scales, stops, enough)
         known = ~np.isnan(residuals[:, 0, 0, 0])
         candidates = robust.product(scales, stops)
         flat = residuals[known].reshape(int(known.sum()), len(candidates.n_iter), -1)
         w = None if weights is None else weights[known]
-        index, score = robust.scored(flat, w, candidates, task.loss)
+        index, score = robust.score_candidates(flat, w, candidates, task.loss)
         if n_iter is not None:  # one a target: each may choose among its own only
             own = [np.flatnonzero(candidates.n_iter == n) for n in n_iter]
             parts = [robust.Candidates(candidates.scale[i, t : t + 1], candidates.n_iter[i]) for t, i in enumerate(own)]

@@ -17,7 +17,7 @@ from .._base import html
 from .._base.arrays import Array, to_numpy
 from .._base.checks import check_center
 from .._base.path import SearchPath, Tuning
-from .._base.text import number, with_noun
+from .._base.text import format_count, format_number
 from .._solvers.predictors import Average, BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch, Solutions
 from ..bases.base import Basis
@@ -133,22 +133,26 @@ class ModelFacts:
         """The parameters, who chose them and how, in one sentence without its full stop."""
         parts = []
         if self.lam is not None:
-            parts.append(f"λ = {number(self.lam)}")
+            parts.append(f"λ = {format_number(self.lam)}")
         if self.n_iter is not None and self.scale is not None:
-            parts.append(f"{self.n_iter:,} steps at scale {number(self.scale)}")
+            parts.append(f"{self.n_iter:,} steps at scale {format_number(self.scale)}")
         if self.rounds is not None and self.rounds > 1:
             parts.append(f"{self.rounds} rounds")
         if self.n_blocks is not None:
-            parts.append(with_noun(self.n_blocks, "block"))
+            parts.append(format_count(self.n_blocks, "block"))
         if self.privacy is not None:
-            parts += [f"ε = {self.privacy.epsilon:.3g}", f"δ = {number(self.privacy.delta)}"]
+            parts += [f"ε = {self.privacy.epsilon:.3g}", f"δ = {format_number(self.privacy.delta)}"]
         if not parts:
             return "There was nothing to choose"
         said = f"{_listed(parts)} {'were' if len(parts) > 1 else 'was'}"
         tuning = self.tuning
         if tuning is None:
             return f"{said} given"
-        df = "" if tuning.df is None else f", which leaves {number(float(tuning.df[tuning.chosen]))} degrees of freedom"
+        df = (
+            ""
+            if tuning.df is None
+            else f", which leaves {format_number(float(tuning.df[tuning.chosen]))} degrees of freedom"
+        )
         return f"{said} chosen among {len(tuning.values)} by {tuning.order}{df}"
 
 
@@ -221,7 +225,7 @@ def describe_sums(model: Any, target: int, how: str, **facts: Any) -> ModelFacts
     return found
 
 
-class ShowsChoices(html.InNotebooks):
+class ShowsChoices(html.NotebookMixin):
     """Put before scikit-learn's classes: below the picture of a fitted estimator stands what was chosen."""
 
     def facts(self, target: int = 0) -> ModelFacts:

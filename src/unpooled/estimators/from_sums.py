@@ -13,8 +13,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._base.arrays import Floats
-from .._base.checks import positive_numbers
-from .._solvers.span.moments import Means, Mismatch, Solutions, System, gcv, limited, mismatch, risk, solve, system
+from .._base.checks import check_positive_numbers
+from .._solvers.span.moments import (
+    Means,
+    Mismatch,
+    Solutions,
+    System,
+    gcv,
+    limit_rank,
+    make_system,
+    mismatch,
+    risk,
+    solve,
+)
 from .._solvers.span.noisy_moments import Noise, noisy_gcv
 from .._solvers.spectral import criteria
 from ..bases.base import Basis
@@ -59,11 +70,11 @@ class FromSums:
         """Whether λ is to be chosen, and not given as one number."""
         return isinstance(self.lam, str) or np.ndim(self.lam) > 0
 
-    def solutions(self, summary: Summary, basis: Basis, own: bool) -> tuple[System, Solutions]:
+    def solutions(self, summary: Summary, basis: Basis, same_sample: bool) -> tuple[System, Solutions]:
         """The equations, and their solution for every λ of the grid."""
-        equations = system(means_of(summary), basis, self.center, own)
+        equations = make_system(means_of(summary), basis, self.center, same_sample)
         if not isinstance(self.n_features, str):
-            equations = limited(equations, int(self.n_features))
+            equations = limit_rank(equations, int(self.n_features))
         by_rule = isinstance(self.n_features, str) and self.n_features == "rule" and summary.order == 1
         return equations, solve(equations, self.filter, self._grid(basis, summary), by_rule)
 
@@ -72,27 +83,27 @@ class FromSums:
         how = f"{self.filter!r}, n_features {self.n_features!r}"
         return Candidates.of(basis.digest, equations, found, summary.targets, how)
 
-    def learn(self, summary: Summary, basis: Basis, scores: Scores | None, own: bool) -> Learned:
+    def learn(self, summary: Summary, basis: Basis, scores: Scores | None, same_sample: bool) -> Learned:
         """Solve for every λ, choose one, and say what the public sample costs.
 
-        ``scores`` are what sites answered to the candidates of this very summary; ``own`` says that the public sample
-        is the rows themselves, so that there is no floor to warn of.
+        ``scores`` are what sites answered to the candidates of this very summary; ``same_sample`` says that the public
+        sample is the rows themselves, so that there is no floor to warn of.
         """
-        equations, found = self.solutions(summary, basis, own)
+        equations, found = self.solutions(summary, basis, same_sample)
         chosen, path = 0, None
         if self.is_choosing:
             chosen, path = self._choose(summary, basis, equations, found, scores)
         lam, coef, intercept = float(found.lam[chosen]), found.coef[chosen], found.intercept[chosen]
         floor = mismatch(means_of(summary), basis, lam, self.filter, self.center, (coef, np.asarray(intercept)))
-        warning = "" if own or summary.order != 1 else _warning(floor, equations, found, chosen)
+        warning = "" if same_sample or summary.order != 1 else _warning(floor, equations, found, chosen)
         by_rule = int(np.sum(basis.eigenvalues_ > basis.kappa_sq_ * lam))
         return Learned(lam, coef, intercept, path, floor, by_rule, equations, warning)
 
     def _grid(self, basis: Basis, summary: Summary) -> Floats:
         if not isinstance(self.lam, str):
-            return np.atleast_1d(positive_numbers("lam", self.lam))
+            return np.atleast_1d(check_positive_numbers("lam", self.lam))
         if self.grid is not None:
-            return np.atleast_1d(positive_numbers("grid", self.grid))
+            return np.atleast_1d(check_positive_numbers("grid", self.grid))
         grid = criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))
         return widened(grid, basis.kappa_sq_, self.filter, summary)
 
@@ -108,9 +119,9 @@ class FromSums:
                     "with these choices: score the candidates of this very summary"
                 )
             name, criterion = "loo", scores.mean
-        elif equations.own and equations.noise is not None:
+        elif equations.same_sample and equations.noise is not None:
             name, criterion = "gcv", noisy_gcv(equations, found, self.filter.ridge_times == 1)
-        elif equations.own:
+        elif equations.same_sample:
             name, criterion = "gcv", gcv(equations, found)
         else:
             name, criterion = "risk", risk(equations, found, rounds_follow=self.ridge)

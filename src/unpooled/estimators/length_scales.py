@@ -80,7 +80,7 @@ def resolved(
     if weights is not None and not np.all(weights > 0):
         kept = weights > 0
         rows, labels, weights = rows[kept], labels[kept], weights[kept]
-    labels = robust.within_reach(labels, weights) if wrong_labels else labels
+    labels = robust.clip_labels(labels, weights) if wrong_labels else labels
     with Progress(STAGES, "length scales", verbose) as bar:
         chosen, report = search(kernel, rows, labels, weights, random_state, bar.advance)
     found = chosen.resolve(points, points_weights)

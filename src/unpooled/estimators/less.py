@@ -11,10 +11,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Floats
-from .._base.checks import check_center, positive_numbers
-from .._base.fits import fitting
+from .._base.checks import check_center, check_positive_numbers
+from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.span.residual_rounds import STEPS
 from .._solvers.spectral import criteria
 from ..bases import Basis, EmpiricalFeatures
@@ -144,20 +144,20 @@ class LESSRegressor(OnEngine, SpanModel):
         sites : a label a row
         sample_weight : one a row; weights count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._fit(X, y, public, sites, sample_weight)
         return self
 
     def _fit(self, X: Any, y: Any, public: Any, sites: Any, sample_weight: Any) -> None:
-        basis, own = self._learn_basis(X, y, public, sample_weight)
+        basis, same_sample = self._learn_basis(X, y, public, sample_weight)
         source = open_labeled(basis, X, y, sample_weight)
-        own = own and not (is_stream(X) and source.n_rows > MOST)
+        same_sample = same_sample and not (is_stream(X) and source.n_rows > MOST)
         counts, engine = site_counts(sites, source.n_rows), as_engine(self.engine)
         with engine.session():
             seen, mapped = map_once(source, basis)
             if self.rounds == 1 and spec_of(self.loss) == "squared":
-                self._one_round(seen, mapped, basis, own, engine)
+                self._one_round(seen, mapped, basis, same_sample, engine)
             else:
                 self._many_rounds(seen, mapped, basis, engine)
         self.basis_, self.sites_, self.targets_ = basis, counts, source.target_names
@@ -178,7 +178,7 @@ class LESSRegressor(OnEngine, SpanModel):
         -------
         self
         """
-        with fitting(self, anew=False):
+        with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
             if "basis_" not in vars(self):
                 self.basis_, _ = self._learn_basis(X, y, public, sample_weight)
@@ -188,7 +188,7 @@ class LESSRegressor(OnEngine, SpanModel):
             summary = summarize_source(basis, source, self.order, None, "squared", self.engine)
             if (so_far := vars(self).get("summary_")) is not None:
                 summary = so_far + summary
-            learned = self._rules().learn(summary, basis, None, own=False)
+            learned = self._rules().learn(summary, basis, None, same_sample=False)
             self.__dict__.pop("path_", None)
             self._take(learned, summary, basis)
             self.sites_ = []
@@ -211,17 +211,17 @@ class LESSRegressor(OnEngine, SpanModel):
         center = check_center(self.center)
         return FromSums(as_filter(self.filter), self.lam, center, "all", bool(self.ridge), self.grid)
 
-    def _one_round(self, source: Any, mapped: Any, basis: Basis, own: bool, engine: Any) -> None:
+    def _one_round(self, source: Any, mapped: Any, basis: Basis, same_sample: bool, engine: Any) -> None:
         summary = summarize_source(mapped, source, self.order, None, "squared", engine, self.verbose)
         rules, scores = self._rules(), None
-        own = own and summary.order == 1
+        same_sample = same_sample and summary.order == 1
         if rules.is_choosing:
             self._check_rows(summary.n_rows)
-            candidates = rules.candidates(summary, basis, *rules.solutions(summary, basis, own))
+            candidates = rules.candidates(summary, basis, *rules.solutions(summary, basis, same_sample))
             scores = score_source(candidates, mapped, source, engine, self.verbose)
-        learned = rules.learn(summary, basis, scores, own)
+        learned = rules.learn(summary, basis, scores, same_sample)
         self._take(learned, summary, basis)
-        if own:
+        if same_sample:
             self.floor_ = None  # the sample is the rows: there is no floor
         if learned.warning:
             warnings.warn(learned.warning, UserWarning, stacklevel=4)
@@ -259,14 +259,14 @@ class LESSRegressor(OnEngine, SpanModel):
     def _check_rows(self, n_rows: int) -> None:
         if n_rows < 2:
             raise ValueError(
-                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n_rows}: give lam as a number"
+                f"lam={quote(self.lam, 40)} needs at least 2 rows and X has n_samples = {n_rows}: give lam as a number"
             )
 
     def _grid(self, basis: Basis) -> Floats:
         if not isinstance(self.lam, str):
-            return np.atleast_1d(positive_numbers("lam", self.lam))
+            return np.atleast_1d(check_positive_numbers("lam", self.lam))
         if self.grid is not None:
-            return np.atleast_1d(positive_numbers("grid", self.grid))
+            return np.atleast_1d(check_positive_numbers("grid", self.grid))
         return criteria.default_grid(basis.kappa_sq_, float(np.finfo(float).eps))[::2]
 
     def _check_together(self) -> None:

@@ -12,11 +12,11 @@ from .._base.rows import Source
 from .._solvers.span.residual_rounds import (
     Rounds,
     centred_message,
-    from_mean,
-    from_point,
+    message_at_mean,
     preconditioners,
     public_system,
     ridge_term,
+    to_coefficients,
 )
 from .._solvers.spectral.criteria import trace_by_signs
 from ..bases.base import Basis
@@ -87,7 +87,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
     history: list[dict[str, float]] = []
     scale, n, d = np.inf, np.inf, np.zeros(0)
     for number in range(1, plan.rounds + 1):
-        functions = Functions(*from_point(rounds.point, shift, with_intercept))
+        functions = Functions(*to_coefficients(rounds.point, shift, with_intercept))
         if scaled_by and number <= plan.rounds // 2 + 1:
             done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
             found = scaled_by * _deviation(source, mapped, functions, done / n, engine)
@@ -105,7 +105,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
             shift = means.phi
         message = centred_message(means, shift, with_intercept)
         if first and plan.center is True:
-            message = from_mean(rounds, message)
+            message = message_at_mean(rounds, message)
         d = message if number == 1 else d
         value = None if summary.loss_sum is None else summary.loss_sum / summary.weight
         rounds.receive(message, means.yy, value)
@@ -114,7 +114,7 @@ def run(source: Source, basis: Basis, mapped: Any, lams: Floats, plan: Plan, eng
         if rounds.progress <= plan.tol and number > 1:
             break
     result = rounds.result
-    coef, intercept = from_point(result, shift, with_intercept)
+    coef, intercept = to_coefficients(result, shift, with_intercept)
     coef, intercept = coef.T.reshape(L, T, M).transpose(0, 2, 1), intercept.reshape(L, T)
     if probes:
         # W · (1/W) Σ w z f_z(x) for labels z: zᵀH z.

@@ -10,17 +10,17 @@ import numpy as np
 from sklearn.base import clone
 
 from .._base.arrays import eps, is_numpy, like, to_numpy
-from .._base.checks import positive_numbers
-from .._base.declared import Declared
+from .._base.checks import check_positive_numbers
+from .._base.declared import DeclaredEstimator
 from .._base.kinds import Kind, to_plain
 from .._base.rows import Rows
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.averaging.descent import DescentLocal
 from .._solvers.averaging.local import Local, OpaqueLocal, SpectralLocal
 from .._solvers.descent import robust
 from .._solvers.spectral import criteria
 from .._solvers.spectral.problem import Problem
-from .._solvers.spectral.routes import serves
+from .._solvers.spectral.routes import can_serve
 from ..filters import as_filter
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import sample_frequencies, squared
@@ -42,7 +42,7 @@ class LocalKind(Kind):
 
     def check(self, name: str, value: Any) -> None:
         super().check(name, value)
-        if isinstance(value, Declared):
+        if isinstance(value, DeclaredEstimator):
             value._check_parameters()
 
     def to_plain(self, value: Any) -> Any:
@@ -59,11 +59,11 @@ class LocalKind(Kind):
         if written is None:
             return None
         if not (isinstance(written, dict) and written.keys() == {"class", "params"} and written["class"] in KEPT):
-            raise ValueError(f"its local learner cannot be {shown(written)}")
+            raise ValueError(f"its local learner cannot be {quote(written)}")
         return KEPT[written["class"]]._from_plain(written["params"])
 
 
-KEPT: dict[Any, type[Declared]] = {cls.__name__: cls for cls in (SpectralRegressor, CorrentropyRegressor)}
+KEPT: dict[Any, type[DeclaredEstimator]] = {cls.__name__: cls for cls in (SpectralRegressor, CorrentropyRegressor)}
 
 
 @dataclass
@@ -116,16 +116,18 @@ def _spectral(estimator: SpectralRegressor, facts: Facts, lam: Any, grid: Any) -
     filter_, center = as_filter(estimator.filter), bool(estimator.center)
     solver = "auto" if estimator.solver in ("mixed", "banded") else estimator.solver  # those are for paths
     few = Problem(kernel, facts.sample.X, facts.sample.Y, None, center, filter_, kappa_sq)
-    if not serves(solver, few, None):
+    if not can_serve(solver, few, None):
         raise ValueError(
-            f"solver={solver!r} does not serve filter={shown(estimator.filter, 40)} in blocks: use solver='auto'"
+            f"solver={solver!r} does not serve filter={quote(estimator.filter, 40)} in blocks: use solver='auto'"
         )
     given = lam
     if isinstance(lam, str):
         own = estimator.lam if not isinstance(estimator.lam, str) else None
         given = next((g for g in (grid, own, estimator.grid) if g is not None), None)
     named = "lam" if grid is None else "grid"
-    lams = criteria.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else positive_numbers(named, given)
+    lams = (
+        criteria.default_grid(kappa_sq, eps(facts.sample.X)) if given is None else check_positive_numbers(named, given)
+    )
     resolution, origin = _single_precision(kernel, facts.sample)
     return SpectralLocal(
         kernel, filter_, center, kappa_sq, np.atleast_1d(lams), bool(estimator.per_target), solver, resolution, origin

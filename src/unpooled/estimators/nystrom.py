@@ -10,12 +10,12 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from .._base.arrays import Array, Floats, is_foreign, namespace, to_numpy
-from .._base.checks import positive_numbers
-from .._base.fits import fitting
-from .._base.kinds import VERBOSITY, Checked, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
+from .._base.checks import check_positive_numbers
+from .._base.fits import undo_on_failure
+from .._base.kinds import VERBOSITY, CheckedValue, Numbers, Real, Seed, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
 from .._base.rows import KEPT, Rows, Source
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.length_scales.search import MANY
 from .._solvers.nystrom import fixed
 from .._solvers.nystrom.machine import Machine
@@ -26,18 +26,18 @@ from .._solvers.nystrom.routes import (
     SOLVERS,
     Job,
     Work,
-    chosen_machine,
-    device_of,
-    lams_for,
-    machine_for,
+    choose_lams,
+    choose_machine,
+    find_device,
+    make_machine,
     take_route,
 )
-from .._solvers.nystrom.solving import Solved
-from .._solvers.nystrom.sums import Chunks, Sums, summed
+from .._solvers.nystrom.solving import SpanSolution
+from .._solvers.nystrom.sums import Chunks, Sums, sum_rows
 from .._solvers.predictors import BasisPredictor
 from .._solvers.spectral import criteria
 from ..bases.maps import KernelMap, Scaling
-from ..data.sources import is_stream, named_columns, open_all, open_labeled, read_some
+from ..data.sources import is_stream, open_all, open_labeled, read_some, split_named_columns
 from ..kernels import Kernel, Precomputed, as_kernel
 from ..kernels.base import kappa_squared
 from ..kernels.parts import free_parts
@@ -52,7 +52,9 @@ FEWEST_POINTS = 500  # what n_features="auto" begins with
 MOST_POINTS = {"cpu": 2000, "cuda": 20_000}  # what n_features="auto" goes up to
 
 
-DEVICE = Checked(lambda _, value: device_of(value, None), "'cuda', 'cpu', a torch device or None", in_files=False)
+DEVICE = CheckedValue(
+    lambda _, value: find_device(value, None), "'cuda', 'cpu', a torch device or None", in_files=False
+)
 
 
 @declaration
@@ -155,7 +157,7 @@ class NystromRegressor(ReadsRows):
         y : labels, (n,) or (n, T); of a path or a frame, names of columns
         sample_weight : one a row, or the name of a column; weights count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._forget()
             self._fit(*self._open(X, y, sample_weight))
@@ -163,7 +165,7 @@ class NystromRegressor(ReadsRows):
 
     def _fit(self, source: Source, one_target: bool, device: Any) -> None:
         source = self._start(source, device, one_target)
-        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._asked)
+        lams, least = choose_lams(self._machine, self.precision_, self._kappa_sq, source.n_rows, self._asked)
         probes = 0 if self._given else PROBES
         job = Job.on(self._machine, source.n_rows, self._n_labels, lams, len(lams) * (self._n_labels + probes), least)
         wanted = "gram" if self.precision == "fixed" else self.solver
@@ -196,7 +198,7 @@ class NystromRegressor(ReadsRows):
         -------
         self
         """
-        with fitting(self, anew=False):
+        with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
             self._add(X, y, sample_weight)
         return self
@@ -214,10 +216,10 @@ class NystromRegressor(ReadsRows):
         if self._sums is not None and not self.center:
             self._give_guess_back(self._sums)
         n = source.n_rows + (0 if self._sums is None else self._sums.n_rows)
-        lams, least = lams_for(self._machine, self.precision_, self._kappa_sq, n, self._asked)
+        lams, least = choose_lams(self._machine, self.precision_, self._kappa_sq, n, self._asked)
         take_route("gram", Job.on(self._machine, n, self._n_labels, lams, len(lams), least), self._machine)
         work = self._work(source, lams, 0)
-        new = summed(self._machine, work.chunks, 0, True, self._guess)
+        new = sum_rows(self._machine, work.chunks, 0, True, self._guess)
         sums = new if self._sums is None else self._sums + new
         work.sums = sums
         found = GRAM.solve(work)
@@ -230,7 +232,7 @@ class NystromRegressor(ReadsRows):
     def _values_for(self, X: Any) -> Callable[[Array], Array]:
         """f on the machine that learned it."""
         precision = "double" if self.precision_ == "double" else "single"
-        machine = machine_for(cast(KernelMap, self.predictor_.map), device_of(self.device, X), precision)
+        machine = make_machine(cast(KernelMap, self.predictor_.map), find_device(self.device, X), precision)
         coef, intercept = machine.array(self.predictor_.coef), machine.array(self.predictor_.intercept)
 
         def values(rows: Array) -> Array:
@@ -244,9 +246,9 @@ class NystromRegressor(ReadsRows):
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, bool, Any]:
         """The rows, whether labels came as a vector, and where torch is to work."""
-        device = device_of(self.device, X)
+        device = find_device(self.device, X)
         if not is_stream(X):
-            X, y, sample_weight = named_columns(self, X, y, sample_weight)
+            X, y, sample_weight = split_named_columns(self, X, y, sample_weight)
         opened = open_all(self, X, y, sample_weight, None, None, None)
         return opened.labeled, opened.one_target, device
 
@@ -262,7 +264,7 @@ class NystromRegressor(ReadsRows):
         n = source.n_rows
         if n < 2 and not self._given:
             raise ValueError(
-                f"lam={shown(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+                f"lam={quote(self.lam, 40)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         M = wanted or min(max(math.ceil(math.sqrt(n) * math.log(n)), FEWEST_POINTS), MOST_POINTS[place])
         kernel = as_kernel(self.kernel)
@@ -282,14 +284,14 @@ class NystromRegressor(ReadsRows):
         self.kernel_ = self._with_labels(kernel, many[0], Z, scaling) if many else kernel.resolve(Z)
         self._kappa_sq = kappa_squared(self.kernel_, Z)
         map_ = KernelMap(self.kernel_, Z, scaling)
-        found = chosen_machine(map_, device, self.precision, rows_single, self._asked, self._kappa_sq)
+        found = choose_machine(map_, device, self.precision, rows_single, self._asked, self._kappa_sq)
         self._machine: Machine = found[0]
         self.precision_: str = found[1]
         return source
 
     def _give_guess_back(self, sums: Sums) -> None:
         """Sums so far become those of the labels as they are, where ``center`` was True until now."""
-        self._sums, self._guess = sums.moved(self._guess), np.zeros(self._n_labels)
+        self._sums, self._guess = sums.shift_labels(self._guess), np.zeros(self._n_labels)
 
     def _with_labels(self, kernel: Kernel, some: Rows, Z: np.ndarray, scaling: Scaling | None) -> Kernel:
         """The kernel with its length scales chosen by some of the rows and their labels."""
@@ -313,8 +315,8 @@ class NystromRegressor(ReadsRows):
     def _asked(self) -> Floats | None:
         """The λ that the user has named; None leaves them to the rows."""
         if not isinstance(self.lam, str):
-            return np.atleast_1d(positive_numbers("lam", self.lam))
-        return None if self.grid is None else np.atleast_1d(positive_numbers("grid", self.grid))
+            return np.atleast_1d(check_positive_numbers("lam", self.lam))
+        return None if self.grid is None else np.atleast_1d(check_positive_numbers("grid", self.grid))
 
     def _work(
         self, source: Any, lams: Floats, probes: int, after_round: Callable[[int], None] = lambda _: None
@@ -339,7 +341,7 @@ class NystromRegressor(ReadsRows):
         named = "λ of the grid" if self._asked is None else f"lam={np.min(lams):.1e}"
         return f"{named} is too small for a Gram matrix of these rows, which rounds more than usual: take a larger lam"
 
-    def _choose(self, found: Solved, sums: Sums) -> None:
+    def _choose(self, found: SpanSolution, sums: Sums) -> None:
         lams, map_, index = found.lam, self._machine.map, np.zeros(1, dtype=int)
         intercepts = found.intercept + self._guess
         criterion = criteria.gcv(
@@ -348,8 +350,8 @@ class NystromRegressor(ReadsRows):
         if not self._given:
             index = criteria.best_index(criterion, lams, per_target=False)
         chosen = int(index[0])
-        if isinstance(self._machine, fixed.InFixedPoint):  # before anything is changed: a warning may be an error
-            fixed.warn_if_harmed(self._machine.off(found.coef[chosen]), found.error[chosen])
+        if isinstance(self._machine, fixed.FixedPointMachine):  # before anything is changed: a warning may be an error
+            fixed.warn_of_harm(self._machine.rounding_error(found.coef[chosen]), found.error[chosen])
         if not self._given:
             scores = criterion[:, 0] if self.one_target_ else criterion
             self.path_ = SummaryPath(lams, scores, found.df, "gcv", index, map_, found.coef, intercepts)

@@ -16,8 +16,8 @@ import numpy as np
 from .._base import threads
 from .._base.arrays import Array, Floats, eps, namespace, to_numpy
 from .._base.drawing import Curve, Picture
-from .._base.path import CRITERIA, LamPath, SearchPath, Tuning, by_target, check_rows
-from .._base.text import number
+from .._base.path import CRITERIA, LamPath, SearchPath, Tuning, check_rows, split_by_target
+from .._base.text import format_number
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.spectral.grid import path_coefficients, path_scores
 from .._solvers.spectral.problem import Problem
@@ -81,12 +81,12 @@ class Path(LamPath):
     def _complete(self) -> None:
         if self.problem is None or not np.any(np.isnan(self.freedom)):
             return
-        with threads.suited_to(self.problem.n):
+        with threads.limit_blas_for(self.problem.n):
             scores = path_scores(self.problem, self.lam, self.criterion_name)
         self.scored = scores.criterion[:, 0] if self.scored.ndim == 1 else scores.criterion
         self.freedom = scores.df
 
-    def _known(self) -> tuple[Floats, Floats]:
+    def _known_scores(self) -> tuple[Floats, Floats]:
         return self.freedom, self.scored
 
     def _beside(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class SummaryPath(LamPath):
     intercept: Floats | None = None
     norms: Floats | None = None
 
-    def _known(self) -> tuple[Floats, Floats]:
+    def _known_scores(self) -> tuple[Floats, Floats]:
         return self.df, self.criterion
 
     def _functions(self, X: Any) -> tuple[Array, Iterable[BasisPredictor]]:
@@ -234,9 +234,9 @@ class DescentPath(SearchPath):
             return {"iterations": self.n_iter}
         scales, tried, scores = found
         best = {"scale": scales, "best iteration": tried[scores.argmin(1)], "score": scores.min(1)}
-        return by_target(best, self.one_target, " ")
+        return split_by_target(best, self.one_target, " ")
 
-    def _marked(self) -> tuple[int, ...]:
+    def _chosen_rows(self) -> tuple[int, ...]:
         return ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class DescentPath(SearchPath):
             return {"n_iter": self.n_iter}
         scales, tried, scores = found
         every = {"scale": np.repeat(scales, len(tried), axis=0), "score": scores.reshape(-1, scales.shape[1])}
-        return {"n_iter": np.tile(tried, len(scales))} | by_target(every, self.one_target)
+        return {"n_iter": np.tile(tried, len(scales))} | split_by_target(every, self.one_target)
 
     def predict(self, X: Any) -> Array:
         """Predictions after every iteration kept: shape (L, n), or (L, n, T) for several targets.
@@ -304,4 +304,4 @@ class DescentPath(SearchPath):
 
 
 def _scale(sigma: float) -> str:
-    return "least squares" if math.isinf(sigma) else f"scale {number(sigma)}"
+    return "least squares" if math.isinf(sigma) else f"scale {format_number(sigma)}"

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._base.checks import budget, positive
-from .._base.fits import fitting
-from .._base.kinds import Checked, Switch, Whole, Word, declaration, parameter
+from .._base.checks import check_budget, check_positive
+from .._base.fits import undo_on_failure
+from .._base.kinds import CheckedValue, Switch, Whole, Word, declaration, parameter
 from .._base.rows import ArraySource
-from .._base.text import shown
-from .._base.threads import quietly
+from .._base.text import quote
+from .._base.threads import silence_warnings
 from ..bases import Basis, EmpiricalFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..engines import EngineKind, as_engine
@@ -52,14 +52,14 @@ SECURE = "nothing but sums over all sites is seen, and each site adds its share 
 
 def check_label_bound(name: str, value: Any) -> None:
     """A bound whose square is a number still."""
-    if not SMALLEST <= positive(name, value) <= LARGEST:
+    if not SMALLEST <= check_positive(name, value) <= LARGEST:
         raise ValueError(
-            f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, got {shown(value)}: "
+            f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, got {quote(value)}: "
             "bring the labels to another unit"
         )
 
 
-BOUND = Checked(check_label_bound, "a positive number or None", none=True)
+BOUND = CheckedValue(check_label_bound, "a positive number or None", none=True)
 
 
 @declaration
@@ -152,7 +152,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         public : array or frame; without it rows are made up from noised counts of each input, which costs budget
         sites : a label a row
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             mu = mu_for(float(self.epsilon), float(self.delta))  # of all that will be asked: μ² adds up
             with Spending(self.ledger, gaussian.Gaussian(mu), PURPOSE) as spending:
@@ -169,7 +169,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
             )
         else:
             rows = private_rows(self, X, y, learn=True)
-        budget(self.epsilon, self.delta, rows.count())
+        check_budget(self.epsilon, self.delta, rows.count())
         found = site_counts(sites, rows.count())
         adding = len(found) if found and self.noise == "site" else 1
         if basis is not None and public is not None and isinstance(self.n_features, str):
@@ -189,7 +189,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
             frame = build_public_frame(basis, None if public is None else public_features(basis, public, 500))
         engine = as_engine(self.engine)
         check_noise_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
-        with quietly():
+        with silence_warnings():
             learned, frame, spent = spending.read(lambda: self._rounds(rows, frame, plan, adding, engine))
         coef, b = frame.coefficients(learned.coef)
         basis = frame.basis

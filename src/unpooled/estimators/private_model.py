@@ -14,19 +14,19 @@ from typing import Any
 from sklearn.utils import Tags
 
 from .._base.arrays import Array, namespace
-from .._base.checks import count, positive, probability
+from .._base.checks import check_positive, check_probability, check_whole
 from .._base.declared import Arrays, Header
-from .._base.kinds import Checked, Kind, Whole
+from .._base.kinds import CheckedValue, Kind, Whole
 from ..privacy import Guarantee
 from ..privacy.ledger import check_ledger
 from .span import SpanModel
 from .stored import is_table
 
-EPSILON = Checked(positive, "a positive, finite number")
-DELTA = Checked(probability, "a number between 0 and 1")
-SIZE = Checked(positive, "a positive, finite number or None", none=True)
-COUNT = Checked(count, "a whole number, at least 1, or None", none=True)
-LEDGER = Checked(lambda _, value: check_ledger(value), "a Ledger, the path of one, or None", in_files=False)
+EPSILON = CheckedValue(check_positive, "a positive, finite number")
+DELTA = CheckedValue(check_probability, "a number between 0 and 1")
+SIZE = CheckedValue(check_positive, "a positive, finite number or None", none=True)
+COUNT = CheckedValue(check_whole, "a whole number, at least 1, or None", none=True)
+LEDGER = CheckedValue(lambda _, value: check_ledger(value), "a Ledger, the path of one, or None", in_files=False)
 SEED = Whole(0)
 
 
@@ -54,7 +54,7 @@ class Promise:
         if not is_table(header["lists"], **dict.fromkeys(self.lists, list)):
             raise ValueError(f"its lists are not {' and '.join(self.lists) or 'none'}")
         for name in self.numbers:
-            setattr(model, name, positive(f"its {name}", header["numbers"][name]))
+            setattr(model, name, check_positive(f"its {name}", header["numbers"][name]))
         for name, kind in self.lists.items():
             kind.check(f"its {name}", header["lists"][name])
             setattr(model, name, header["lists"][name])

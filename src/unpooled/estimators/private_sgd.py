@@ -9,11 +9,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._base.arrays import to_numpy
-from .._base.checks import budget, check_choice, positive
-from .._base.fits import fitting
-from .._base.kinds import Checked, Real, Switch, Whole, Word, declaration, parameter
-from .._base.threads import quietly
-from .._solvers.descent.sgd import MOST_ROWS, coordinates, descend, drawn, one_by_one, shrunk, shuffled, within
+from .._base.checks import check_budget, check_choice, check_positive
+from .._base.fits import undo_on_failure
+from .._base.kinds import CheckedValue, Real, Switch, Whole, Word, declaration, parameter
+from .._base.threads import silence_warnings
+from .._solvers.descent.sgd import (
+    MOST_ROWS,
+    clip_rows,
+    coordinates,
+    descend,
+    descend_one_by_one,
+    draw_rows,
+    draw_shuffled,
+    shrink,
+)
 from ..bases import Basis, CosineFeatures, EmpiricalFeatures, RandomFeatures
 from ..data.sources import UnreadRows, must_be_read, read_all
 from ..kernels import Kernel
@@ -37,7 +46,7 @@ def check_precondition(name: str, value: Any) -> None:
     if isinstance(value, str):
         check_choice(name, value, ("auto",))
     else:
-        positive(name, value)
+        check_positive(name, value)
 
 
 @declaration
@@ -103,7 +112,7 @@ class PrivateSGDRegressor(PrivateModel):
 
     epsilon: float = parameter(EPSILON)
     delta: float = parameter(DELTA)
-    label_bound: float = parameter(Checked(positive, "a positive, finite number"))
+    label_bound: float = parameter(CheckedValue(check_positive, "a positive, finite number"))
     kernel: Any = parameter(BoundedKernel(), None)
     n_features: int = parameter(Whole(), 500)
     method: str = parameter(Word(METHODS), "tight")
@@ -115,7 +124,9 @@ class PrivateSGDRegressor(PrivateModel):
     clip: float | None = parameter(SIZE, None)
     lam: float = parameter(Real("a finite number that is not negative", lambda value: 0 <= value < math.inf), 0.0)
     averaged: bool = parameter(Switch(), False)
-    precondition: Any = parameter(Checked(check_precondition, "'auto', a positive number or None", none=True), "auto")
+    precondition: Any = parameter(
+        CheckedValue(check_precondition, "'auto', a positive number or None", none=True), "auto"
+    )
     intercept: bool | None = parameter(Switch(none=True), None)
     shrink: bool = parameter(Switch(), True)
     standardize: bool = parameter(Switch(), False)
@@ -135,7 +146,7 @@ class PrivateSGDRegressor(PrivateModel):
         X, y : arrays or frames
         public : array or frame of rows, or None
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             epsilon, delta = float(self.epsilon), float(self.delta)
             price: Event = Approximate(epsilon, delta) if self.method == "paper" else Gaussian(mu_for(epsilon, delta))
@@ -146,13 +157,13 @@ class PrivateSGDRegressor(PrivateModel):
         if must_be_read(X):
             spending.charge()
         basis, rows = self._basis_and_rows(X, y, public)
-        budget(self.epsilon, self.delta, rows.count())
+        check_budget(self.epsilon, self.delta, rows.count())
         if self.method == "paper":
             plan, noise = paper_plan(self, basis, rows.count())
         else:
             plan, noise = tight_plan(self, basis, rows.count(), *features_to_plan_with(self, basis, public))
         load_opendp()  # without which no noise can be drawn: better said before it is paid for
-        with quietly():
+        with silence_warnings():
             before = spending.read(lambda: weights_before_noise(self, rows, basis, plan))
         weights = noise.add(before)
         self._become(basis, plan, weights)
@@ -169,7 +180,7 @@ class PrivateSGDRegressor(PrivateModel):
         if self.method == "paper":
             coef[:] = weights
         else:
-            weights = shrunk(weights, plan.sigma) if self.shrink else weights
+            weights = shrink(weights, plan.sigma) if self.shrink else weights
             if plan.constant:
                 b, weights = float(weights[0]) * plan.constant, weights[1:]
             coef[: len(weights)] = weights * coordinate_scale(basis, plan.ridge)
@@ -218,8 +229,8 @@ def weights_before_noise(model: PrivateSGDRegressor, rows: UnreadRows, basis: Ba
     found, c = read_all(rows.read()), float(model.label_bound)
     X, y = found.X, np.clip(to_numpy(found.Y)[:, 0], -c, c)
     if model.method == "paper":
-        phi = within(basis.features(X), plan.kappa)
-        return one_by_one(phi, y, drawn(len(X), plan.steps), plan.step)
+        phi = clip_rows(basis.features(X), plan.kappa)
+        return descend_one_by_one(phi, y, draw_rows(len(X), plan.steps), plan.step)
     scale = coordinate_scale(basis, plan.ridge)
 
     def mapped(X: np.ndarray) -> np.ndarray:
@@ -231,7 +242,7 @@ def weights_before_noise(model: PrivateSGDRegressor, rows: UnreadRows, basis: Ba
     assert plan.clip is not None
     return descend(
         lambda batch: (mapped(X[batch]) if Z is None else Z[batch], y[batch]),
-        shuffled(len(X), plan.passes, plan.batch_size, order),
+        draw_shuffled(len(X), plan.passes, plan.batch_size, order),
         plan.size,
         step=plan.step,
         batch_size=plan.batch_size,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._base.kinds import NOT_NEGATIVE, POSITIVE, Real, Sentences, Switch, Whole, Word, from_plain, parameter, to_plain
-from .._solvers.descent.sgd import Problem, Way, rounding, tried
+from .._solvers.descent.sgd import DescentVariant, Problem, find_best_stop, rounding_error
 from ..bases import Basis
 from ..privacy import mu_for, noise, sgd
 from ..privacy.sensitivity import ROOM
@@ -93,7 +93,7 @@ def paper_plan(model: Any, basis: Basis, n: int) -> tuple[SGDPlan, noise.GridGau
     delta = sgd.wang_guo(n, T, step, c, kappa * (1 + ROOM), gamma=model.delta / 2)
     W = math.sqrt(step * T) * c  # lemma 3
     gradient = c * kappa + kappa**2 * W
-    a = rounding(T, M, 1, step=step, kappa=kappa, gradient=gradient, largest=W, label=c)
+    a = rounding_error(T, M, 1, step=step, kappa=kappa, gradient=gradient, largest=W, label=c)
     added = noise.calibrate_noise(M, delta, mu_for(model.epsilon, model.delta / 2), 2 * W, inexact=a)
     why = (
         f"Algorithm 1 of Wang and Guo (2024) with its errata mended: T = {T} steps of η = {step:.3g}, each on one "
@@ -120,7 +120,7 @@ def tight_plan(model: Any, basis: Basis, n: int, phi: np.ndarray, sample: str) -
         for clip in ([float(model.clip)] if model.clip is not None else [share * c for share in CLIPS])
     ]
     ridge, way, outcome = min(
-        ((ridge, way, tried(problem, way, targets)) for ridge, way in ways), key=lambda found: found[2].score
+        ((ridge, way, find_best_stop(problem, way, targets)) for ridge, way in ways), key=lambda found: found[2].score
     )
     kappa = way.kappa * (1 + ROOM)
     passes, b, step = _schedule(model, n, outcome.time, sgd.largest_step(kappa, way.lam) / 2)
@@ -129,7 +129,7 @@ def tight_plan(model: Any, basis: Basis, n: int, phi: np.ndarray, sample: str) -
     )
     T, size = passes * -(-n // b), len(way.scale) + bool(way.constant)
     W = step * T * way.clip * kappa
-    a = rounding(T, size, b, step=step, kappa=kappa, gradient=way.clip * kappa, largest=W, label=c)
+    a = rounding_error(T, size, b, step=step, kappa=kappa, gradient=way.clip * kappa, largest=W, label=c)
     added = noise.calibrate_noise(size, delta, mu, 2 * W, inexact=a)
     scaled = "the features as they are" if ridge is None else f"features divided by √(λ_i + {ridge:.2g})"
     why = (
@@ -157,7 +157,7 @@ def coordinate_scale(basis: Basis, ridge: float | None) -> np.ndarray:
     return 1.0 / np.sqrt(basis.spread_[:kept] + ridge)
 
 
-def _way(basis: Basis, ridge: float | None, clip: float, intercept: bool, model: Any) -> Way:
+def _way(basis: Basis, ridge: float | None, clip: float, intercept: bool, model: Any) -> DescentVariant:
     scale = coordinate_scale(basis, ridge)
     if ridge is None:
         length_sq = basis.kappa_sq_
@@ -166,7 +166,7 @@ def _way(basis: Basis, ridge: float | None, clip: float, intercept: bool, model:
         length_sq = min(length_sq, basis.kappa_sq_ / ridge)
     constant = (1.0 if ridge is not None else math.sqrt(basis.kappa_sq_)) if intercept else 0.0
     kappa = math.sqrt(length_sq + constant**2)
-    return Way(scale, constant, kappa, clip, float(model.lam), bool(model.averaged), bool(model.shrink))
+    return DescentVariant(scale, constant, kappa, clip, float(model.lam), bool(model.averaged), bool(model.shrink))
 
 
 def _ridges(precondition: Any, basis: Basis) -> list[float | None]:

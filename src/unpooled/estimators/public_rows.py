@@ -17,11 +17,11 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import to_numpy
-from .._base.checks import check_weights, check_X, naming
-from .._base.rows import Source, concatenate, site_labels
+from .._base.checks import check_weights, check_X, name_argument
+from .._base.rows import Source, concatenate, read_site_labels
 from ..bases import Basis
 from ..bases.base import KernelOrBasis
-from ..data.sources import UnreadRows, is_stream, label_shape, named_columns, open_stream
+from ..data.sources import UnreadRows, is_stream, label_shape, open_stream, split_named_columns
 from ..kernels import Gaussian, Kernel, as_kernel, sample_frequencies
 from ..kernels.parts import free_parts
 from ..privacy.sensitivity import require_kernel_bound
@@ -35,7 +35,7 @@ def public_rows(
 ) -> tuple[Any, np.ndarray | None]:
     """The rows the basis is learned from, and their weights: the public ones, or X itself."""
     if public is None and not is_stream(X):
-        X, _, weights = named_columns(basis, X, y, sample_weight)
+        X, _, weights = split_named_columns(basis, X, y, sample_weight)
         return X, None if weights is None else check_weights(weights, check_X(basis, X, reset=True))
     if public is None:
         return _drawn(open_stream(X, y, sample_weight), random_state)
@@ -67,7 +67,7 @@ def site_counts(sites: Any, n: int) -> list[dict[str, Any]]:
     """The name and the number of rows of every site."""
     if sites is None:
         return []
-    labels = site_labels("sites", sites, n)
+    labels = read_site_labels("sites", sites, n)
     assert labels is not None
     names, counts = np.unique(labels, return_counts=True)
     return [{"name": str(name), "rows": int(count)} for name, count in zip(names, counts)]
@@ -91,7 +91,7 @@ def basis_and_rows(
         return model.kernel, private_rows(model.kernel, X, y)
     if public is not None:
         basis = make(Gaussian("median") if model.kernel is None else as_kernel(model.kernel), True)
-        with naming("public"):
+        with name_argument("public"):
             basis.fit(public)
         return basis, private_rows(basis, X, y)
     rows = private_rows(model, X, y, learn=True)

@@ -19,13 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._base.arrays import Array, eps, namespace, to_numpy
 from .._base.checks import check_fitted, check_X
-from .._base.declared import Arrays, Declared, Header
+from .._base.declared import Arrays, DeclaredEstimator, Header
 from .._base.kinds import Whole
 from .._base.rows import Rows, Slice, concatenate
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from ..bases import Basis
 from ..bases.maps import finite
-from ..data.sources import is_stream, named_columns, open_labeled, stream_rows
+from ..data.sources import is_stream, open_labeled, split_named_columns, stream_rows
 from ..engines import Engine
 from ..kernels import Precomputed
 from .facts import ModelFacts, ShowsChoices, describe
@@ -61,7 +61,7 @@ def predict_in_precision(f: Any, X: Array) -> Array:
     return values
 
 
-class FittedFunction(ShowsChoices, RegressorMixin, Declared):
+class FittedFunction(ShowsChoices, RegressorMixin, DeclaredEstimator):
     """A regressor that becomes a function, by a fit or from a file."""
 
     def _settle_expansion(self, predictor: Any, kernel: Any, b: Any, one_target: bool) -> None:
@@ -144,7 +144,7 @@ class ReadsRows(FittedFunction):
         float
         """
         if not is_stream(X):
-            X, y, sample_weight = named_columns(self, X, y, sample_weight)
+            X, y, sample_weight = split_named_columns(self, X, y, sample_weight)
             return float(super().score(X, y, sample_weight))
         check_fitted(self)
         source = open_labeled(self, X, y, sample_weight)

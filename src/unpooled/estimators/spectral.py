@@ -10,15 +10,15 @@ from sklearn.model_selection import KFold
 
 from .._base import threads
 from .._base.arrays import Floats, eps, like, namespace, take_rows
-from .._base.checks import check_folds, check_kernel_matrix, check_weights, check_X, check_Y, positive_numbers
+from .._base.checks import check_folds, check_kernel_matrix, check_positive_numbers, check_weights, check_X, check_Y
 from .._base.declared import Arrays, Header
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import Folds, Numbers, Seed, Switch, Word, declaration, parameter
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.predictors import KernelExpansion
 from .._solvers.spectral import criteria, routes
 from .._solvers.spectral.problem import PathSolution, Problem
-from .._solvers.spectral.routes import SOLVERS, fit_one, fit_path, serves
+from .._solvers.spectral.routes import SOLVERS, can_serve, fit_one, fit_path
 from ..filters import FilterKind, as_filter
 from ..kernels import Precomputed, as_kernel
 from ..kernels.base import kappa_squared
@@ -151,7 +151,7 @@ class SpectralRegressor(ExpansionModel):
         y : (N,) or (N, T)
         sample_weight : (N,) non-negative numbers; they count as repeated rows
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             self._fit(X, y, sample_weight)
         return self
@@ -185,7 +185,7 @@ class SpectralRegressor(ExpansionModel):
         )
         criterion, lams = self._criterion_and_grid(problem)
         self._check_solver(problem, criterion)
-        with threads.suited_to(problem.n):
+        with threads.limit_blas_for(problem.n):
             solution = (
                 fit_one(problem, float(lams[0]), self.solver)
                 if criterion is None
@@ -210,17 +210,17 @@ class SpectralRegressor(ExpansionModel):
             criterion: str | None = self.lam
             given = self.grid
         else:
-            values = positive_numbers("lam", self.lam)
+            values = check_positive_numbers("lam", self.lam)
             if values.ndim == 0:
                 return None, values[None]
             criterion, given = "loo", values
         if n < 2:
             raise ValueError(
-                f"lam={shown(criterion)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
+                f"lam={quote(criterion)} needs at least 2 rows and X has n_samples = {n}: give lam as a number"
             )
         if given is None:
             return criterion, criteria.default_grid(problem.kappa_sq, eps(problem.X))
-        grid = positive_numbers("grid", given)
+        grid = check_positive_numbers("grid", given)
         return criterion, np.atleast_1d(grid)
 
     def _fit_path(
@@ -254,14 +254,14 @@ class SpectralRegressor(ExpansionModel):
         if isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool):
             rows = n if kept is None else len(kept)
             if rows >= 2 and not 2 <= self.cv <= rows:
-                raise ValueError(f"cv must be between 2 and the number of rows, {rows}; got {shown(self.cv)}")
+                raise ValueError(f"cv must be between 2 and the number of rows, {rows}; got {quote(self.cv)}")
             return None
         return check_folds(self.cv, n, kept)
 
     def _check_solver(self, problem: Problem, criterion: str | None) -> None:
-        if not serves(self.solver, problem, criterion):
+        if not can_serve(self.solver, problem, criterion):
             raise ValueError(
-                f"solver={self.solver!r} does not serve filter={shown(self.filter, 40)} with lam={shown(self.lam, 40)} "
+                f"solver={self.solver!r} does not serve filter={quote(self.filter, 40)} with lam={quote(self.lam, 40)} "
                 "on these data: use solver='auto'"
             )
 

@@ -18,7 +18,7 @@ from .._base.arrays import to_numpy
 from .._base.checks import are_texts
 from .._base.declared import Arrays, Header, Part
 from .._base.kinds import Kind, Real, Whole
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.predictors import BasisPredictor, KernelExpansion
 from .._solvers.span.moments import Mismatch
 from ..bases.maps import finite
@@ -53,7 +53,7 @@ class Expansion:
         T, n_features, b = predictor.coef.shape[1], header["n_features_in"], arrays["b"]
         # The points of a precomputed kernel have no coordinates, and its inputs are the rows of the matrix.
         if type(n_features) is not int or (n_features != width if width else n_features < max(n_points, 1)):
-            raise ValueError(f"its points do not have the {shown(n_features)} features that it claims")
+            raise ValueError(f"its points do not have the {quote(n_features)} features that it claims")
         if b.shape != (T,) or not (np.issubdtype(b.dtype, np.floating) and np.all(np.isfinite(b))):
             raise ValueError("its intercept does not go with its targets")
         if header["solver"] not in (self.solvers or ("",)):

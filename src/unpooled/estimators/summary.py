@@ -15,20 +15,20 @@ import numpy as np
 from .._base.arrays import Floats
 from .._base.checks import check_center, check_fitted
 from .._base.declared import Arrays, Header, digest_of
-from .._base.fits import fitting
+from .._base.fits import undo_on_failure
 from .._base.kinds import Numbers, Switch, Whole, Word, declaration, parameter
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.span.residual_rounds import (
     NUMBERS,
     STATE,
     STEPS,
     Rounds,
     centred_message,
-    from_mean,
-    from_point,
+    message_at_mean,
     preconditioners,
     public_system,
     ridge_term,
+    to_coefficients,
 )
 from ..bases.base import Basis
 from ..bases.maps import finite
@@ -78,7 +78,7 @@ class SumOfSites:
         if about["order"] == 1:
             with_intercept = model.centering_ != "none"
             model.rounds_ = rounds_of(arrays, (M + with_intercept, T), privacy is not None or model.loss_ == "squared")
-            model._asked = from_point(model.rounds_["rounds.point"], model.shift_, with_intercept)
+            model._asked = to_coefficients(model.rounds_["rounds.point"], model.shift_, with_intercept)
 
 
 def _guarantee(content: Any, privacy: Any) -> Guarantee:
@@ -193,10 +193,10 @@ class SummaryRegressor(SpanModel):
         -------
         self
         """
-        with fitting(self):
+        with undo_on_failure(self):
             self._check_parameters()
             if not isinstance(summary, Summary):
-                raise ValueError(f"summary must be a Summary, got {shown(summary)}")
+                raise ValueError(f"summary must be a Summary, got {quote(summary)}")
             if summary.contents.model is not None:
                 raise ValueError("this is a summary of residuals: give it to update() of the model they are of")
             check_usable(summary, scores)
@@ -204,7 +204,7 @@ class SummaryRegressor(SpanModel):
         return self
 
     def _fit(self, summary: Summary, basis: Basis, scores: Scores | None) -> None:
-        learned = self._rules().learn(summary, basis, scores, own=False)
+        learned = self._rules().learn(summary, basis, scores, same_sample=False)
         take_from_sums(self, learned, summary, basis)
         self.privacy_: Guarantee | None = guarantee_of(summary)
         self.shift_: Floats = learned.equations.shift
@@ -227,7 +227,7 @@ class SummaryRegressor(SpanModel):
         self
         """
         if not isinstance(summary, Summary):
-            raise ValueError(f"summary must be a Summary, got {shown(summary)}")
+            raise ValueError(f"summary must be a Summary, got {quote(summary)}")
         so_far: Summary | None = vars(self).get("summary_")
         return self.fit_summary(summary if so_far is None else so_far + summary, basis=basis)
 
@@ -244,7 +244,7 @@ class SummaryRegressor(SpanModel):
         """
         check_fitted(self)
         rules, found = self._rules(), self.summary_.basis(basis)
-        return rules.candidates(self.summary_, found, *rules.solutions(self.summary_, found, own=False))
+        return rules.candidates(self.summary_, found, *rules.solutions(self.summary_, found, same_sample=False))
 
     def update(self, residuals: Summary, *, basis: Basis | None = None) -> SummaryRegressor:
         """One more round: learn from the summary of this model's residuals.
@@ -262,7 +262,7 @@ class SummaryRegressor(SpanModel):
         """
         check_fitted(self)
         if not isinstance(residuals, Summary):
-            raise ValueError(f"residuals must be a Summary, got {shown(residuals)}")
+            raise ValueError(f"residuals must be a Summary, got {quote(residuals)}")
         of, mine = residuals.contents.model, digest_of(self)
         if of != mine:
             what = "labels" if of is None else f"the residuals of model {of[:12]}"
@@ -276,12 +276,12 @@ class SummaryRegressor(SpanModel):
             names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
             raise ValueError(f"the residuals are of the label {names}")
         check_round(residuals, self.privacy_ is not None)
-        with fitting(self, anew=False):
+        with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
             found = residuals.basis(basis)
             rounds = self._rounds(found)
             rounds.receive(*self._message(residuals))
-            coef, intercept = from_point(rounds.result, self.shift_, self.centering_ != "none")
+            coef, intercept = to_coefficients(rounds.result, self.shift_, self.centering_ != "none")
             self._settle(found, coef, intercept, self.one_target_)
             self.privacy_ = guarantee_of(residuals, self.privacy_)
             self._keep_rounds(rounds)
@@ -295,7 +295,7 @@ class SummaryRegressor(SpanModel):
         rounds = self._rounds(basis, begun=False)
         message, square, loss = self._message(summary)
         if self.centering_ == "rows" and self.loss_ == "squared":
-            message = from_mean(rounds, message)
+            message = message_at_mean(rounds, message)
         rounds.receive(message, square, loss)
         self._keep_rounds(rounds)
 
@@ -319,7 +319,7 @@ class SummaryRegressor(SpanModel):
             n_rows=float(self.summary_.n_rows),
             noisy=self.privacy_ is not None,
         )
-        return rounds.restored(self.rounds_, self.n_rounds_) if begun else rounds
+        return rounds.restore(self.rounds_, self.n_rounds_) if begun else rounds
 
     @property
     def summary_order_(self) -> int:
@@ -333,7 +333,7 @@ class SummaryRegressor(SpanModel):
 
     def _keep_rounds(self, rounds: Rounds) -> None:
         self.rounds_, self.n_rounds_ = rounds.to_arrays(), rounds.n_received
-        self._asked = from_point(rounds.point, self.shift_, self.centering_ != "none")
+        self._asked = to_coefficients(rounds.point, self.shift_, self.centering_ != "none")
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
         """a and b where residuals are to be taken next: the model itself, or, once plain steps have proved too long,
@@ -358,7 +358,7 @@ class SummaryRegressor(SpanModel):
             "learned from sums over rows, and from no row",
             n_rows=self.summary_.n_rows,
             summary=self.summary_,
-            solve_again=(lambda basis: self._rules().solutions(self.summary_, basis, own=False)[1])
+            solve_again=(lambda basis: self._rules().solutions(self.summary_, basis, same_sample=False)[1])
             if self.n_rounds_ == 1
             else None,
             privacy=self.privacy_,

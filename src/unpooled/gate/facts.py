@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._base.plain_json import plain
+from .._base.plain_json import make_plain
 from .._base.rows import Block, Source
-from .._base.text import shown
+from .._base.text import quote
 from ..data.parquet import RowGroup
 from ..engines import as_engine
 from ..privacy.composition import Guarantee
@@ -68,7 +68,7 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, whatever the facts are: a number that is not finite becomes None."""
-        return {field.name: plain(getattr(self, field.name), shown) for field in fields(self)}
+        return {field.name: make_plain(getattr(self, field.name), quote) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, content: Any) -> Release:
@@ -84,14 +84,14 @@ class Release:
     def doubts(self) -> Iterator[str]:
         """A sentence for each fact that is missing or cannot be true."""
         if self.kind not in KINDS:
-            yield f"the kind of the file is {shown(self.kind)}, and only a summary, scores or functions may leave"
+            yield f"the kind of the file is {quote(self.kind)}, and only a summary, scores or functions may leave"
         if not isinstance(self.basis, str) or not self.basis:
             yield "the basis is not known"
         targets = self.targets
         if not isinstance(targets, tuple) or not all(isinstance(name, str) for name in targets):
             yield "the names of the targets are not known"
         elif targets and self.n_targets != len(targets):
-            yield f"there are {len(targets)} names of targets for {shown(self.n_targets)} targets"
+            yield f"there are {len(targets)} names of targets for {quote(self.n_targets)} targets"
         for name, least in (
             ("order", 0),
             ("n_rows", 0),

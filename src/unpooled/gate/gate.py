@@ -17,7 +17,7 @@ from typing import Any
 
 from .._base import files
 from .._base.chain import START, Chain, ChainError, ChainGrown, Entry, Verification
-from .._base.text import shown
+from .._base.text import quote
 from ..privacy.release import CheckedRequest
 from ..summaries import Summary
 from .facts import Release, of_guarantee, of_summary
@@ -130,7 +130,9 @@ class Gate:
         no part of it was ever there.
         """
         self._check_place(path)
-        with files.atomic(path) as place:  # a place that cannot be written to is found before the log says anything
+        with files.open_atomic(
+            path
+        ) as place:  # a place that cannot be written to is found before the log says anything
             entry = self.let_leave(content, release, os.fspath(path))
             place.write(content)
         return entry
@@ -141,7 +143,7 @@ class Gate:
         sha256 = hashlib.sha256(content).hexdigest()
         approved: bool | None = None
         while True:
-            entries = self.log.checked_entries()
+            entries = self.log.shared_entries()
             reasons = self.policy.refusals(release, releases_in(entries, self.log.path))
             if not reasons and self.policy.asks:
                 approved = self._ask(release) if approved is None else approved
@@ -203,7 +205,7 @@ def release(
     Refused, with the reasons; a LogError or a PolicyError where log or policy cannot be used
     """
     if not isinstance(summary, Summary):
-        raise ValueError(f"summary must be an up.Summary, got {shown(summary)}: nothing else leaves this way")
+        raise ValueError(f"summary must be an up.Summary, got {quote(summary)}: nothing else leaves this way")
     if not isinstance(policy, Policy):
         source = Path(policy) / POLICY_NAME if os.path.isdir(policy) else Path(policy)
         _check_apart(path, source, "policy")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .._base.text import shown
+from .._base.text import quote
 from .facts import Release
 
 
@@ -134,7 +134,7 @@ class Policy:
                 object.__setattr__(self, field.name, float(value))
             wrong = _must_be(field.name, getattr(self, field.name))
             if wrong:
-                raise PolicyError(f"{field.name} must be {wrong}, got {shown(value)}")
+                raise PolicyError(f"{field.name} must be {wrong}, got {quote(value)}")
 
     @classmethod
     def default(cls) -> Policy:
@@ -232,7 +232,7 @@ class Policy:
         ):
             value = private.get(name)
             if most < any_ and not (isinstance(value, float) and value <= most):
-                found.append(f"its {letter} is {shown(value)}, and at most {most:g} is allowed: ask for more noise")
+                found.append(f"its {letter} is {quote(value)}, and at most {most:g} is allowed: ask for more noise")
         return found
 
     def _about_orders(self, release: Release) -> list[str]:

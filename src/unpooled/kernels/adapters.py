@@ -16,7 +16,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from .._base.arrays import Array, is_numpy, like, namespace
-from .._base.text import shown
+from .._base.text import quote
 from .base import Kernel, Product, Scaled, Sum
 from .pointwise import Linear, Polynomial
 from .stationary import Gaussian, Matern
@@ -48,7 +48,7 @@ def as_kernel(kernel: Any) -> Kernel:
     if callable(kernel):
         return FromFunction(kernel)
     raise ValueError(
-        f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {shown(kernel)}"
+        f"kernel must be a Kernel, a scikit-learn kernel or its name, a function, or None; got {quote(kernel)}"
     )
 
 
@@ -62,7 +62,7 @@ def _from_name(name: str) -> Kernel:
     if name in PAIRWISE_KERNEL_FUNCTIONS:
         return Pairwise(name)
     known = ", ".join(sorted({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
-    raise ValueError(f"kernel {shown(name)} is not known: use one of {known}, or an object of unpooled.kernels")
+    raise ValueError(f"kernel {quote(name)} is not known: use one of {known}, or an object of unpooled.kernels")
 
 
 def _from_gaussian_process(kernel: gp.Kernel) -> Kernel:
@@ -123,7 +123,7 @@ class Pairwise(Kernel):
     def block(self, X: Array, Z: Array) -> Array:
         gamma = self.gamma
         if gamma is not None and not (isinstance(gamma, (int, float, np.number)) and 0 < gamma < math.inf):
-            raise ValueError(f"gamma must be a positive number or None, got {shown(gamma)}")
+            raise ValueError(f"gamma must be a positive number or None, got {quote(gamma)}")
         if self.metric == "rbf":  # the same function, on any array library and several times faster
             gamma = 1.0 / X.shape[1] if gamma is None else gamma
             return Gaussian(math.sqrt(0.5 / gamma)).block(X, Z)

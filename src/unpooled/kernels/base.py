@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from .._base import threads
 from .._base.arrays import Array, as_floating, is_numpy, namespace, set_diagonal
-from .._base.text import shown
+from .._base.text import quote
 from .._linalg.operator import NotFinite
 
 DEVICE_ELEMENTS = 1 << 26  # numbers of a tensor that are computed at once: 512 MiB of float64
@@ -80,10 +80,10 @@ class Kernel(BaseEstimator):
             def fill(rows: slice) -> None:
                 K[rows] = self.block(X[rows], Z)
 
-            threads.for_each(fill, threads.row_blocks(X.shape[0], Z.shape[0]))
+            threads.for_each(fill, threads.cut_row_blocks(X.shape[0], Z.shape[0]))
         else:  # in place too: what a block needs beside itself is not needed for the whole matrix at once
             K = namespace(X).empty((X.shape[0], Z.shape[0]), dtype=X.dtype, device=X.device)
-            for rows in threads.stretches(X.shape[0], max(1, DEVICE_ELEMENTS // Z.shape[0])):
+            for rows in threads.cut_stretches(X.shape[0], max(1, DEVICE_ELEMENTS // Z.shape[0])):
                 K[rows, :] = self.block(X[rows, :], Z)
         if symmetric:
             set_diagonal(K, self.diag(X))
@@ -159,7 +159,7 @@ class _Pair(Kernel):
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
         for part in (self.left, self.right):
             if not isinstance(part, Kernel):
-                raise ValueError(f"a {type(self).__name__} is made of Kernel objects, and {shown(part)} is none")
+                raise ValueError(f"a {type(self).__name__} is made of Kernel objects, and {quote(part)} is none")
         return type(self)(self.left.resolve(X, weights), self.right.resolve(X, weights))
 
 
@@ -248,7 +248,7 @@ class Scaled(Kernel):
 
     def _checked_scale(self) -> float:
         if not (_is_number(self.scale) and math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"a kernel can be scaled by a positive number only, got {shown(self.scale)}")
+            raise ValueError(f"a kernel can be scaled by a positive number only, got {quote(self.scale)}")
         return float(self.scale)
 
     def block(self, X: Array, Z: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import Array, namespace
-from .._base.text import shown
+from .._base.text import quote
 from .base import Kernel
 
 
@@ -41,11 +41,11 @@ class Polynomial(Kernel):
     def _parameters(self, n_features: int) -> tuple[int, float, float]:
         gamma = 1.0 / n_features if self.gamma is None else self.gamma
         if not (isinstance(self.degree, (int, np.integer)) and self.degree >= 1):
-            raise ValueError(f"degree must be a whole number of at least 1, got {shown(self.degree)}")
+            raise ValueError(f"degree must be a whole number of at least 1, got {quote(self.degree)}")
         if not (isinstance(gamma, (int, float, np.number)) and 0 < gamma < math.inf):
-            raise ValueError(f"gamma must be a positive number or None, got {shown(self.gamma)}")
+            raise ValueError(f"gamma must be a positive number or None, got {quote(self.gamma)}")
         if not (isinstance(self.coef0, (int, float, np.number)) and 0 <= self.coef0 < math.inf):
-            raise ValueError(f"coef0 must not be negative, or the kernel is not one; got {shown(self.coef0)}")
+            raise ValueError(f"coef0 must not be negative, or the kernel is not one; got {quote(self.coef0)}")
         return int(self.degree), float(gamma), float(self.coef0)
 
     def _of_products(self, products: Any, n_features: int) -> Array:

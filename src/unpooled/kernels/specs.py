@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.gaussian_process import kernels as gp
 
 from .._base.arrays import to_numpy
-from .._base.kinds import Kind, described, is_same
-from .._base.text import shown
+from .._base.kinds import Kind, from_header, is_same
+from .._base.text import quote
 from . import adapters, base, centered, pointwise, stationary
 from .adapters import Precomputed, as_kernel
 from .base import Kernel
@@ -55,21 +55,21 @@ def from_spec(spec: Any) -> Kernel:
     """The kernel that :func:`to_spec` described; anything else is a ValueError."""
     name = spec.get("type") if isinstance(spec, dict) else None
     if not (isinstance(name, str) and name in _KNOWN):
-        raise ValueError(f"{shown(spec)} does not describe a kernel of this version of unpooled")
+        raise ValueError(f"{quote(spec)} does not describe a kernel of this version of unpooled")
     try:
         kernel = _KNOWN[name](**{key: _rich(value) for key, value in spec.items() if key != "type"})
     except TypeError as error:
-        raise ValueError(f"{shown(spec)} does not describe a kernel: {error}") from None
+        raise ValueError(f"{quote(spec)} does not describe a kernel: {error}") from None
     parts = [part for name, part in kernel.get_params(deep=False).items() if name in ("left", "right", "kernel")]
     if not all(isinstance(part, (Kernel, gp.Kernel)) for part in parts):
-        raise ValueError(f"{shown(spec)} does not describe a kernel: it is made of parts that are none")
+        raise ValueError(f"{quote(spec)} does not describe a kernel: it is made of parts that are none")
     return kernel
 
 
 def check_described(kernel: Kernel, written: Any) -> None:
     """Raise a ValueError unless a header describes a fitted kernel in full, its length scales filled in."""
     if not is_same(to_spec(kernel), written):
-        raise ValueError(f"{shown(written)} is not how unpooled describes the kernel of a fitted model or basis")
+        raise ValueError(f"{quote(written)} is not how unpooled describes the kernel of a fitted model or basis")
 
 
 MOST_PARTS = 100  # of a kernel that a file brings
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
 def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "scikit-learn" in value:
         if value["scikit-learn"] not in _GP:
-            raise ValueError(f"{shown(value['scikit-learn'])} is not a kernel of scikit-learn that a file may name")
+            raise ValueError(f"{quote(value['scikit-learn'])} is not a kernel of scikit-learn that a file may name")
         params = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k != "scikit-learn"}
         return _GP[value["scikit-learn"]](**params)
     if isinstance(value, dict):
@@ -119,7 +119,7 @@ def _rich(value: Any) -> Any:
         return value
     numbers = np.asarray(value, dtype=float)
     if not np.all(np.isfinite(numbers)):
-        raise ValueError(f"{shown(value)} are not the numbers of a kernel")
+        raise ValueError(f"{quote(value)} are not the numbers of a kernel")
     return numbers
 
 
@@ -145,7 +145,7 @@ class KernelKind(Kind):
         return None if value is None else to_spec(as_kernel(value))
 
     def from_plain(self, written: Any) -> Any:
-        kernel = None if written is None else described(written, from_spec, to_spec)
+        kernel = None if written is None else from_header(written, from_spec, to_spec)
         if kernel is not None:
             _check_parts(kernel)
         return kernel

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
 from .._base.arrays import Array, clip_, eps, exp_, is_foreign, is_numpy, like, namespace, sqrt_, to_numpy
-from .._base.text import shown
+from .._base.text import quote
 from .base import Kernel
 
 
@@ -160,7 +160,7 @@ class Matern(Stationary):
 
     def _checked_nu(self) -> float:
         if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {shown(self.nu)}: other orders have no closed form")
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {quote(self.nu)}: other orders have no closed form")
         return float(self.nu)
 
     def _unit_frequencies(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -270,7 +270,7 @@ def checked_length_scale(length_scale: Any, n_features: int) -> float | np.ndarr
     if value.ndim > 1 or not np.all(np.isfinite(value) & (value > 0)):
         raise ValueError(
             f"length_scale must be a positive number, one positive number per feature, 'auto' or 'median', "
-            f"got {shown(length_scale)}"
+            f"got {quote(length_scale)}"
         )
     if value.ndim == 1 and value.shape[0] != n_features:
         raise ValueError(

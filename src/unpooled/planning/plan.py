@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 
 from .._base import threads
-from .._base.checks import check_size, positive
+from .._base.checks import check_positive, check_size
 from .._base.memory import free_memory, free_on
-from .._base.text import duration, shown, size
+from .._base.text import format_duration, format_size, quote
 from .._solvers.averaging.local import SpectralLocal
 from .._solvers.averaging.routes import AVERAGING, powers_of_two
 from .._solvers.averaging.routes import Job as AverageJob
-from .._solvers.nystrom.machine import GRAM_ROWS, held_by_threads, rounding
-from .._solvers.nystrom.on_torch import OnTorch
-from .._solvers.nystrom.routes import PROBES, device_of
+from .._solvers.nystrom.machine import GRAM_ROWS, matrices_of_threads, rounding
+from .._solvers.nystrom.on_torch import TorchMachine
+from .._solvers.nystrom.routes import PROBES, find_device
 from .._solvers.nystrom.routes import ROUTES as BASIS_ROUTES
 from .._solvers.nystrom.routes import Job as BasisJob
 from .._solvers.nystrom.routes import default_grid as basis_grid
-from .._solvers.nystrom.solving import smallest
-from .._solvers.route import Cost, Memory, Rates, measured
+from .._solvers.nystrom.solving import smallest_lam
+from .._solvers.route import Cost, Memory, Rates, measure_once
 from .._solvers.spectral.criteria import default_grid
 from .._solvers.spectral.problem import Job
 from .._solvers.spectral.routes import routes_for
@@ -137,14 +137,15 @@ class ResourcePlan:
         where = f"on {self.device}" if self.device else f"{cores} core{'s' if cores > 1 else ''}"
         held = "in memory" if t.loaded else "as arrays"
         return (
-            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision ({size(t.bytes)} {held}); "
-            f"{where}, {size(self.memory)} for the fit beside its rows, {duration(self.time)}"
+            f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision ({format_size(t.bytes)} "
+            f"{held}); "
+            f"{where}, {format_size(self.memory)} for the fit beside its rows, {format_duration(self.time)}"
         )
 
     @staticmethod
     def _cells(route: Route) -> Sequence[str]:
         last = f"{route.blocks}; beyond {route.beyond}" if route.beyond else route.blocks
-        return route.words, size(route.memory), duration(route.seconds), last
+        return route.words, format_size(route.memory), format_duration(route.seconds), last
 
 
 @dataclass(frozen=True)
@@ -171,14 +172,14 @@ def planned(
     rates: Rates | None = None,
 ) -> ResourcePlan:
     """The plan of a regression of that shape; see :func:`unpooled.plan`."""
-    lam = None if lam is None or (isinstance(lam, str) and lam == "auto") else positive("lam", lam)
-    where = device_of(device, None)
+    lam = None if lam is None or (isinstance(lam, str) and lam == "auto") else check_positive("lam", lam)
+    where = find_device(device, None)
     gpu = where if where is not None and where.type == "cuda" else None
-    limits = Limits(_room(memory, gpu), TIME if time is None else positive("time", time))
+    limits = Limits(_room(memory, gpu), TIME if time is None else check_positive("time", time))
     n_points = check_size(n_features, auto=True)
     if rates is not None and not isinstance(rates, Rates):
-        raise ValueError(f"rates must be those that a plan has as .rates, got {shown(rates)}")
-    rates = measured(gpu) if rates is None else rates
+        raise ValueError(f"rates must be those that a plan has as .rates, got {quote(rates)}")
+    rates = measure_once(gpu) if rates is None else rates
     factor = 1.0 if kernel is None or type(as_kernel(kernel)) is Gaussian else OTHER_KERNELS
     cost = Cost(rates, table.d, factor, gpu is not None)
     common = {"kernel": kernel, "lam": lam}
@@ -195,10 +196,10 @@ def _room(memory: Any, gpu: Any) -> float:
     if isinstance(memory, str):
         found = re.fullmatch(r"([0-9.]+) *([kMGT]?)(i?)B?", memory.strip())
         if found is None or found[1].count(".") > 1 or found[1] == ".":
-            raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {shown(memory)}")
+            raise ValueError(f"memory must be a number of bytes, or text such as '8 GB', got {quote(memory)}")
         memory = float(found[1]) * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " ")
     if memory is not None:
-        return positive("memory", memory)
+        return check_positive("memory", memory)
     return free_memory() if gpu is None else free_on(gpu)
 
 
@@ -262,7 +263,7 @@ def _averaged(table: Table, cost: Cost, limits: Limits, common: dict[str, Any]) 
 def averages_job(table: Table, cost: Cost, n_blocks: int, kernel: Any, lam: float | None, limit: float) -> AverageJob:
     """The average over so many blocks of ridge regressions, at a λ that is given or chosen on halves of them."""
     lams = default_grid(1.0, float(np.finfo(table.dtype).eps)) if lam is None else np.asarray([lam])
-    cores = max(cost.rates.cores, threads.cores())  # one block a core, whatever BLAS may use
+    cores = max(cost.rates.cores, threads.count_cores())  # one block a core, whatever BLAS may use
     return AverageJob(
         table.n,
         table.d,
@@ -291,9 +292,9 @@ def basis_job(table: Table, cost: Cost, n_points: int, lam: float | None) -> Bas
         table.single or cost.device,
         cost.device,
         cores,
-        OnTorch.gram_matrices if cost.device else held_by_threads(cores, n_points),
+        TorchMachine.gram_matrices if cost.device else matrices_of_threads(cores, n_points),
         math.inf if lam is None else lam,
-        smallest(1.0, 1.0, rounding(table.n)),  # on the scale of κ² = 1
+        smallest_lam(1.0, 1.0, rounding(table.n)),  # on the scale of κ² = 1
         stretch=table.stretch,
     )
 
@@ -306,7 +307,7 @@ def _basis(
 
     def ways(M: int) -> dict[str, tuple[Memory, float]]:
         job = basis_job(table, cost, M, lam)
-        return {way.name: (way.memory(job), way.seconds(job, cost)) for way in BASIS_ROUTES if way.able(job)}
+        return {way.name: (way.memory(job), way.seconds(job, cost)) for way in BASIS_ROUTES if way.can_do(job)}
 
     pays = math.ceil(math.sqrt(table.n) * math.log(max(table.n, 2)))
     sizes = [min(n_points, table.n)] if n_points else [M for M in POINTS if max(pays, POINTS[0]) >= M]
@@ -337,13 +338,13 @@ def _choice(table: Table, routes: list[Route], limits: Limits) -> tuple[str, str
         loaded = "" if not table.stretch else ": load the rows first, SpectralRegressor takes arrays"
         return "exact", f"{exact.words}: nothing is approximated, and it fits{loaded}"
     needed = {
-        "memory": f"{size(exact.memory)}, and there are {size(limits.memory)}",
-        "time": f"{duration(exact.seconds)}, and there are {duration(limits.time)}",
+        "memory": f"{format_size(exact.memory)}, and there are {format_size(limits.memory)}",
+        "time": f"{format_duration(exact.seconds)}, and there are {format_duration(limits.time)}",
     }[exact.beyond]
     others = [route for route in routes if not route.name.startswith("exact") and route.beyond != "memory"]
     if not others:
         return "", f"nothing fits: an exact fit would take {needed}; give more memory, or fewer points"
     # What stays within the time comes first, then a basis, then what is quicker.
     best = min(others, key=lambda route: (bool(route.beyond), route.name == "averaged", route.seconds))
-    late = f"; nothing keeps to {duration(limits.time)}" if best.beyond else ""
+    late = f"; nothing keeps to {format_duration(limits.time)}" if best.beyond else ""
     return best.name, f"{best.words}: an exact fit would take {needed}{late}"

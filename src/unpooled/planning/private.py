@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._base.checks import budget, count, naming, positive
+from .._base.checks import check_budget, check_positive, check_whole, name_argument
 from .._base.drawing import Curve, Guide, Picture, draw
-from .._base.text import shown
+from .._base.text import quote
 from ..bases import Basis, EmpiricalFeatures
 from ..estimators.private_plan import decided, is_rich, usual_features
 from ..estimators.public_rows import check_bounded, n_public_rows, public_features, standard_normal, widened
@@ -220,14 +220,14 @@ def _private(
     n_inputs: int | None,
     random_state: int,
 ) -> Plan:
-    n, sites = count("n", n), count("sites", sites)
-    epsilons = [budget(value, delta, n)[0] for value in np.atleast_1d(np.asarray(epsilon, dtype=float)).tolist()]
+    n, sites = check_whole("n", n), check_whole("sites", sites)
+    epsilons = [check_budget(value, delta, n)[0] for value in np.atleast_1d(np.asarray(epsilon, dtype=float)).tolist()]
     if not epsilons:
         raise ValueError("epsilon must be a number or several, got none")
     if label_bound is not None:
-        positive("label_bound", label_bound)
+        check_positive("label_bound", label_bound)
     if not (isinstance(explained, (int, float)) and 0 < explained < 1):
-        raise ValueError(f"explained must be a share between 0 and 1, got {shown(explained)}")
+        raise ValueError(f"explained must be a share between 0 and 1, got {quote(explained)}")
     check_bounded(kernel)
     frame = _frame(public, kernel, n_inputs)
     M, known = len(frame.moments) - 1, 0 if public is None and not isinstance(kernel, Basis) else frame.basis.n_public_
@@ -284,9 +284,9 @@ def _frame(public: Any, kernel: Any, n_inputs: int | None) -> Frame:
         raise ValueError(
             "give public rows as public, or the number of input columns as n_inputs (d, for a plan of memory and time)"
         )
-    rows = standard_normal(count("n_inputs", n_inputs)) if public is None else public
+    rows = standard_normal(check_whole("n_inputs", n_inputs)) if public is None else public
     basis = EmpiricalFeatures(kernel, usual_features(n_public_rows(rows)), standardize=True)
-    with naming("public"):
+    with name_argument("public"):
         basis.fit(rows)
     phi = public_features(basis, rows, 500)
     return build_made_up_frame(basis, phi) if public is None else build_public_frame(basis, phi)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import is_foreign
-from .._base.checks import count
-from .._base.text import shown
+from .._base.checks import check_whole
+from .._base.text import quote
 from ..data.sources import is_stream, open_stream
 
 
@@ -50,8 +50,10 @@ class Table:
         except TypeError:
             kind = np.dtype(object)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise ValueError(f"dtype must be float32 or float64, got {shown(dtype)}")
-        return cls(count("n", n), count("d", d), count("targets", targets), kind == np.dtype(np.float32))
+            raise ValueError(f"dtype must be float32 or float64, got {quote(dtype)}")
+        return cls(
+            check_whole("n", n), check_whole("d", d), check_whole("targets", targets), kind == np.dtype(np.float32)
+        )
 
     @classmethod
     def of_rows(cls, X: Any, y: Any = None) -> Table:
@@ -63,7 +65,7 @@ class Table:
             return cls(source.n_rows, source.n_features, targets, single, stretch=int(source.counts.max(initial=0)))
         if isinstance(y, str):
             if y not in getattr(X, "columns", ()):
-                raise ValueError(f"y names the column {shown(y)}, and X has no such column")
+                raise ValueError(f"y names the column {quote(y)}, and X has no such column")
             d, targets = X.shape[1] - 1, 1
         else:
             shape = np.shape(X) if not is_foreign(X) else tuple(X.shape)

@@ -224,7 +224,7 @@ class Guarantee:
         from .._base import html
 
         rows = [[item.purpose, str(item.event)] for item in self.spent_on]
-        spent = html.folded("What it was spent on", [html.table(["release", "price"], rows)]) if rows else ""
+        spent = html.fold("What it was spent on", [html.table(["release", "price"], rows)]) if rows else ""
         return html.paragraph(str(replace(self, spent_on=()))) + spent
 
     def to_dict(self) -> dict[str, Any]:

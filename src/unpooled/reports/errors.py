@@ -14,8 +14,8 @@ from scipy.special import ndtri
 
 from .._base.arrays import Floats, to_numpy
 from .._base.html import Section, pair
-from .._base.rows import site_labels
-from .._base.text import number
+from .._base.rows import read_site_labels
+from .._base.text import format_number
 from ..estimators.facts import FittedModel
 from .svg import Axis, Chart, figure, row_chart
 
@@ -50,7 +50,7 @@ class Labelled:
             raise ValueError("y contains NaN or infinity: drop such rows first")
         drawn = np.random.default_rng(0).permutation(len(labels))[:KEPT]
         rows = np.asarray(to_numpy(X), dtype=float)
-        return cls(labels, predicted, site_labels("sites", sites, len(labels)), rows[drawn], labels[drawn])
+        return cls(labels, predicted, read_site_labels("sites", sites, len(labels)), rows[drawn], labels[drawn])
 
     @property
     def residuals(self) -> Floats:
@@ -162,8 +162,9 @@ def errors(known: Gathered) -> Section:
         )
     r2 = "" if found.r2 is None else f", which explains {found.r2:.1%} of the variance of {known.facts.label}"
     section.say(
-        f"On the {found.n:,} rows that were given the root mean square error is {number(found.rmse)} "
-        f"(± {number(2 * found.uncertainty, 2)}){r2}. Predictions are {_side(found.bias, found.rmse)} on average."
+        f"On the {found.n:,} rows that were given the root mean square error is {format_number(found.rmse)} "
+        f"(± {format_number(2 * found.uncertainty, 2)}){r2}. Predictions are {_side(found.bias, found.rmse)} on "
+        f"average."
     )
     if rows.sites is None:
         section.lack("Name the column of the sites with --site (sites= in Python) to see the error at each.")
@@ -177,7 +178,7 @@ def errors(known: Gathered) -> Section:
 def _side(bias: float, rmse: float) -> str:
     if abs(bias) <= 0.002 * rmse:
         return "neither too high nor too low"
-    return f"{number(abs(bias), 2)} too {'high' if bias > 0 else 'low'}"
+    return f"{format_number(abs(bias), 2)} too {'high' if bias > 0 else 'low'}"
 
 
 def _sites(known: Gathered, section: Section) -> None:
@@ -188,8 +189,8 @@ def _sites(known: Gathered, section: Section) -> None:
     best, worst = names[-1], names[0]
     if len(names) > 1:
         section.say(
-            f"Errors are largest at {worst} ({number(found[worst].rmse)}) and smallest at {best} "
-            f"({number(found[best].rmse)})."
+            f"Errors are largest at {worst} ({format_number(found[worst].rmse)}) and smallest at {best} "
+            f"({format_number(found[best].rmse)})."
         )
     shown = names[:MOST_SITES]
     if len(shown) < len(names):
@@ -201,7 +202,14 @@ def _sites(known: Gathered, section: Section) -> None:
     side = _dots(shown, [e.bias for e in each], doubts_of_bias, f"prediction minus {known.facts.label}, mean")
     side.upright(0.0)
     table = [
-        [name, f"{e.n:,}", number(e.rmse), number(e.uncertainty, 2), number(e.bias), _or_none(e.r2)]
+        [
+            name,
+            f"{e.n:,}",
+            format_number(e.rmse),
+            format_number(e.uncertainty, 2),
+            format_number(e.bias),
+            _or_none(e.r2),
+        ]
         for name, e in found.items()
     ]
     header = ["site", "rows", "root mean square error", "its standard error", "mean error", "R²"]
@@ -221,12 +229,12 @@ def _dots(names: list[str], values: list[float], doubts: list[float], label: str
     low, high = np.subtract(values, doubts), np.add(values, doubts)
     chart = row_chart(Axis.over(label, low, high), names)
     chart.spans(low, high, range(len(names)))
-    words = [f"{name}: {number(v)} ± {number(d, 2)}" for name, v, d in zip(names, values, doubts)]
+    words = [f"{name}: {format_number(v)} ± {format_number(d, 2)}" for name, v, d in zip(names, values, doubts)]
     return chart.dots(values, range(len(names)), words, radius=4.5)
 
 
 def _or_none(value: float | None) -> str:
-    return "none" if value is None else number(value)
+    return "none" if value is None else format_number(value)
 
 
 def _residuals(known: Gathered) -> str:
@@ -240,13 +248,19 @@ def _residuals(known: Gathered) -> str:
         Axis.over("predicted", rows.predicted[drawn], x), Axis.over("label minus prediction", ends, lows, highs)
     )
     chart.level(0.0)
-    words = [f"predicted {number(p)}, off by {number(r)}" for p, r in zip(rows.predicted[drawn], rows.residuals[drawn])]
+    words = [
+        f"predicted {format_number(p)}, off by {format_number(r)}"
+        for p, r in zip(rows.predicted[drawn], rows.residuals[drawn])
+    ]
     chart.dots(rows.predicted[drawn], rows.residuals[drawn], words, kind="row", radius=2.5)
     chart.band(x, lows, highs)
     chart.line(x, [b.middle for b in bins])
-    chart.dots(x, [b.middle for b in bins], [f"median {number(b.middle)}, {b.n:,} rows" for b in bins], radius=3)
+    chart.dots(x, [b.middle for b in bins], [f"median {format_number(b.middle)}, {b.n:,} rows" for b in bins], radius=3)
     said = f"{len(drawn)} rows at random, the median, and the band that holds eight of ten"
-    table = [[number(b.predicted), f"{b.n:,}", number(b.low), number(b.middle), number(b.high)] for b in bins]
+    table = [
+        [format_number(b.predicted), f"{b.n:,}", format_number(b.low), format_number(b.middle), format_number(b.high)]
+        for b in bins
+    ]
     return figure("residuals", chart, said, ["predicted, mean", "rows", "10th percentile", "median", "90th"], table)
 
 
@@ -260,10 +274,13 @@ def _histogram(known: Gathered) -> str:
     middles = (edges[:-1] + edges[1:]) / 2
     chart = Chart(Axis.over("label minus prediction", edges), Axis.over("share of the rows", share, zero=True))
     chart.bars(edges, np.zeros(len(share)), share)
-    words = [f"{number(a)} to {number(b)}: {s:.1%}" for a, b, s in zip(edges, edges[1:], share)]
+    words = [f"{format_number(a)} to {format_number(b)}: {s:.1%}" for a, b, s in zip(edges, edges[1:], share)]
     chart.dots(middles, share, words, kind="ghost", radius=4)
     chart.upright(0.0)
-    table = [[number(a), number(b), f"{n:,}", f"{s:.2%}"] for a, b, n, s in zip(edges, edges[1:], counts, share)]
+    table = [
+        [format_number(a), format_number(b), f"{n:,}", f"{s:.2%}"]
+        for a, b, n, s in zip(edges, edges[1:], counts, share)
+    ]
     said = "How large residuals are; the outermost four in a thousand lie beyond the chart"
     return figure("histogram", chart, said, ["from", "to", "rows", "share"], table)
 
@@ -278,15 +295,21 @@ def _calibration(known: Gathered, section: Section) -> None:
     chart = Chart(both, Axis("observed, mean", both.low, both.high))
     chart.line([both.low, both.high], [both.low, both.high], kind="even")
     chart.line(x, y)
-    words = [f"predicted {number(b.predicted)}, observed {number(b.observed)} ({b.n:,} rows)" for b in bins]
+    words = [
+        f"predicted {format_number(b.predicted)}, observed {format_number(b.observed)} ({b.n:,} rows)" for b in bins
+    ]
     chart.dots(x, y, words, radius=4)
-    table = [[number(b.predicted), number(b.observed), number(b.uncertainty, 2), f"{b.n:,}"] for b in bins]
+    table = [
+        [format_number(b.predicted), format_number(b.observed), format_number(b.uncertainty, 2), f"{b.n:,}"]
+        for b in bins
+    ]
     header = ["predicted, mean", "observed, mean", "its standard error", "rows"]
     figures = [figure("calibration", chart, "Where predictions lie, labels should lie on average", header, table)]
     section.add("<h3>Calibration</h3>")
     if slope is not None:
         section.say(
-            f"Labels grow by {number(slope)} for each unit that predictions grow: 1 is calibrated, less means that "
+            f"Labels grow by {format_number(slope)} for each unit that predictions grow: 1 is calibrated, less means "
+            f"that "
             "predictions are spread too far."
         )
     noise = None if known.tuning is None else known.tuning.error
@@ -312,5 +335,5 @@ def _coverage(known: Gathered, noise: float) -> str:
     chart.line([axis.low, axis.high], [axis.low, axis.high], kind="even")
     chart.line(nominal, actual)
     chart.dots(nominal, actual, [f"nominal {a:.0%}, actual {b:.1%}" for a, b in found], radius=4)
-    said = f"Labels inside f(x) ± z·{number(noise)}, the error that the model expects of a new row"
+    said = f"Labels inside f(x) ± z·{format_number(noise)}, the error that the model expects of a new row"
     return figure("coverage", chart, said, ["nominal", "actual"], [[f"{a:.0%}", f"{b:.2%}"] for a, b in found])

@@ -15,7 +15,7 @@ from .. import theory
 from .._base.arrays import Floats
 from .._base.html import Section, bullets, pair, readings, slider
 from .._base.path import Tuning
-from .._base.text import number
+from .._base.text import format_number
 from .._solvers.predictors import BasisPredictor
 from ..bases import Basis
 from ..estimators.facts import ModelFacts
@@ -174,7 +174,8 @@ def _chosen(tuning: Tuning) -> list[str]:
         near = tuning.values[tuning.score <= 1.01 * tuning.score[tuning.chosen]]
         if len(near) > 1:
             found.append(
-                f"Any {tuning.noun} from {number(float(near.min()))} to {number(float(near.max()))} would have been "
+                f"Any {tuning.noun} from {format_number(float(near.min()))} to {format_number(float(near.max()))} "
+                f"would have been "
                 "within one per cent of it."
             )
     if tuning.chosen in (0, len(tuning.values) - 1):
@@ -187,17 +188,17 @@ def _score_name(tuning: Tuning) -> str:
 
 
 def _readings(known: Gathered, tuning: Tuning) -> list[tuple[str, list[str]]]:
-    found = [(_score_name(tuning).capitalize(), [number(s) for s in tuning.score])]
+    found = [(_score_name(tuning).capitalize(), [format_number(s) for s in tuning.score])]
     if tuning.df is not None:
-        found.append(("Degrees of freedom", [number(d) for d in tuning.df]))
+        found.append(("Degrees of freedom", [format_number(d) for d in tuning.df]))
     family = known.family
     if family is not None and family.norms is not None:
-        found.append(("Norm of the function", [number(n) for n in family.norms]))
+        found.append(("Norm of the function", [format_number(n) for n in family.norms]))
     rows = known.rows
     if family is not None and rows is not None and rows.rows is not None and rows.labels is not None:
         wrong = np.asarray(family.predictor.predict(rows.rows)) - rows.labels[:, None]
         said = f"Error on {len(rows.labels):,} of the rows given"
-        found.append((said, [number(e) for e in np.sqrt(np.mean(wrong * wrong, axis=0))]))
+        found.append((said, [format_number(e) for e in np.sqrt(np.mean(wrong * wrong, axis=0))]))
     return found
 
 
@@ -216,7 +217,7 @@ def _scores(tuning: Tuning) -> str:
         chart.line(tuning.values, curve, kind="other")
     chart.line(tuning.values, tuning.score)
     _cursor(chart, tuning)
-    words = [f"{tuning.value(place)}: {number(s)}" for place, s in enumerate(tuning.score)]
+    words = [f"{tuning.value(place)}: {format_number(s)}" for place, s in enumerate(tuning.score)]
     chart.dots(tuning.values, tuning.score, words, kind="ghost", radius=4)
     i = tuning.chosen
     chart.dots([tuning.values[i]], [tuning.score[i]], [f"chosen: {words[i]}"], radius=5)
@@ -224,10 +225,10 @@ def _scores(tuning: Tuning) -> str:
     header += ["degrees of freedom"] if tuning.df is not None else []
     table = [
         [
-            number(float(value)),
-            number(float(tuning.score[i])) + (" chosen" if i == tuning.chosen else ""),
-            *(number(float(curve[i])) for _, curve in tuning.others),
-            *([number(float(tuning.df[i]))] if tuning.df is not None else []),
+            format_number(float(value)),
+            format_number(float(tuning.score[i])) + (" chosen" if i == tuning.chosen else ""),
+            *(format_number(float(curve[i])) for _, curve in tuning.others),
+            *([format_number(float(tuning.df[i]))] if tuning.df is not None else []),
         ]
         for i, value in enumerate(tuning.values)
     ]
@@ -249,9 +250,11 @@ def _tradeoff(tuning: Tuning, df: np.ndarray) -> str:
     chart = Chart(Axis.over("degrees of freedom", df, log=True), _score_axis(tuning, tuning.score))
     chart.line(df, tuning.score)
     _cursor(chart, tuning, df)
-    words = [f"{number(float(d))} degrees of freedom: {number(float(s))}" for d, s in zip(df, tuning.score)]
+    words = [
+        f"{format_number(float(d))} degrees of freedom: {format_number(float(s))}" for d, s in zip(df, tuning.score)
+    ]
     chart.dots(df, tuning.score, words, kind="ghost", radius=4)
-    table = [[number(float(d)), number(float(s))] for d, s in zip(df, tuning.score)]
+    table = [[format_number(float(d)), format_number(float(s))] for d, s in zip(df, tuning.score)]
     said = "What more degrees of freedom buy"
     return figure("tradeoff", chart, said, ["degrees of freedom", _score_name(tuning)], table)
 
@@ -275,7 +278,8 @@ def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str
         above = int(np.sum(spectrum.sigma > lam))
         dimension = float(spectrum.dimension(lam))
         said.append(
-            f"At λ = {number(lam)} the effective dimension 𝒩(λ) is {number(dimension)}: so many directions are "
+            f"At λ = {format_number(lam)} the effective dimension 𝒩(λ) is {format_number(dimension)}: so many "
+            f"directions are "
             f"learned, and {above:,} of {len(spectrum.sigma):,} eigenvalues lie above λ."
         )
         if dimension > NEARLY_ALL * len(spectrum.sigma) and known.facts.n_features is not None:
@@ -295,9 +299,9 @@ def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str
     if lam is not None and chart.y.low < lam < chart.y.high:
         chart.level(lam, words="λ")
     chart.line(n, spectrum.sigma)
-    words = [f"eigenvalue {n[i]}: {number(float(spectrum.sigma[i]))}" for i in shown]
+    words = [f"eigenvalue {n[i]}: {format_number(float(spectrum.sigma[i]))}" for i in shown]
     chart.dots(n[shown], spectrum.sigma[shown], words, radius=2.5)
-    table = [[f"{n[i]:,}", number(float(spectrum.sigma[i]))] for i in shown]
+    table = [[f"{n[i]:,}", format_number(float(spectrum.sigma[i]))] for i in shown]
     second = figure("eigenvalues", chart, f"The eigenvalues of {spectrum.source}", ["number", "eigenvalue"], table)
     return [first, second]
 
@@ -305,13 +309,13 @@ def _spectrum(known: Gathered, spectrum: Spectrum, section: Section) -> list[str
 def _freedom(tuning: Tuning | None, lam: Any, dimension: Any, mark: float | None = None) -> str:
     chart = Chart(Axis.over("λ", lam, log=True), Axis.over("effective dimension 𝒩(λ)", dimension, log=True))
     chart.line(lam, dimension)
-    words = [f"λ = {number(float(a))}: {number(float(b))}" for a, b in zip(lam, dimension)]
+    words = [f"λ = {format_number(float(a))}: {format_number(float(b))}" for a, b in zip(lam, dimension)]
     chart.dots(lam, dimension, words, kind="ghost", radius=4)
     if tuning is not None:
         _cursor(chart, tuning)
     elif mark is not None and chart.x.low < mark < chart.x.high:
         chart.upright(mark, words="λ")
-    table = [[number(float(a)), number(float(b))] for a, b in zip(lam, dimension)]
+    table = [[format_number(float(a)), format_number(float(b))] for a, b in zip(lam, dimension)]
     return figure("dimension", chart, "How many directions are learned at every λ", ["λ", "𝒩(λ)"], table)
 
 
@@ -323,7 +327,7 @@ def _rounds(history: Sequence[dict[str, Any]]) -> str:
     values = np.asarray([float(entry.get(key, np.nan)) for entry in history])
     chart = Chart(Axis.over("round", [0, *numbers]), Axis.over(label, values, log=bool(np.all(values > 0))))
     chart.line(numbers, values)
-    chart.dots(numbers, values, [f"round {n:.0f}: {number(v)}" for n, v in zip(numbers, values)], radius=4)
+    chart.dots(numbers, values, [f"round {n:.0f}: {format_number(v)}" for n, v in zip(numbers, values)], radius=4)
     columns = {key: words for key, words in OF_A_ROUND.items() if key in history[0]}
-    table = [[f"{entry['round']:.0f}", *(number(float(entry[key])) for key in columns)] for entry in history]
+    table = [[f"{entry['round']:.0f}", *(format_number(float(entry[key])) for key in columns)] for entry in history]
     return figure("rounds", chart, "What every round left", ["round", *columns.values()], table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._base.html import Section, chooser, pair, slider
-from .._base.text import number
+from .._base.text import format_number
 from ..estimators.facts import FittedModel, ModelFacts
 from ..estimators.span import values_by_name
 from .svg import Axis, Chart, figure, row_chart
@@ -124,7 +124,7 @@ def inputs(known: Gathered, data: dict[str, Any]) -> Section:
     far, label = curves[0], known.facts.label
     section.say(
         f"How the prediction of {label} moves with one input while the others stay as they are, averaged over "
-        f"{background.source}. It moves furthest with {far.name}: by {number(far.moves)}."
+        f"{background.source}. It moves furthest with {far.name}: by {format_number(far.moves)}."
     )
     shown = curves[:MOST]
     if len(shown) < len(curves):
@@ -158,9 +158,9 @@ def _curve(curve: Curve, place: int, label: str, low: float, high: float, along:
         data["curves"].append([chart.points(curve.values, row) for row in curve.curves])
         chart.line([], [], kind="alt", curve=place)
     chart.line(curve.values, curve.mean)
-    words = [f"{curve.name} = {number(v)}: {number(m)}" for v, m in zip(curve.values, curve.mean)]
+    words = [f"{curve.name} = {format_number(v)}: {format_number(m)}" for v, m in zip(curve.values, curve.mean)]
     chart.dots(curve.values, curve.mean, words, radius=3)
-    table = [[number(float(v)), number(float(m))] for v, m in zip(curve.values, curve.mean)]
+    table = [[format_number(float(v)), format_number(float(m))] for v, m in zip(curve.values, curve.mean)]
     said = f"The prediction along {curve.name}"
     return figure(name, chart, said, [curve.name, "prediction"], table, place=place)
 
@@ -170,6 +170,8 @@ def _moves(curves: list[Curve], label: str) -> str:
     names = [curve.name for curve in curves]
     chart = row_chart(Axis.over(f"how far the prediction of {label} moves", moves, zero=True), names)
     chart.spans(np.zeros(len(moves)), moves, range(len(moves)), kind="stem")
-    chart.dots(moves, range(len(moves)), [f"{n}: {number(m)}" for n, m in zip(names, moves)], kind="ghost", radius=4)
-    table = [[n, number(float(m))] for n, m in zip(names, moves)]
+    chart.dots(
+        moves, range(len(moves)), [f"{n}: {format_number(m)}" for n, m in zip(names, moves)], kind="ghost", radius=4
+    )
+    table = [[n, format_number(float(m))] for n, m in zip(names, moves)]
     return figure("moves", chart, "How far each input moves the prediction", ["input", "moves"], table)

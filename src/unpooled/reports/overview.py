@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from .._base import declared
 from .._base.files import __version__
-from .._base.html import Section, cards, copyable, warning
-from .._base.text import number, size, with_noun
+from .._base.html import Section, cards, copy_box, warning
+from .._base.text import format_count, format_number, format_size
 from .._solvers.predictors import KernelExpansion
 from ..estimators.facts import ModelFacts
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def sentences(facts: ModelFacts) -> tuple[str, str]:
     """The model and the rows it learned from, and the choice."""
-    inputs = with_noun(facts.n_inputs, "input")
+    inputs = format_count(facts.n_inputs, "input")
     kernel = "" if facts.kernel is None else f", with the kernel {_rounded(repr(facts.kernel))}"
     source = ""
     if facts.n_rows is not None:
-        source = f" and was fitted to {with_noun(facts.n_rows, 'row' if facts.privacy is None else 'record')}"
+        source = f" and was fitted to {format_count(facts.n_rows, 'row' if facts.privacy is None else 'record')}"
     first = f"{facts.kind}: it predicts {facts.label} from {inputs}{source}{kernel}."
     return first, f"{facts.choice}."
 
@@ -79,18 +79,18 @@ def _cards(known: Gathered) -> list[tuple[str, str, str]]:
     n_sites = len(known.sent) or len(facts.blocks or facts.sites or ())
     if n_sites > 1:
         total = sum(one.bytes or 0 for one in known.sent)
-        sent = f"sent {size(total)} in all" if total else ""
+        sent = f"sent {format_size(total)} in all" if total else ""
         found.append(("Sites" if facts.blocks is None else "Blocks", f"{n_sites:,}", sent))
     if errors is not None:
-        share = "" if errors.r2 is None else f"R² {number(errors.r2)}, "
-        found.append(("Error", number(errors.rmse), f"root mean square; {share}{errors.n:,} rows given"))
+        share = "" if errors.r2 is None else f"R² {format_number(errors.r2)}, "
+        found.append(("Error", format_number(errors.rmse), f"root mean square; {share}{errors.n:,} rows given"))
     if tuning is not None and tuning.error is not None:
-        found.append(("Expected error", number(tuning.error), _explained(known, tuning.error)))
+        found.append(("Expected error", format_number(tuning.error), _explained(known, tuning.error)))
     if facts.lam is not None:
         df = None if tuning is None or tuning.df is None else float(tuning.df[tuning.chosen])
-        found.append(("λ", number(facts.lam), "" if df is None else f"{number(df)} degrees of freedom"))
+        found.append(("λ", format_number(facts.lam), "" if df is None else f"{format_number(df)} degrees of freedom"))
     if facts.privacy is not None:
-        found.append(("ε", f"{facts.privacy.epsilon:.3g}", f"δ = {number(facts.privacy.delta)}"))
+        found.append(("ε", f"{facts.privacy.epsilon:.3g}", f"δ = {format_number(facts.privacy.delta)}"))
     return [*found, ("Inputs", f"{facts.n_inputs:,}", _features(facts))]
 
 
@@ -115,7 +115,7 @@ def predicting(known: Gathered) -> Section:
     else:
         section.say(f"New rows need {facts.n_inputs} columns of inputs, in the order of the fit, and no others.")
     for title, text in commands(facts, known.file):
-        section.add(copyable(title, text))
+        section.add(copy_box(title, text))
     return section
 
 

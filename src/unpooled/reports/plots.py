@@ -16,7 +16,7 @@ from .. import theory
 from .._base.checks import check_choice
 from .._base.drawing import Curve, Dots, Guide, Picture, draw
 from .._base.path import SearchPath
-from .._base.text import shown
+from .._base.text import quote
 from .._solvers.averaging.search import BlockPath
 from ..bases.base import Basis
 from ..estimators.facts import ModelFacts, ShowsChoices
@@ -54,7 +54,7 @@ def frontier(plan: Plan, ax: Axes | None = None, *, error: bool = False) -> Axes
     ('ε', 'predicted R²')
     """
     if not isinstance(plan, Plan):
-        raise ValueError(f"plan must be what up.plan returns, got {shown(plan, 60)}")
+        raise ValueError(f"plan must be what up.plan returns, got {quote(plan, 60)}")
     return draw(plan.picture(error), ax)
 
 
@@ -84,7 +84,7 @@ def path(model: Any, ax: Axes | None = None, **line: Any) -> Axes:
     if isinstance(tried, SearchPath):
         return tried.plot(ax, **line)
     raise ValueError(
-        f"model has no path: it must be a fitted model that chose among several lam, got {shown(model, 60)}"
+        f"model has no path: it must be a fitted model that chose among several lam, got {quote(model, 60)}"
     )
 
 
@@ -121,7 +121,7 @@ def spectrum(model: Any, ax: Axes | None = None, *, basis: Any = None) -> Axes:
     elif isinstance(model, Basis) and model.__sklearn_is_fitted__():
         found = spectrum_of_basis(model)
     else:
-        raise ValueError(f"model must be a fitted model or a fitted basis, got {shown(model, 60)}")
+        raise ValueError(f"model must be a fitted model or a fitted basis, got {quote(model, 60)}")
     if isinstance(found, str):
         raise ValueError(f"model has no spectrum to draw: {found}")
     eigenvalues = Curve(np.arange(1, len(found.sigma) + 1), found.sigma, f"eigenvalues of {found.source}", marker=".")

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._base.checks import check_fitted
 from .._base.html import Section, pair
-from .._base.text import number
+from .._base.text import format_number
 from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..estimators.from_sums import means_of
@@ -143,7 +143,8 @@ def sensitivity(known: Gathered) -> Section:
     share = f", {most.change / spread:.1%} of the standard deviation of {known.facts.label}" if spread else ""
     section.say(
         "The model was fitted anew without each site, by adding up the summaries of the others: no row was needed for "
-        f"it. Predictions depend most on {most.name}: without it they move by {number(most.change)} in root mean "
+        f"it. Predictions depend most on {most.name}: without it they move by {format_number(most.change)} in root "
+        f"mean "
         f"square{share}."
     )
     if known.facts.rounds and known.facts.rounds > 1:
@@ -153,8 +154,9 @@ def sensitivity(known: Gathered) -> Section:
     if known_errors:
         worse = max(known_errors, key=lambda item: (item[2] or 0) - (item[1] or 0))
         section.say(
-            f"A model that has never seen {worse[0].name} is off by {number(worse[2] or 0)} there; the one that has is "
-            f"off by {number(worse[1] or 0)}. No other site gains more from taking part."
+            f"A model that has never seen {worse[0].name} is off by {format_number(worse[2] or 0)} there; the one "
+            f"that has is "
+            f"off by {format_number(worse[1] or 0)}. No other site gains more from taking part."
         )
         figures.append(_strangers(known.facts.label, found))
     else:
@@ -171,10 +173,16 @@ def _changes(found: Sensitivity) -> str:
     axis = Axis.over("change of predictions, root mean square", changes, zero=True)
     chart = row_chart(axis, [s.name for s in shown])
     chart.spans(np.zeros(len(shown)), changes, rows, kind="stem")
-    words = [f"without {s.name}: {number(s.change)}, λ = {number(s.lam)}" for s in shown]
+    words = [f"without {s.name}: {format_number(s.change)}, λ = {format_number(s.lam)}" for s in shown]
     chart.dots(changes, rows, words, kind="ghost", radius=4)
     table = [
-        [s.name, f"{s.n_rows:,}", number(s.change), number(s.lam), *map(or_unknown, (s.error_with, s.error_without))]
+        [
+            s.name,
+            f"{s.n_rows:,}",
+            format_number(s.change),
+            format_number(s.lam),
+            *map(or_unknown, (s.error_with, s.error_without)),
+        ]
         for s in found.sites
     ]
     header = ["without", "rows", "predictions move by", "λ", "error there, with it", "error there, without it"]
@@ -187,10 +195,12 @@ def _strangers(label: str, found: Sensitivity) -> str:
     chart = row_chart(Axis.over(f"root mean square error of {label}", inside, outside), [s.name for s in shown])
     rows = range(len(shown))
     chart.spans(inside, outside, rows, kind="link")
-    chart.dots(inside, rows, [f"{s.name}, with its rows: {number(e)}" for s, e in zip(shown, inside)], radius=4.5)
-    words = [f"{s.name}, without its rows: {number(e)}" for s, e in zip(shown, outside)]
+    chart.dots(
+        inside, rows, [f"{s.name}, with its rows: {format_number(e)}" for s, e in zip(shown, inside)], radius=4.5
+    )
+    words = [f"{s.name}, without its rows: {format_number(e)}" for s, e in zip(shown, outside)]
     chart.dots(outside, rows, words, kind="second", radius=4.5)
-    table = [[s.name, number(a), number(b)] for s, a, b in zip(shown, inside, outside)]
+    table = [[s.name, format_number(a), format_number(b)] for s, a, b in zip(shown, inside, outside)]
     key = ["model of all sites", "model that has not seen the site"]
     header = ["site", "with it", "without it"]
     return figure("strangers", chart, "The error at each site's own rows", header, table, key)

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._base import files
 from .._base.checks import NotAddable
-from .._base.html import Section, folded, literal, pair, table
-from .._base.text import number, shown, size, with_noun
+from .._base.html import Section, fold, literal, pair, table
+from .._base.text import format_count, format_number, format_size, quote
 from ..bases import Basis
 from ..estimators.from_sums import means_of
 from ..summaries.contents import count_numbers, to_arrays
@@ -70,7 +70,7 @@ def opened(given: Any) -> list[Sent]:
 
 def _read(path: Any) -> tuple[Summary, int]:
     if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"summaries must hold Summary objects or paths of their files, got {shown(path)}")
+        raise ValueError(f"summaries must hold Summary objects or paths of their files, got {quote(path)}")
     return Summary.load(path), Path(path).stat().st_size
 
 
@@ -150,7 +150,7 @@ def data_and_sites(known: Gathered) -> Section:
     if len(found) > 1:
         names, rows = [str(entry["name"]) for entry in found], [int(entry["rows"]) for entry in found]
         what = "site" if facts.blocks is None else "block"
-        section.say(f"{sum(rows):,} rows in {with_noun(len(rows), what)}{_between(rows)}.")
+        section.say(f"{sum(rows):,} rows in {format_count(len(rows), what)}{_between(rows)}.")
         return section.add(pair(_rows(names, rows)))
     summary = facts.summary
     if summary is not None and facts.sites is None:
@@ -166,7 +166,7 @@ def data_and_sites(known: Gathered) -> Section:
 def _from_summaries(known: Gathered, section: Section) -> Section:
     sent = list(known.sent)
     rows = [one.summary.n_rows for one in sent]
-    section.say(f"{sum(rows):,} rows at {with_noun(len(sent), 'site')}{_between(rows)}.")
+    section.say(f"{sum(rows):,} rows at {format_count(len(sent), 'site')}{_between(rows)}.")
     if known.mismatch:
         section.lack(known.mismatch)
     labels = labels_of(sent, known.basis, known.facts.target)
@@ -185,7 +185,7 @@ def _from_summaries(known: Gathered, section: Section) -> Section:
             most = max(unlike)
             section.say(
                 f"The inputs of {most[1]} are least like those of the others: their mean features are "
-                f"{number(most[0], 2)} times as far apart as chance alone would put them."
+                f"{format_number(most[0], 2)} times as far apart as chance alone would put them."
             )
     return section.add(pair(*figures))
 
@@ -209,9 +209,9 @@ def _labels(label: str, told: list[tuple[Sent, Labels]]) -> str:
     spread = np.asarray([found.spread or 0.0 for _, found in shown])
     chart = row_chart(Axis.over(label, means - spread, means + spread), [one.name for one, _ in shown])
     chart.spans(means - spread, means + spread, range(len(shown)))
-    words = [f"{one.name}: {number(found.mean)}" + _plus_minus(found) for one, found in shown]
+    words = [f"{one.name}: {format_number(found.mean)}" + _plus_minus(found) for one, found in shown]
     chart.dots(means, range(len(shown)), words, radius=4.5)
-    table = [[one.name, number(f.mean), *map(or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
+    table = [[one.name, format_number(f.mean), *map(or_unknown, (f.spread, f.unlike, f.chance))] for one, f in told]
     header = ["site", "mean", "standard deviation", "mean features apart", "by chance"]
     said = f"{label} at each site: mean, and one standard deviation to either side"
     return figure("labels", chart, said, header, table)
@@ -224,12 +224,12 @@ def _between(rows: Sequence[int]) -> str:
 
 
 def _plus_minus(found: Labels) -> str:
-    return "" if found.spread is None else f" ± {number(found.spread)}"
+    return "" if found.spread is None else f" ± {format_number(found.spread)}"
 
 
 def or_unknown(value: float | None) -> str:
     """A number, where it is known."""
-    return "unknown" if value is None else number(value)
+    return "unknown" if value is None else format_number(value)
 
 
 def what_left(known: Gathered) -> Section:
@@ -249,7 +249,7 @@ def what_left(known: Gathered) -> Section:
 def _summaries(known: Gathered, section: Section) -> None:
     sent = known.sent
     total = sum(one.bytes or 0 for one in sent)
-    in_all = f", {size(total)} in all" if total else ""
+    in_all = f", {format_size(total)} in all" if total else ""
     section.say(
         f"Each of {len(sent)} sites sent sums over its rows and no row: {sent[0].numbers:,} numbers of order "
         f"{sent[0].summary.order}{in_all}."
@@ -257,14 +257,16 @@ def _summaries(known: Gathered, section: Section) -> None:
     rows = []
     for one in sent:
         noised = one.summary.privacy
-        spent = [] if noised is None else [number(noised.guarantee.epsilon), number(noised.guarantee.delta)]
-        sizes = [size(one.bytes)] if one.bytes is not None else []
+        spent = (
+            [] if noised is None else [format_number(noised.guarantee.epsilon), format_number(noised.guarantee.delta)]
+        )
+        sizes = [format_size(one.bytes)] if one.bytes is not None else []
         rows.append([one.name, f"{one.numbers:,}", *sizes, str(one.summary.order), *spent])
     header = ["site", "numbers", *(["file"] if sent[0].bytes is not None else []), "order"]
     header += ["ε", "δ"] if sent[0].summary.privacy is not None else []
     section.add(table(header, rows))
-    words = [folded(one.name, [literal(one.summary.describe())]) for one in sent]
-    section.add(folded("What is in the files, in words", words))
+    words = [fold(one.name, [literal(one.summary.describe())]) for one in sent]
+    section.add(fold("What is in the files, in words", words))
 
 
 def _by_kind(known: Gathered, section: Section) -> None:
@@ -276,7 +278,7 @@ def _by_kind(known: Gathered, section: Section) -> None:
             "each. Where blocks are sites, that is as good as sending the inputs."
         )
         each = [(str(b["name"]), (int(b["rows"]) + int(b["unlabeled"])) * width) for b in facts.blocks]
-        section.add(table(["block", "numbers", "bytes, about"], [[n, f"{k:,}", size(8 * k)] for n, k in each]))
+        section.add(table(["block", "numbers", "bytes, about"], [[n, f"{k:,}", format_size(8 * k)] for n, k in each]))
     elif facts.summary is not None and facts.privacy is None and facts.sites is None:
         section.lack("The files that sites sent were not given: name them with --summaries (summaries= in Python).")
     elif facts.n_features is not None and facts.privacy is None:

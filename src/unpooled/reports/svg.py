@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._base import html
-from .._base.text import number, power
+from .._base.text import format_number, format_power
 
 WIDTH, HEIGHT = 440, 280  # letters of 12 stay readable where a phone shows this in 350 pixels
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 26, 42
@@ -58,7 +58,7 @@ class Axis:
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         digits = max(-math.floor(math.log10(step) + 1e-9), 0)
         if digits > 4 or step >= 1e7:
-            return [(k * step, number(k * step)) for k in range(first, last + 1)]
+            return [(k * step, format_number(k * step)) for k in range(first, last + 1)]
         return [(k * step, f"{k * step:,.{digits}f}".replace("-", "−")) for k in range(first, last + 1)]
 
     def _log_ticks(self, most: int) -> list[tuple[float, str]]:
@@ -70,12 +70,12 @@ class Axis:
         fine = [m * 10.0**k for k in decades for m in (1, 2, 5) if self.low <= m * 10.0**k <= self.high]
         if len(fine) < 3:
             fine = [value for value, _ in Axis("", self.low, self.high)._linear_ticks(4) if value > 0]
-        return [(value, f"{value:,g}" if 1e-4 < value < 1e5 else number(value, 2)) for value in fine]
+        return [(value, f"{value:,g}" if 1e-4 < value < 1e5 else format_number(value, 2)) for value in fine]
 
 
 def _written(value: float) -> str:
     exponent = round(math.log10(value))
-    return f"{value:,g}" if -3 <= exponent <= 4 else power(exponent)
+    return f"{value:,g}" if -3 <= exponent <= 4 else format_power(exponent)
 
 
 @dataclass
@@ -205,7 +205,7 @@ def figure(
     """
     kinds = zip(("", ' class="second"'), key)
     colours = "".join(f"<li{kind}>{escape(said)}</li>" for kind, said in kinds)
-    numbers = html.folded("Numbers", [html.table(header, rows)])
+    numbers = html.fold("Numbers", [html.table(header, rows)])
     legend = f'<ul class="key">{colours}</ul>' if key else ""
     below = f'<div class="below">{legend}{numbers}</div>'
     number = "" if place is None else f' data-input="{place}"'

@@ -17,11 +17,11 @@ import numpy as np
 
 from .. import models
 from .._base.checks import check_fitted
-from .._base.declared import as_saved
-from .._base.files import PathLike, atomic
+from .._base.declared import copy_as_saved
+from .._base.files import PathLike, open_atomic
 from .._base.html import page_of_sections
 from .._base.path import Tuning
-from .._base.text import shown, size
+from .._base.text import format_size, quote
 from ..bases import find
 from ..bases import load as load_basis
 from ..bases.base import Basis
@@ -158,7 +158,7 @@ def target_of(model: FittedModel, target: Any) -> int:
     if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and 0 <= target < n:
         return int(target)
     known = f"one of {', '.join(names)}, or " if names else ""
-    raise ValueError(f"target must be {known}a number from 0 to {n - 1}, got {shown(target)}")
+    raise ValueError(f"target must be {known}a number from 0 to {n - 1}, got {quote(target)}")
 
 
 @dataclass(frozen=True)
@@ -176,11 +176,11 @@ class Report:
 
     def save(self, path: PathLike) -> None:
         """Write the page to a file, which appears once all of it is written."""
-        with atomic(path) as file:
+        with open_atomic(path) as file:
             file.write(self.html.encode("utf-8"))
 
     def __repr__(self) -> str:
-        return f"Report({size(len(self.html.encode('utf-8')))}; save it with .save('report.html'))"
+        return f"Report({format_size(len(self.html.encode('utf-8')))}; save it with .save('report.html'))"
 
     def _repr_html_(self) -> str:
         frame = 'width="100%" height="720" sandbox="allow-scripts" title="Report of a model"'
@@ -241,7 +241,7 @@ def report(
         file, folders = Path(model).name if file is None else file, (Path(model).absolute().parent,)
         model = models.load(model)
     if type(model) not in models.CLASSES.values():
-        raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {shown(model)}")
+        raise ValueError(f"model must be a fitted one of {', '.join(models.CLASSES)}; got {quote(model)}")
     check_fitted(model)
     place = target_of(model, target)
     if (X is None) != (y is None) or (sites is not None and X is None):
@@ -265,7 +265,7 @@ def written(known: Gathered, title: str | None = None) -> Report:
             "summaries have no noise and the model is private: what they say may not stand beside it; leave them out"
         )
     if known.facts.privacy is not None:
-        known = replace(known, model=as_saved(known.model))  # so that nothing else can be shown of it
+        known = replace(known, model=copy_as_saved(known.model))  # so that nothing else can be shown of it
     data: dict[str, Any] = {}
     sections = [
         sites.data_and_sites(known),

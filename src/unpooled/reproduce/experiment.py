@@ -31,8 +31,8 @@ import numpy as np
 from .._base import files
 from .._base.files import __version__
 from .._base.progress import Progress
-from .._base.text import shown
-from .._base.threads import blas_limit
+from .._base.text import quote
+from .._base.threads import limit_blas
 from ..privacy.noise import load_opendp
 from .outcome import Outcome
 
@@ -204,7 +204,7 @@ def chosen(known: Mapping[str, Experiment], names: Sequence[str]) -> list[Experi
     unknown = [name for name in names if name not in known and name not in PAPERS]
     if unknown:
         raise ValueError(
-            f"there is no paper or experiment {shown(unknown[0])}: the papers are {', '.join(PAPERS)}, the experiments "
+            f"there is no paper or experiment {quote(unknown[0])}: the papers are {', '.join(PAPERS)}, the experiments "
             f"{', '.join(known)}"
         )
     return [found for found in known.values() if not names or found.name in names or found.paper in names]
@@ -244,7 +244,7 @@ def run(
         label = f"{number} of {len(experiments)}, {experiment.name}"
         start = time.monotonic()
         # Quick protocols have small matrices: handing work to a second thread of BLAS costs more than it saves.
-        threads = blas_limit(1) if quick else nullcontext()
+        threads = limit_blas(1) if quick else nullcontext()
         with Progress(experiment.steps(protocol), label, int(progress)) as bar, threads:
             outcome = experiment.run(protocol, bar.advance)
         seconds = time.monotonic() - start
@@ -268,7 +268,7 @@ def write(path: Path, experiment: Experiment, protocol: Mapping[str, Any], outco
         "outcome": outcome.to_dict(),
     }
     content = json.loads(json.dumps(content))  # as it will be read: lists and no tuples
-    with files.atomic(path) as file:
+    with files.open_atomic(path) as file:
         text = json.dumps(
             content | {"sha256": files.digest(content, {})}, indent=1, ensure_ascii=False, allow_nan=False
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._base import files, html
-from .._base.drawing import COLOURS, MARKERS, new_panels
+from .._base.drawing import COLOURS, MARKERS, make_panels
 from .experiment import PAPERS, Result
 from .outcome import FAILS, HOLDS, UNDECIDED, Curve, Outcome, Panel, Verdict
 
@@ -29,7 +29,7 @@ def drawn(panels: tuple[Panel, ...]) -> Figure:
     most = max(len(labels_of(panel)) for panel in panels)
     columns = min(len(panels), A_ROW)
     rows = -(-len(panels) // columns)
-    figure, _ = new_panels(WIDTH * columns, (HEIGHT + LEGEND_LINE * most) * rows, (1,))
+    figure, _ = make_panels(WIDTH * columns, (HEIGHT + LEGEND_LINE * most) * rows, (1,))
     figure.clear()
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, panel in zip(axes, panels):
@@ -130,7 +130,7 @@ def write(results: Sequence[Result], folder: Path, quick: bool) -> tuple[Path, s
             parts += found
             no_plots = no_plots or why
     path = folder / "index.html"
-    with files.atomic(path) as file:
+    with files.open_atomic(path) as file:
         file.write(html.page(TITLE, parts).encode())
     return path, no_plots
 
@@ -194,12 +194,12 @@ def _section(result: Result, folder: Path) -> tuple[list[str], str]:
     else:
         plots = folder / "plots"
         plots.mkdir(exist_ok=True)
-        with files.atomic(plots / f"{experiment.name}.png") as file:
+        with files.open_atomic(plots / f"{experiment.name}.png") as file:
             figure.savefig(file, format="png", dpi=110)
         parts.append(html.drawing(figure, words_for(result.outcome)))
     for table in result.outcome.tables:
         parts += [html.paragraph(table.title), html.table(table.heads, table.cells())]
     parts += [html.bullets(result.outcome.notes)] if result.outcome.notes else []
     protocol = json.dumps(dict(result.protocol), indent=1, ensure_ascii=False)
-    parts.append(html.folded("Protocol", [html.literal(protocol)]))
+    parts.append(html.fold("Protocol", [html.literal(protocol)]))
     return parts, why

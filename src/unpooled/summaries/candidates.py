@@ -79,7 +79,7 @@ class Candidates:
         cls, digest: str, system: System, solutions: Solutions, targets: tuple[str, ...], how: str = ""
     ) -> Candidates:
         """Return the candidates of a path; ``how`` names the filter and anything else that the models depend on."""
-        about = {"basis": digest, "centering": system.centering, "own": system.own, "how": how}
+        about = {"basis": digest, "centering": system.centering, "own": system.same_sample, "how": how}
         about["lam"] = [f"{lam:.12e}" for lam in solutions.lam]
         sums = {name: getattr(system, name) for name in ("d", "shift", "y_mean", "y_square")}
         return cls(
@@ -92,7 +92,7 @@ class Candidates:
             system.vectors,
             system.weight,
             system.centering,
-            system.own,
+            system.same_sample,
             targets,
             files.digest(about, sums),
         )

@@ -87,9 +87,9 @@ def map_block(block: Block, basis: Any) -> Iterator[tuple[Rows, np.ndarray]]:
     step = basis.rows_at_once
     for stretch in block.labeled:
         for rows in stretch.chunks(STRETCH * step):
-            rows = rows.positive()
+            rows = rows.drop_weightless()
             for i in range(0, len(rows), step):
-                few = rows.part(slice(i, i + step))
+                few = rows.cut(slice(i, i + step))
                 yield few, _compute_features(basis, few.X)
 
 
@@ -111,7 +111,7 @@ def split_source(source: Source, basis: Any) -> list[Block]:
             continue
         for start in range(0, piece.n_rows, size):
             end = min(start + size, piece.n_rows)
-            parts.append(Block(f"rows {start} to {end}", [Slice(MemoryPiece(piece.data.part(slice(start, end))))], []))
+            parts.append(Block(f"rows {start} to {end}", [Slice(MemoryPiece(piece.data.cut(slice(start, end))))], []))
     return parts
 
 

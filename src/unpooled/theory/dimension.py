@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array
 
 from .._base import threads
 from .._base.arrays import Array, Floats, as_floating, is_foreign, like, namespace, to_numpy
-from .._base.text import shown
-from .._linalg.operator import NotFinite, checked_spectrum, dense
+from .._base.text import quote
+from .._linalg.operator import NotFinite, build_dense, check_spectrum
 from ..kernels import Kernel, Precomputed, as_kernel
 from .limits import checked_rows
 
@@ -34,7 +34,7 @@ class _Spectrum:
     def dimension(self, lam: Floats) -> tuple[Floats, Floats]:
         """𝒩(λ) = Σ σ/(σ+λ), and its fall with log λ, Σ σλ/(σ+λ)²."""
         dimension, fall = np.empty(len(lam)), np.empty(len(lam))
-        for part in threads.row_blocks(len(lam), len(self.sigma)):
+        for part in threads.cut_row_blocks(len(lam), len(self.sigma)):
             share = self.sigma / (self.sigma + lam[part, None])
             dimension[part], fall[part] = np.sum(share, axis=1), np.sum(share * (1.0 - share), axis=1)
         return dimension, fall
@@ -210,26 +210,26 @@ def _window(spectrum: _Spectrum) -> Floats:
 def _spectrum(kernel: Any, X: Any, center: bool, weights: Any, max_rows: int, random_state: Any) -> _Spectrum:
     """The spectrum of L_D, weighted and centred as the solvers do it, on at most ``max_rows`` rows."""
     if not isinstance(center, (bool, np.bool_)):
-        raise ValueError(f"center must be True or False, got {shown(center)}")
+        raise ValueError(f"center must be True or False, got {quote(center)}")
     kernel, X = as_kernel(kernel), _checked_X(X)
     w = _checked_weights(weights, X.shape[0])
     resolved = kernel.resolve(X, None if w is None else like(w, X))
     rows, counts = _drawn(X.shape[0], w, int(checked_rows("max_rows", max_rows)), random_state)
     resolved, sample = _rows_of(resolved, X, rows)
     n = len(sample)
-    with threads.suited_to(n):
+    with threads.limit_blas_for(n):
         K = resolved(sample)
         kappa_sq = float(np.max(np.diagonal(K)))
         if not resolved.positive_definite and np.max(np.abs(K - K.T)) > 1e-6 * np.max(np.abs(K)):
             raise ValueError("the kernel matrix of X must be symmetric")
-        M, _ = dense(K, counts, bool(center))
+        M, _ = build_dense(K, counts, bool(center))
         if not np.all(np.isfinite(M)):
             raise NotFinite
         sigma = eigvalsh(M.T, lower=False, overwrite_a=True, check_finite=False) / n
     noise = max(-float(sigma[0]), np.finfo(float).eps * max(float(sigma[-1]), kappa_sq))
     share = np.full(n, 1.0 / n) if counts is None else counts / np.sum(counts)
     return _Spectrum(
-        sigma=checked_spectrum(sigma, np.finfo(float).eps, kappa_sq),
+        sigma=check_spectrum(sigma, np.finfo(float).eps, kappa_sq),
         noise=noise,
         n=1.0 / float(np.sum(share**2)),
         distinct=len(np.unique(sample, axis=0)),
@@ -286,7 +286,7 @@ def _checked_lam(lam: Any) -> Floats:
     except (TypeError, ValueError):
         lams = np.asarray(np.nan)
     if not np.all(np.isfinite(lams) & (lams > 0)):
-        raise ValueError(f"lam must be a positive number or an array of positive numbers, got {shown(lam)}")
+        raise ValueError(f"lam must be a positive number or an array of positive numbers, got {quote(lam)}")
     return lams
 
 
@@ -299,6 +299,6 @@ def _checked_weights(weights: Any, n: int) -> Floats | None:
         w = np.empty(0)
     if w.shape != (n,) or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
         raise ValueError(
-            f"weights must be {n} non-negative numbers, one per row of X, and not all zero; got {shown(weights)}"
+            f"weights must be {n} non-negative numbers, one per row of X, and not all zero; got {quote(weights)}"
         )
     return np.asarray(w / w.max())

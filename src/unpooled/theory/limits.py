@@ -11,7 +11,7 @@ import math
 from numbers import Real
 from typing import Any
 
-from .._base.text import shown
+from .._base.text import quote
 from ..filters import as_filter
 
 
@@ -23,28 +23,28 @@ def is_number(value: Any) -> bool:
 def checked_rows(name: str, n: Any, least: int = 1) -> float:
     """A number of rows; 1e6 is as good as 1_000_000."""
     if not (is_number(n) and least <= n < math.inf and n == math.floor(n)):
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(n)}")
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {quote(n)}")
     return float(n)
 
 
 def checked_r(r: Any) -> float:
     """The regularity: the papers' theorems begin where the target lies in the space of the kernel, r = 1/2."""
     if not (is_number(r) and 0.5 <= r < math.inf):
-        raise ValueError(f"r, the regularity of the target, must be a number of at least 1/2, got {shown(r)}")
+        raise ValueError(f"r, the regularity of the target, must be a number of at least 1/2, got {quote(r)}")
     return float(r)
 
 
 def checked_s(s: Any) -> float:
     """The capacity exponent: 0 < s ≤ 1 in the papers; 0 is a kernel of finite rank."""
     if not (is_number(s) and 0 <= s <= 1):
-        raise ValueError(f"s, the exponent of the effective dimension, must be a number from 0 to 1, got {shown(s)}")
+        raise ValueError(f"s, the exponent of the effective dimension, must be a number from 0 to 1, got {quote(s)}")
     return float(s)
 
 
 def checked_positive(name: str, value: Any) -> float:
     """A positive finite number."""
     if not (is_number(value) and 0 < value < math.inf):
-        raise ValueError(f"{name} must be a positive number, got {shown(value)}")
+        raise ValueError(f"{name} must be a positive number, got {quote(value)}")
     return float(value)
 
 
@@ -57,7 +57,7 @@ def checked_qualification(filter: Any, qualification: Any) -> float:
     if qualification is None:
         return math.inf
     if not (is_number(qualification) and qualification >= 0.5):
-        raise ValueError(f"qualification must be a number of at least 1/2 or infinity, got {shown(qualification)}")
+        raise ValueError(f"qualification must be a number of at least 1/2 or infinity, got {quote(qualification)}")
     return float(qualification)
 
 
@@ -73,7 +73,7 @@ def usable_regularity(r: float, method: str = "spectral", filter: Any = None, qu
     """
     if method not in METHODS:
         names = ", ".join(repr(name) for name in METHODS)
-        raise ValueError(f"method must be one of {names}, got {shown(method)}")
+        raise ValueError(f"method must be one of {names}, got {quote(method)}")
     r, nu = checked_r(r), checked_qualification(filter, qualification)
     if method != "spectral" and not (filter is None and qualification is None):
         raise ValueError(f"filter and qualification belong to method='spectral'; method={method!r} has its own")

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .._base.text import shown
+from .._base.text import quote
 from .limits import checked_positive, checked_r, checked_rows, checked_s, is_number, partition_limit, usable_regularity
 
 
@@ -68,7 +68,7 @@ def n_iter(n: float, r: float, s: float, decay: float = 0.0) -> int:
     n, r, s = checked_rows("n", n), checked_r(r), checked_s(s)
     if not (is_number(decay) and 0 <= decay < 1):
         raise ValueError(
-            f"decay, the exponent of the step sizes, must be at least 0 and less than 1, got {shown(decay)}"
+            f"decay, the exponent of the step sizes, must be at least 0 and less than 1, got {quote(decay)}"
         )
     steps = _power(n, 1 / ((2 * r + s) * (1 - decay)), f"decay={decay:g}")
     whole = round(steps)  # 1000^{1/3} is ten, whatever rounding says

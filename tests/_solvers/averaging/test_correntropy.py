@@ -20,7 +20,7 @@ some_data = partial(regression, n=45, between=CUBE, noise=0.2, tails=2)
 
 
 def descended(X, y, Z, scale, steps, decay=0.0):
-    """(5) of paper 003, step by step."""
+    """Run eq. (5) of Xie, Hu, Wang and Wang (2022), step by step."""
     K, c = reference.gaussian(X, X, 0.6), np.zeros(len(X))
     for t in range(1, steps + 1):
         u = K @ c - y

@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 import unpooled as up
 from tests import reference
 from tests.made_up import CUBE, regression, uneven_sites
-from unpooled._solvers.averaging.gathering import held_out
+from unpooled._solvers.averaging.gathering import mark_validation
 
 KERNEL = up.kernels.Gaussian(0.7)
 FILTERS = {
@@ -179,7 +179,7 @@ def test_random_blocks_are_even_and_hold_every_row_once(n, m, seed):
 def test_halves_differ_by_one_and_copies_stay_together(owner, copies, seed):
     owner = np.asarray(owner)
     keys = np.random.default_rng(seed).integers(0, copies, len(owner))
-    held = held_out(owner, keys)
+    held = mark_validation(owner, keys)
     for j in np.unique(owner):
         train, valid = set(keys[(owner == j) & ~held]), set(keys[(owner == j) & held])
         assert not train & valid

@@ -1,4 +1,4 @@
-"""CorrentropyRegressor is the descent of paper 003, and what follows from it: identities with a brute-force twin.
+"""CorrentropyRegressor is the descent of Xie, Hu, Wang and Wang (2022): identities with a brute-force twin.
 
 Tests `_solvers/descent/steps.py`.
 """

@@ -217,8 +217,8 @@ def test_the_choice_among_residuals_is_made_target_by_target(loss):
     candidates = robust.Candidates(np.full((2, 2), 5.0), np.array([4, 8]))
     assert robust.choose(R, None, candidates, loss).tolist() == [0, 1]
     weights = rng.integers(1, 4, 400)
-    repeated = robust.scored(np.repeat(R, weights, axis=0), None, candidates, loss)
-    weighted = robust.scored(R, weights, candidates, loss)
+    repeated = robust.score_candidates(np.repeat(R, weights, axis=0), None, candidates, loss)
+    weighted = robust.score_candidates(R, weights, candidates, loss)
     assert_array_equal(weighted[0], repeated[0])
     assert_allclose(weighted[1], repeated[1], rtol=1e-6)
 
@@ -234,7 +234,7 @@ def test_least_squares_is_chosen_where_residuals_are_normal_and_not_where_they_h
 
 
 def test_a_search_ends_once_errors_have_risen_and_not_before():
-    rising = robust.Risen(None)
+    rising = robust.RiseDetector(None)
     r = np.ones((10, 2, 1))
     assert [rising(factor * r) for factor in (3, 1, 1.01, 1.02, 1.03, 1.04)] == [False] * 6
     assert [rising(factor * r) for factor in (1.2, 1.3, 1.4, 1.5)] == [False, False, False, True]

@@ -83,10 +83,10 @@ def test_where_the_median_is_better_it_is_taken_and_that_is_said():
 
 
 def many_rows(kernels, X, y):
-    """What the look at many rows says of kernels for y, the last of them standing for the median."""
+    """Return the report of the measurement with many rows, for kernels of which the last stands for the median."""
     first, second = (spanned.Rows(X[i::2], y[i::2, None], np.ones(len(X) // 2)) for i in range(2))
     report = length_scales.Search("each feature", "because")
-    times = length_scales._with_many_rows(dict(enumerate(kernels[:-1])), kernels[-1], first, second, report)
+    times = length_scales._rescale_for_many_rows(dict(enumerate(kernels[:-1])), kernels[-1], first, second, report)
     return times, report
 
 
@@ -184,8 +184,8 @@ def test_the_rows_drawn_do_not_depend_on_labels_and_the_seed_draws_others(monkey
     monkeypatch.setattr(length_scales, "MOST_HELD_OUT", 60)
     X, y = two_scales(n=400)
     Z = X / X.std(axis=0)
-    assert len(set(length_scales.drawn(Z, 120, 0))) == 120
-    assert set(length_scales.drawn(Z, 120, 0)) != set(length_scales.drawn(Z, 120, 1))
+    assert len(set(length_scales.draw_rows(Z, 120, 0))) == 120
+    assert set(length_scales.draw_rows(Z, 120, 0)) != set(length_scales.draw_rows(Z, 120, 1))
     assert not np.array_equal(chosen(X, y).length_scale, chosen(X, y, random_state=1).length_scale)
 
 

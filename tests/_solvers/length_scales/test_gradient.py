@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from tests.cases.kernels import SEEDS, STATIONARY, cases, few, named
 from tests.made_up import pure_noise
-from unpooled._solvers.length_scales.path import ScaledKernel, leave_one_out, shrinking
+from unpooled._solvers.length_scales.path import ScaledKernel, leave_one_out, make_penalty
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from unpooled.kernels.parts import free_parts
 
@@ -107,7 +107,7 @@ def test_the_gradient_is_the_slope_in_every_parameter(kernel, seed, n, d, weight
 def test_the_gradient_of_shrinking_is_its_slope_and_the_common_length_scale_costs_nothing(seed, n, alpha):
     rng = np.random.default_rng(seed)
     centre, theta = rng.normal(size=(2, n))
-    penalty = shrinking(alpha, centre)
+    penalty = make_penalty(alpha, centre)
     h = 1e-6
     slopes = [(penalty(theta + step)[0] - penalty(theta - step)[0]) / (2 * h) for step in h * np.eye(n)]
     assert_allclose(penalty(theta)[1], slopes, atol=1e-8)
@@ -124,11 +124,11 @@ def test_the_minimum_is_one_and_stays_within_the_parameters_that_may_move():
     Y = np.sin(2 * X[:, :1])
     model = ScaledKernel(Gaussian("auto"), [()], np.ones(2), X, Y - Y.mean(), None)
     start = np.asarray([0.3, 0.5, -5.0])
-    together = model.minimum(start, np.asarray([0, 0, 1]))
+    together = model.minimise(start, np.asarray([0, 0, 1]))
     assert together[1] - together[0] == pytest.approx(0.2)
-    only_lam = model.minimum(start, np.asarray([-1, -1, 0]))
+    only_lam = model.minimise(start, np.asarray([-1, -1, 0]))
     assert list(only_lam[:2]) == [0.3, 0.5]
-    free = model.minimum(together, np.arange(3))
+    free = model.minimise(together, np.arange(3))
     assert model(free)[0] < model(together)[0] < model(start)[0]
     for step in 0.05 * np.eye(2, 3):
         assert model(free)[0] < min(model(free + step)[0], model(free - step)[0]) + 1e-3

@@ -22,7 +22,7 @@ from tests.paths import DOCS
 from unpooled._base import threads
 from unpooled._base.rows import Rows
 from unpooled._solvers.nystrom import fixed
-from unpooled._solvers.nystrom.fixed import STEPS, InFixedPoint, rounded
+from unpooled._solvers.nystrom.fixed import STEPS, FixedPointMachine, round_values
 from unpooled.bases.maps import KernelMap
 
 torch = pytest.importorskip("torch")
@@ -59,7 +59,7 @@ def summed(machine, parts):
 
 def whole_numbers(machine, X):
     """q for every value, as Python sees it."""
-    return rounded(machine.block(machine.place(Rows(X, None, None)).X)).astype(np.int64) + 32768
+    return round_values(machine.block(machine.place(Rows(X, None, None)).X)).astype(np.int64) + 32768
 
 
 @needs_bytes
@@ -75,7 +75,7 @@ def test_sums_are_those_of_whole_numbers(n, M, sizes, cut, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 1)).astype(np.float32)
     Y = rng.normal(size=(n, len(sizes))) * np.asarray(sizes)
-    machine = InFixedPoint(KernelMap(OneByOne(1.0), rng.normal(size=(M, 1))))
+    machine = FixedPointMachine(KernelMap(OneByOne(1.0), rng.normal(size=(M, 1))))
     parts = [(X[part], Y[part]) for part in (slice(0, cut), slice(cut, n)) if len(X[part])]
     # Small enough that runs, blocks, threads and cuts of the triangle all come in.
     with mock.patch.multiple(fixed, RUN=150, BLOCK=32, LEAF=128, STRIPE=7):
@@ -91,7 +91,7 @@ def test_sums_are_those_of_whole_numbers(n, M, sizes, cut, seed):
 
 def test_values_are_off_by_half_a_step_at_most():
     X = np.random.default_rng(0).normal(size=(2000, 3)).astype(np.float32)
-    machine = InFixedPoint(KernelMap(KERNELS[0], X[:50].astype(float)))
+    machine = FixedPointMachine(KernelMap(KERNELS[0], X[:50].astype(float)))
     exact = machine.map.kernel(X.astype(float), machine.map.points)
     # Beside that are single-precision values, and a subtraction in single precision near 2¹⁵.
     assert np.abs(whole_numbers(machine, X) - STEPS * exact).max() < 0.5 + 2.0**-8 + STEPS * 1e-6
@@ -101,8 +101,8 @@ def test_values_are_off_by_half_a_step_at_most():
 @pytest.mark.parametrize(("where", "value"), [(1e3, 0.0), (0.0, 1.0)])
 def test_integers_do_not_overflow(where, value):
     """All digits -128, or all 127, in as many rows as an integer of 32 bits can hold the products of."""
-    n = fixed.RUN * threads.allowed_threads()
-    machine = InFixedPoint(KernelMap(KERNELS[0], np.zeros((2, 1))))
+    n = fixed.RUN * threads.count_threads()
+    machine = FixedPointMachine(KernelMap(KERNELS[0], np.zeros((2, 1))))
     gram, cross = summed(machine, [(np.full((n, 1), where, dtype=np.float32), np.full((n, 1), -2.0))])
     np.testing.assert_allclose(gram, np.full((2, 2), n * value), rtol=1e-15)
     np.testing.assert_allclose(cross, np.outer([1.0, 1.0], [n * value, -2.0 * n * value]), rtol=1e-14)
@@ -112,7 +112,7 @@ def test_integers_do_not_overflow(where, value):
 def test_any_number_of_threads_gives_the_same_bits():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20_000, 2)).astype(np.float32), rng.normal(size=(20_000, 1))
-    machine = InFixedPoint(KernelMap(KERNELS[1], rng.normal(size=(30, 2))))
+    machine = FixedPointMachine(KernelMap(KERNELS[1], rng.normal(size=(30, 2))))
     with threadpool_limits(2, user_api="blas"):
         two = summed(machine, [(X, Y)])
     with threadpool_limits(1, user_api="blas"):
@@ -155,7 +155,7 @@ def test_it_learns_as_well_as_single_precision(device):
 @needs_bytes
 def test_a_warning_where_rounding_would_be_seen():
     X, y = noisy(noise=0.0)
-    with pytest.warns(UserWarning, match=r"has moved the function by .* times its error.*: take precision='single'"):
+    with pytest.warns(UserWarning, match=r"has moved the function by .* times its error.*: use precision='single'"):
         model = fit(X, y, KERNELS[0], lam=1e-6)
     # And it is right to warn: single precision is better.
     new = noisy(1, noise=0.0)
@@ -171,11 +171,11 @@ def test_auto_does_not_round():
 def test_how_far_rounding_moves_a_function():
     X, y = noisy()
     model = fit(X, y)
-    machine = InFixedPoint(model.predictor_.map)
+    machine = FixedPointMachine(model.predictor_.map)
     Z = model.predictor_.map.points
     K = model.kernel_(Z.astype(np.float32), Z.astype(np.float32)).astype(float)
     moved = (K - whole_numbers(machine, Z.astype(np.float32)) / STEPS) @ model.coef_
-    assert machine.off(model.coef_[:, None])[0] == pytest.approx(np.mean(moved**2), rel=0.02)
+    assert machine.rounding_error(model.coef_[:, None])[0] == pytest.approx(np.mean(moved**2), rel=0.02)
     # Errors of rounding are as good as independent and uniform: a twelfth of a step, squared, for each.
     assert np.mean(moved**2) == pytest.approx(np.sum(model.coef_**2) / 12 / STEPS**2, rel=0.5)
 
@@ -203,7 +203,7 @@ def test_rows_added_later_are_rows_seen_at_once():
     points = model.predictor_.map.points
     for start in range(300, 4000, 1000):
         model = model.partial_fit(X[start : start + 1000], y[start : start + 1000])
-    q = whole_numbers(InFixedPoint(model.predictor_.map), X) / STEPS
+    q = whole_numbers(FixedPointMachine(model.predictor_.map), X) / STEPS
     F, t = q - q.mean(axis=0), y - y.mean()
     penalty = 1e-3 * len(X) * (KERNELS[1](points) + model.jitter_ * np.eye(len(points)))
     np.testing.assert_allclose(model.coef_, np.linalg.solve(F.T @ F + penalty, F.T @ t), rtol=1e-5, atol=1e-5)
@@ -224,24 +224,24 @@ def test_sentences():
     X, y = noisy(n=200)
     with pytest.raises(ValueError, match=r"precision='fixed' is for the Gram matrix: take solver='gram'"):
         fit(X, y, solver="rounds")
-    with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
+    with pytest.raises(ValueError, match=r"precision='fixed' does not support sample_weight"):
         up.NystromRegressor(precision="fixed").fit(X, y, np.linspace(1.0, 2.0, 200))
     later = fit(X, y, lam=1e-2).partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"precision='fixed' takes no sample_weight"):
+    with pytest.raises(ValueError, match=r"precision='fixed' does not support sample_weight"):
         later.partial_fit(X, y, np.linspace(1.0, 2.0, 200))
-    with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and Polynomial has others"):
+    with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and those of Polynomial are not"):
         up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed").fit(X, y)
-    with pytest.raises(ValueError, match=r"precision='fixed' is good for lam down to 1.9e-07, .*: take precision="):
+    with pytest.raises(ValueError, match=r"precision='fixed' is accurate for lam down to 1.9e-07, .*: use precision="):
         fit(X, y, lam=1e-9)
-    with pytest.raises(ValueError, match=r"and Wave has others"):
+    with pytest.raises(ValueError, match=r"and those of Wave are not"):
         fit(X, y, Wave(1.0))
     with pytest.raises(ValueError, match=r"X has values that are too large for single precision: take precision="):
         fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
-    elsewhere = mock.patch("unpooled.estimators.nystrom.device_of", return_value=torch.device("meta"))
-    with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' is for a CPU, and device is meta"):
+    elsewhere = mock.patch("unpooled.estimators.nystrom.find_device", return_value=torch.device("meta"))
+    with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' needs a CPU, but device is meta"):
         fit(X, y)
     without = mock.patch.dict("sys.modules", {"torch": None})
-    with without, pytest.raises(ImportError, match=r"precision='fixed' works with torch: pip install"):
+    with without, pytest.raises(ImportError, match=r"precision='fixed' needs torch: pip install"):
         fit(X, y)
 
 
@@ -275,7 +275,7 @@ def test_a_large_offset_does_not_cost_digits(device, precision):
 def test_threads_of_torch_are_what_they_were():
     before = torch.get_num_threads()
     X, y = noisy()
-    machine = InFixedPoint(KernelMap(KERNELS[0], np.zeros((2, 3))))
+    machine = FixedPointMachine(KernelMap(KERNELS[0], np.zeros((2, 3))))
     counts = []
     add = fixed._add_triangle
 

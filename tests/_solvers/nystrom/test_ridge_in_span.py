@@ -18,7 +18,7 @@ import unpooled as up
 from tests.made_up import waves_and_slopes
 from unpooled._base import memory, threads
 from unpooled._solvers.nystrom import machine
-from unpooled._solvers.nystrom.machine import ROUNDS, OnCores, Placed
+from unpooled._solvers.nystrom.machine import ROUNDS, NumpyMachine, PlacedRows
 from unpooled.bases.maps import KernelMap
 
 KERNEL = up.kernels.Gaussian(1.0)
@@ -167,7 +167,7 @@ def test_lam_too_small_for_single_precision_is_worked_out_in_double():
     X, y = waves_and_slopes(n=300)
     model = up.NystromRegressor(KERNEL, 30, 1e-10).fit(X.astype(np.float32), y)
     assert (model.precision_, model.solver_) == ("double", "rounds")
-    with pytest.raises(ValueError, match="good for lam down to"):
+    with pytest.raises(ValueError, match="accurate for lam down to"):
         up.NystromRegressor(KERNEL, 30, 1e-10, solver="gram").fit(X, y)
 
 
@@ -178,7 +178,7 @@ def test_rounds_are_as_few_as_the_choice_of_route_expects():
 
 
 def test_the_cheaper_route_depends_on_points_and_columns():
-    few, many = (OnCores(KernelMap(KERNEL, np.zeros((m, 2))), False) for m in (500, 20_000))
+    few, many = (NumpyMachine(KernelMap(KERNEL, np.zeros((m, 2))), False) for m in (500, 20_000))
     assert few.prefers_gram(10**6, 40)
     assert not many.prefers_gram(10**6, 40)
 
@@ -250,13 +250,13 @@ def test_points_that_would_not_fit_are_refused_before_a_row_is_worked_on(monkeyp
     X, y = waves_and_slopes()
     model = up.NystromRegressor(KERNEL, 50, **options)
     monkeypatch.setattr(memory, "CHECKED_FROM", 0)
-    monkeypatch.setattr(OnCores, "gram_matrices", 2.0)
+    monkeypatch.setattr(NumpyMachine, "gram_matrices", 2.0)
     monkeypatch.setattr(memory, "_meminfo", lambda _: iter([]))
     monkeypatch.setattr(memory, "available_memory", lambda: matrices * 8.0 * 50**2)
     model.fit(X, y)
     monkeypatch.setattr(memory, "available_memory", lambda: matrices * 8.0 * 50**2 - 1)
-    monkeypatch.setattr(OnCores, "add_gram", None)  # which would be what is done with rows
-    monkeypatch.setattr(OnCores, "cross", None)
+    monkeypatch.setattr(NumpyMachine, "add_gram", None)  # which would be what is done with rows
+    monkeypatch.setattr(NumpyMachine, "cross", None)
     with pytest.raises(MemoryError, match=f"n_features=50 points with solver='{options['solver']}' needs about"):
         model.fit(X, y)
 
@@ -280,7 +280,7 @@ def test_rounds_are_taken_where_there_is_no_room_for_a_gram_matrix(monkeypatch):
 @pytest.mark.parametrize("center", [False, True])
 def test_a_gram_pass_holds_as_many_matrices_as_it_says(monkeypatch, n_threads, center):
     monkeypatch.setattr(machine, "GRAM_ROWS", 64)
-    monkeypatch.setattr(threads, "allowed_threads", lambda: n_threads)
+    monkeypatch.setattr(threads, "count_threads", lambda: n_threads)
     X, y = waves_and_slopes(n=1000)
     model = up.NystromRegressor(KERNEL, 400, [1e-2, 1e-3], center=center, solver="gram")
     model.fit(X, y)  # what is imported once is not counted
@@ -288,7 +288,7 @@ def test_a_gram_pass_holds_as_many_matrices_as_it_says(monkeypatch, n_threads, c
     model.fit(X, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    said = max(machine.SOLVING[False], machine.held_by_threads(n_threads, 400))
+    said = max(machine.SOLVING[False], machine.matrices_of_threads(n_threads, 400))
     assert 0.5 * said < peak / (8 * 400**2) < 1.1 * said
 
 
@@ -298,9 +298,9 @@ def test_however_rows_are_cut_the_gram_pass_sums_the_same(n, n_threads, weighted
     X, y = waves_and_slopes(n=n)
     dtype = np.float32 if single else np.float64
     weights = np.random.default_rng(n).uniform(0.5, 2.0, size=n) if weighted else None
-    on = OnCores(KernelMap(KERNEL, X[:20]), single)
-    rows = Placed(X.astype(dtype), y[:, None], weights)
-    some = mock.patch.object(threads, "allowed_threads", return_value=n_threads)
+    on = NumpyMachine(KernelMap(KERNEL, X[:20]), single)
+    rows = PlacedRows(X.astype(dtype), y[:, None], weights)
+    some = mock.patch.object(threads, "count_threads", return_value=n_threads)
     with mock.patch.object(machine, "GRAM_ROWS", 32), some:
         cross, products = on.add_gram(rows, y[:, None], None)
         found = on.gram(products)
@@ -320,7 +320,7 @@ def test_rows_that_cannot_be_added_leave_the_model_as_it_was():
     model.partial_fit(X, y)
     other.partial_fit(X, y)
     before = model.predict(X)
-    with pytest.raises(ValueError, match="too large for a number"):
+    with pytest.raises(ValueError, match="sums of y overflow"):
         model.partial_fit(X, np.full(300, 1e120), sample_weight=np.full(300, 1e90))
     np.testing.assert_array_equal(model.predict(X), before)
     twin = copy.copy(model)

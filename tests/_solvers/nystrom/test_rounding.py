@@ -11,7 +11,7 @@ from unpooled._base import threads
 from unpooled._base.rows import Rows
 from unpooled._solvers.nystrom import fixed
 from unpooled._solvers.nystrom import solving as from_gram
-from unpooled._solvers.nystrom.machine import OnCores
+from unpooled._solvers.nystrom.machine import NumpyMachine
 from unpooled.bases.maps import KernelMap
 from unpooled.kernels import Gaussian, Linear, Matern, Polynomial
 
@@ -46,12 +46,12 @@ def test_the_smallest_lam_still_comes_out_right(kernel, device, center):
 
 def test_means_taken_out_leave_less_to_round():
     X, _ = noisy(n=300)
-    machine = OnCores(KernelMap(Matern(20.0), X), False)
+    machine = NumpyMachine(KernelMap(Matern(20.0), X), False)
     K = machine.map.block(X)
     np.testing.assert_allclose(machine.means, K.mean(axis=0), rtol=1e-12)
     assert machine.spread(1.0) == pytest.approx(np.mean((K - K.mean(axis=0)) ** 2), rel=1e-9)
     least, later, worst = (
-        from_gram.smallest(1.0, spread, machine.rounding(n))
+        from_gram.smallest_lam(1.0, spread, machine.rounding(n))
         for spread, n in ((machine.spread(1.0), 10**6), (machine.spread(1.0), 10**8), (1.0, 10**6))
     )
     assert 10 * least < worst
@@ -161,8 +161,8 @@ def test_tiny_kernel_values_change_nothing_and_those_whose_squares_vanish_are_no
 @pytest.mark.skipif(not fixed.is_exact(), reason="the processor does not multiply bytes")
 def test_a_limit_of_threads_that_falls_while_bytes_are_summed_spoils_no_sum(monkeypatch):
     n = 260_000
-    machine = fixed.InFixedPoint(KernelMap(Gaussian(1.0), np.zeros((1, 1))))
-    monkeypatch.setattr(threads, "allowed_threads", iter([2, 2, *[1] * 1000]).__next__)
+    machine = fixed.FixedPointMachine(KernelMap(Gaussian(1.0), np.zeros((1, 1))))
+    monkeypatch.setattr(threads, "count_threads", iter([2, 2, *[1] * 1000]).__next__)
     rows = machine.place(Rows(np.zeros((n, 1), dtype=np.float32), np.zeros((n, 1)), None))
     _, total = machine.add_gram(rows, np.ones((n, 2)), None)
     assert total[0, 0] == pytest.approx(n)

@@ -45,7 +45,7 @@ def rounds(basis, X, y, T, **options):
 
 
 def exchanged(basis, X, y, T, loss="squared", **options):
-    """The same by summaries of three sites, round after round."""
+    """Fit by summaries of three sites, round after round."""
     sites = [slice(i, None, 3) for i in range(3)]
     model = up.SummaryRegressor(lam=options.pop("lam", 1e-2), **options)
     model.fit_summary(sum(up.Summary.of(basis, X[s], y[s], loss=loss) for s in sites))

@@ -1,4 +1,4 @@
-"""At a given λ every filter is a formula of papers 001 and 002; every route, kernel and spelling gives its numbers.
+"""At a given λ every filter follows its formula in the papers, by every route, with every kernel and every spelling.
 
 Tests `_solvers/spectral/problem.py`.
 """

@@ -1,4 +1,4 @@
-"""center=True is the centred regression of paper 002: a constant in the labels moves the intercept and nothing else."""
+"""center=True is the centred regression of Wang (2018): a constant in the labels moves only the intercept."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ NEARLY_CONSTANT = {
 @pytest.mark.parametrize("filter", AT_ONE_LAM)
 @pytest.mark.parametrize("lam", ["loo", "gcv", "cv"])
 def test_a_kernel_that_is_nearly_constant_can_be_centred(name, filter, lam):
-    """What is left of 𝕂 after centring is small beside its own rounding; that does not make it indefinite."""
+    """A kernel matrix that centring leaves smaller than its rounding is not reported as indefinite."""
     kernel, offset = NEARLY_CONSTANT[name]
     X, y, Z = data(0)
     grid = kernel.kappa(X + offset) ** 2 * np.logspace(0, -4, 5)

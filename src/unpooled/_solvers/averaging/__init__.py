@@ -1,1 +1,1 @@
-"""Averaging, the first shape of the library: blocks fit functions, and the answer is their average."""
+"""Averaging: blocks of rows each fit a function, and the model is the average of these functions."""

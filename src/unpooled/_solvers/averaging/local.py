@@ -1,16 +1,16 @@
-"""Local learners: candidates from one decomposition, a score, and one fit at the choice, for averaging to ask for.
+"""Local learners for averaging: each has candidates from one decomposition, scores them, and fits at the choice.
 
 There are three kinds: a spectral filter, whose candidates are values of λ; a descent on a loss, whose candidates are
-scales and iterations; and any other scikit-learn regressor, which is fitted as it is.
+scales and iterations; and any other scikit-learn regressor, which has no candidates.
 
-**Inflated labels.** Rows without labels enter by inflating the labels of the others (Wang 2018, (3.22)). With |D|
+**Inflated labels.** Unlabeled rows take part by inflating the labels of the others (Wang 2018, eq. (3.22)). With |D|
 labeled and |U| unlabeled rows, D* = D ∪ U carries the labels
 
     y* = (|D*|/|D|) y on D,   0 on U,   so that   (1/|D*|) Σ_{D*} y* K_x = (1/|D|) Σ_D y K_x:
 
 the operator L_{D*} learns from every row and the right-hand side from the labeled ones. With an intercept the labels
-are centred before they are inflated: b = mean(y) over D, and (y - b)|D*|/|D| on D. Inflating y itself would make a
-shift of y a spike at the labeled rows.
+are centred before they are inflated: b = mean(y) over D, and (y - b)|D*|/|D| on D. If y itself were inflated, a shift
+of y would add a spike at the labeled rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Predictor(Protocol):
 
 @dataclass
 class Judgement:
-    """Scores (C, T), the candidate to take for each target, and what the choice is worth beside other partitions."""
+    """Scores (C, T), the candidate to take for each target, and a value to compare with other partitions."""
 
     table: Floats
     index: np.ndarray
@@ -52,18 +52,18 @@ class Judgement:
 
     @classmethod
     def of(cls, table: Floats, index: np.ndarray) -> Judgement:
-        """A judgement whose value is the chosen score, over all targets."""
+        """Make a judgement whose value is the chosen score, over all targets."""
         return cls(table, index, float(np.mean(table[index, np.arange(table.shape[1])])))
 
 
 def mean_squares(residuals: Floats, weights: Floats) -> Floats:
-    """Σ_i w_i r_i² for every candidate and target."""
+    """Return Σ_i w_i r_i² for every candidate and target."""
     return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
 
 
 @dataclass
-class Fitted:
-    """The function of one block, f_j, its intercept b_j, and the weight |D_j| (or |D*_j|) it has in the average."""
+class BlockFit:
+    """The function f_j of one block, its intercept b_j, and its weight |D_j| (or |D*_j|) in the average."""
 
     name: str
     predictor: Any
@@ -74,71 +74,71 @@ class Fitted:
 
 
 class Local(ABC):
-    """A learner ready to work on blocks: importable, picklable, everything data-driven filled in."""
+    """A learner that can work on blocks: importable and picklable, with all parameters learned from data filled in."""
 
-    kernel: Kernel | None  #: the kernel that all blocks share, where there is one
+    kernel: Kernel | None  #: the kernel that all blocks share, if there is one
     semisupervised = True  #: whether it learns from unlabeled rows
 
     @property
     @abstractmethod
     def n_candidates(self) -> int:
-        """How many candidates there are to choose from."""
+        """The number of candidates."""
 
     @property
-    def undecided(self) -> bool:
-        """Whether there is anything to choose."""
+    def has_choice(self) -> bool:
+        """Return whether there is more than one candidate."""
         return self.n_candidates > 1
 
     @abstractmethod
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
-        """A function with a column for each candidate and target, candidate by candidate."""
+        """Return a function with a column for each candidate and target, candidate by candidate."""
 
     @abstractmethod
     def judge(self, residuals: Floats, weights: Floats) -> Judgement:
-        """How bad the residuals (n, C, T) of the candidates are, and which to take; ``weights`` (n,) sum to one."""
+        """Score the residuals (n, C, T) of the candidates and choose among them; ``weights`` (n,) sum to one."""
 
     @abstractmethod
-    def chosen(self, index: np.ndarray) -> Local:
-        """The learner with one candidate left: the given one for each target."""
+    def choose(self, index: np.ndarray) -> Local:
+        """Return the learner with only the given candidate of each target."""
 
     @abstractmethod
     def fit(self, rows: Rows, U: Array | None) -> tuple[Any, Array]:
-        """The predictor at the choice, and the intercepts b."""
+        """Return the predictor at the choice, and the intercepts b."""
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What the candidates are, by name: one value a candidate."""
+        """Return the candidates' parameters by name: one value per candidate."""
         return {}
 
     def settings(self, one_target: bool) -> dict[str, Any]:
-        """After the choice: the attributes of the fitted estimator that say what was chosen."""
+        """Return, after the choice, the attributes of the fitted estimator that report it."""
         return {}
 
-    def single_serves(self, found: Judgement | None) -> bool:
-        """Whether single precision can choose: before (None), and after its scores are known."""
+    def can_use_single(self, judgement: Judgement | None) -> bool:
+        """Return whether single precision can choose: before scoring (None), and once its scores are known."""
         return False
 
     def operations(self, n: int) -> float:
-        """About how many floating-point operations the candidates of n rows and the fit of 2n rows take."""
+        """Estimate the floating-point operations of the candidates of n rows and the fit of 2n rows."""
         return 10.0 * n**3
 
     def memory(self, n: int) -> float:
-        """About how many bytes that needs."""
+        """Estimate the bytes of the same work."""
         return 24.0 * (2 * n) ** 2
 
 
 @dataclass
 class SpectralLocal(Local):
-    """A spectral filter g_λ with a kernel; λ from a grid."""
+    """A local learner by a spectral filter g_λ with a kernel; its candidates are a grid of λ."""
 
     kernel: Kernel
     filter: Filter
     center: bool
     kappa_sq: float
-    lams: Floats  #: the grid; after the choice one λ a target
+    lams: Floats  #: the grid; after the choice one λ per target
     per_target: bool
     solver: str
-    resolution: float = np.inf  #: the smallest λ that single precision can tell from zero
-    origin: np.ndarray | float = 0.0  #: from where rows are measured in single precision
+    resolution: float = np.inf  #: the smallest λ that single precision can distinguish from zero
+    origin: np.ndarray | float = 0.0  #: the origin of the rows in single precision
 
     @property
     def n_candidates(self) -> int:
@@ -153,7 +153,7 @@ class SpectralLocal(Local):
 
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
         problem, b = self._problem(rows, U)
-        with threads.suited_to(problem.n):
+        with threads.limit_blas_for(problem.n):
             coefs, intercepts = coefficients_without_scores(problem, self.lams, single)
         xp = namespace(coefs)
         columns = xp.reshape(xp.permute_dims(coefs, (1, 0, 2)), (problem.n, -1))
@@ -164,16 +164,16 @@ class SpectralLocal(Local):
         return KernelExpansion(self.kernel, points, columns, intercepts)
 
     def judge(self, residuals: Floats, weights: Floats) -> Judgement:
-        """The weighted mean square; the lowest is taken."""
+        """Judge by the weighted mean square; the lowest is taken."""
         table = mean_squares(residuals, weights)
         return Judgement.of(table, criteria.best_index(table, self.lams, self.per_target))
 
-    def chosen(self, index: np.ndarray) -> SpectralLocal:
+    def choose(self, index: np.ndarray) -> SpectralLocal:
         return replace(self, lams=self.lams[index])
 
     def fit(self, rows: Rows, U: Array | None) -> tuple[KernelExpansion, Array]:
         problem, b = self._problem(rows, U)
-        with threads.suited_to(problem.n):
+        with threads.limit_blas_for(problem.n):
             solutions = {float(lam): fit_one(problem, float(lam), self.solver) for lam in np.unique(self.lams)}
         xp = namespace(problem.X)
         by_target = [solutions[float(lam)] for lam in np.broadcast_to(self.lams, (problem.Y.shape[1],))]
@@ -184,7 +184,7 @@ class SpectralLocal(Local):
             coef = xp.stack([s.coef[:, t] for t, s in enumerate(by_target)], axis=1)
             intercept = xp.stack([s.intercept[t] for t, s in enumerate(by_target)])
             own = first.b
-        # The model keeps its rows, whatever becomes of the caller's.
+        # The model keeps its own rows, even if the caller's change.
         return KernelExpansion(self.kernel, xp.asarray(problem.X, copy=True), coef, intercept + b), own + b
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -194,21 +194,21 @@ class SpectralLocal(Local):
         several = self.per_target and not one_target and len(self.lams) > 1
         return {"lam_": self.lams.copy() if several else float(self.lams[0])}
 
-    def single_serves(self, found: Judgement | None) -> bool:
-        """Whether single precision can choose: the scores must have risen before it gives out.
+    def can_use_single(self, judgement: Judgement | None) -> bool:
+        """Return whether single precision can choose: scores must have risen above the λ that it resolves.
 
-        The rule is the one for a single machine (:func:`unpooled._solvers.spectral.criteria.risen`).
+        The rule is that of a fit on one machine (:func:`unpooled._solvers.spectral.criteria.has_risen`).
         """
         trusted = self.lams >= self.resolution
-        if found is None:
+        if judgement is None:
             return bool(np.sum(trusted) > 1)
-        trusted &= np.all(np.isfinite(found.table), axis=1)
+        trusted &= np.all(np.isfinite(judgement.table), axis=1)
         if np.all(trusted) or not np.any(trusted):
             return bool(np.all(trusted))
-        return criteria.risen(found.table, self.lams, found.index, trusted)
+        return criteria.has_risen(judgement.table, self.lams, judgement.index, trusted)
 
     def operations(self, n: int) -> float:
-        """A reduction of n rows and a Cholesky factorisation of 2n, at the speed they reach beside matrix products."""
+        """Count a reduction of n rows and a Cholesky factorisation of 2n, relative to the speed of matrix products."""
         return (8 / 3 + 8 / 3 * 1.5 if self.filter.ridge_times else 80.0) * n**3 + 400.0 * n**2
 
     def memory(self, n: int) -> float:
@@ -218,7 +218,7 @@ class SpectralLocal(Local):
 def inflate(
     X: Array, Y: Array, weights: np.ndarray | None, U: Array, center: bool
 ) -> tuple[Array, Array, np.ndarray | None, Array]:
-    """X*, Y*, w* and the intercepts b. A labeled row of weight w counts as w rows, an unlabeled one as one."""
+    """Return X*, Y*, w* and the intercepts b. A row of weight w counts as w rows, an unlabeled one as one row."""
     xp: Any = namespace(X)
     n = int(X.shape[0])
     labeled = float(n) if weights is None else float(np.sum(weights))
@@ -232,7 +232,7 @@ def inflate(
 
 
 class RoughExpansion:
-    """Σ_i c_i K(·, x_i) + b with kernel values in single precision; offsets and scales, of x and of y, in double."""
+    """The function Σ_i c_i K(·, x_i) + b with kernel values in single precision; offsets and scales in double."""
 
     def __init__(
         self,
@@ -250,14 +250,14 @@ class RoughExpansion:
         self.scaled = KernelExpansion(kernel, near, (columns / self.size).astype(np.float32), zeros)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """In double precision, as good as single."""
+        """Predict in double precision, with the accuracy of single."""
         rough = self.scaled.predict((X - self.origin).astype(np.float32))
         return rough.astype(np.float64) * self.size + self.intercepts
 
 
 @dataclass
 class OpaqueLocal(Local):
-    """Any scikit-learn regressor, fitted to each block as it is. There is nothing to choose but the blocks."""
+    """A local learner by any scikit-learn regressor, fitted to each block; only the blocks can be chosen."""
 
     estimator: Any
     one_target: bool
@@ -274,33 +274,33 @@ class OpaqueLocal(Local):
         return 1
 
     def candidates(self, rows: Rows, U: Array | None, single: bool) -> Columns:
-        return Columns(self._fitted(rows))
+        return Columns(self._fit_estimator(rows))
 
     def judge(self, residuals: Floats, weights: Floats) -> Judgement:
-        """The weighted mean square of the only candidate."""
+        """Judge the only candidate by its weighted mean square."""
         return Judgement.of(mean_squares(residuals, weights), np.zeros(residuals.shape[2], dtype=int))
 
-    def chosen(self, index: np.ndarray) -> OpaqueLocal:
+    def choose(self, index: np.ndarray) -> OpaqueLocal:
         return self
 
     def fit(self, rows: Rows, U: Array | None) -> tuple[Any, Array]:
-        estimator = self._fitted(rows)
+        estimator = self._fit_estimator(rows)
         expansion = getattr(estimator, "predictor_", None)
         b = np.atleast_1d(to_numpy(getattr(estimator, "intercept_", 0.0)))
         is_ours = isinstance(expansion, KernelExpansion)
         return (expansion, b) if is_ours else (Columns(estimator), np.zeros(rows.Y.shape[1]))  # type: ignore[union-attr]
 
-    def _fitted(self, rows: Rows) -> Any:
+    def _fit_estimator(self, rows: Rows) -> Any:
         if rows.weights is not None and not self.weighted:
-            raise ValueError(f"{type(self.estimator).__name__} takes no sample_weight")
-        given = {} if rows.weights is None else {"sample_weight": rows.weights}
+            raise ValueError(f"{type(self.estimator).__name__} does not support sample_weight: leave it out")
+        options = {} if rows.weights is None else {"sample_weight": rows.weights}
         y = rows.Y[:, 0] if self.one_target else rows.Y  # type: ignore[index]
-        return clone(self.estimator).fit(rows.X, y, **given)
+        return clone(self.estimator).fit(rows.X, y, **options)
 
 
 @dataclass
 class Columns:
-    """An estimator whose predictions always have a column a target."""
+    """An estimator whose predictions always have one column per target."""
 
     estimator: Any
 

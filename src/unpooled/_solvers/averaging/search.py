@@ -1,18 +1,18 @@
-"""Rules (13) and (14) of Guo, Lin and Zhou (2017): λ, and the number of blocks, by halving every block.
+"""Rules (13) and (14) of Guo, Lin and Zhou (2017): the choice of λ and of the number of blocks, by halving every block.
 
-Before anything runs, every number of blocks gets its planned memory and time, and those that would take too much are
+Before anything runs, memory and time are planned for every number of blocks, and those that would take too much are
 left out. The scores of every number of blocks and every candidate are kept in the path that the model shows.
 
 With D_j = D_j¹ ∪ D_j², the averages f̄ = Σ_j w_j f_{D_j¹,λ} are fitted to the training halves and scored on the
 validation halves,
 
-    (13)  (1/m) Σ_j (1/|D_j²|) Σ_{D_j²} (f̄(x) - y)²   as printed: every site counts alike, or
-    (14)  (1/|D²|) Σ_j Σ_{D_j²} (f̄(x) - y)²            every row counts alike.
+    (13)  (1/m) Σ_j (1/|D_j²|) Σ_{D_j²} (f̄(x) - y)²   as printed: every site has the same weight, or
+    (14)  (1/|D²|) Σ_j Σ_{D_j²} (f̄(x) - y)²            every row has the same weight.
 
 Rule (13) needs f̄ on all validation rows. Every block predicts these rows for every λ, and the predictions are added
-up. So no block sees another block's training rows, and memory does not grow with N.
+up. So no block reads another block's training rows, and memory does not grow with N.
 
-The search tries one number of blocks after the other, and every candidate within each.
+The search tries one number of blocks after another, and every candidate for each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from ..._base.arrays import Array, Floats, eps, is_numpy, to_numpy
 from ..._base.drawing import Curve, Dots, Picture
 from ..._base.engine import Engine
-from ..._base.path import CRITERIA, SearchPath, Tuning, by_target, roots
+from ..._base.path import CRITERIA, SearchPath, Tuning, split_by_target, square_roots
 from ..._base.rows import Block, Rows, Source
 from ..route import Cost
 from . import gathering
@@ -37,10 +37,10 @@ from .routes import AVERAGING, Job
 
 @dataclass
 class Candidate:
-    """m blocks of at most ``rows`` rows: bytes at the peak, planned seconds, and why it is left out (or "").
+    """A candidate: m blocks of at most ``rows`` rows, bytes at the peak, planned seconds, and why it is left out.
 
-    The memory is what :func:`unpooled.plan` says too, with threads and copies of rows; ``memory_limit`` is for the
-    matrices alone.
+    The memory is also what :func:`unpooled.plan` reports, with threads and copies of rows; ``memory_limit`` applies to
+    the matrices alone.
     """
 
     n_blocks: int
@@ -52,30 +52,30 @@ class Candidate:
 
 
 def plan(jobs: Sequence[Job], cost: Cost, time_limit: float | None) -> list[Candidate]:
-    """Every m, most blocks first; those beyond memory or time are marked.
+    """Plan every m, most blocks first; mark those beyond memory or time.
 
-    The first that fits is never left out for its time.
+    The first candidate that fits is never left out for its time.
     """
-    found, spent = [], 0.0
+    candidates, spent = [], 0.0
     for job in sorted(jobs, key=lambda job: -job.n_blocks):
-        left_out, seconds = "" if AVERAGING.able(job) else "memory", AVERAGING.seconds(job, cost)
+        left_out, seconds = "" if AVERAGING.can_do(job) else "memory", AVERAGING.seconds(job, cost)
         if not left_out and time_limit is not None and spent and spent + seconds > time_limit:
             left_out = "time"
         spent += 0.0 if left_out else seconds
-        found.append(Candidate(job.n_blocks, job.rows, job.at_once, AVERAGING.memory(job).peak, seconds, left_out))
-    return found
+        candidates.append(Candidate(job.n_blocks, job.rows, job.at_once, AVERAGING.memory(job).peak, seconds, left_out))
+    return candidates
 
 
 @dataclass(repr=False)
 class BlockPath(SearchPath):
-    """Scores on the validation halves.
+    """The scores of a search on the validation halves.
 
     Attributes
     ----------
     n_blocks : (M,) the numbers of blocks tried
     candidates : the values tried within each, by name: ``{"lam": (C,)}``
     criterion : (M, C), or (M, C, T) for several targets: mean squared error, or the robust loss of a robust learner
-    chosen : position of the choice in ``n_blocks``
+    chosen : position of the chosen number in ``n_blocks``
     index : for every target the position of its candidate
     """
 
@@ -95,26 +95,24 @@ class BlockPath(SearchPath):
 
     @property
     def taken(self) -> np.ndarray:
-        """For every target the position of its number of blocks, which is one for all."""
+        """The position of the number of blocks, repeated for every target: it is the same for all."""
         return np.full(len(self.index), int(self.chosen))
 
     @property
     def is_robust(self) -> bool:
-        """Whether the scores are those of a robust learner, which is a descent of so many steps."""
+        """Return whether the scores are those of a robust learner, a descent of so many steps."""
         return "n_iter" in self.candidates
 
     @property
     def criterion_name(self) -> str:
-        """What the scores are."""
+        """The name of the criterion."""
         return "robust" if self.is_robust else "halves"
 
     @property
     def lam(self) -> Floats:
         """The grid of λ."""
         if "lam" not in self.candidates:
-            raise AttributeError(
-                f"there is no lam on this path: its candidates are {', '.join(self.candidates) or 'none'}"
-            )
+            raise AttributeError(f"this path has no lam: its candidates are {', '.join(self.candidates) or 'none'}")
         return self.candidates["lam"]
 
     def _line(self) -> str:
@@ -127,7 +125,7 @@ class BlockPath(SearchPath):
         return f"{tried} blocks tried{each}, taken {', '.join([str(self.n_blocks[self.chosen]), *taken])}"
 
     def _summary(self) -> dict[str, np.ndarray]:
-        """The best candidate of each number of blocks, by the mean over targets."""
+        """Return the best candidate of each number of blocks, by the mean over targets."""
         scores = self._over_targets()
         best = np.argmin(scores, axis=1)
         columns = {self.parameter: self.n_blocks}
@@ -138,48 +136,48 @@ class BlockPath(SearchPath):
         return self.criterion if self.criterion.ndim == 2 else self.criterion.mean(axis=2)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain columns, a row for each number of blocks and candidate."""
+        """Return plain columns, with a row for each number of blocks and candidate."""
         m, c = self.criterion.shape[:2]
         columns: dict[str, Any] = {"n_blocks": np.repeat(self.n_blocks, c)}
         columns |= {name: np.tile(values, m) for name, values in self.candidates.items()}
-        return columns | by_target({"score": self.criterion.reshape((m * c, -1))}, self.criterion.ndim == 2)
+        return columns | split_by_target({"score": self.criterion.reshape((m * c, -1))}, self.criterion.ndim == 2)
 
     def best_of_each(self) -> Floats:
-        """The best score of every number of blocks, a mean over the targets: an error, or a bounded loss."""
+        """Return the best score of every number of blocks, a mean over the targets: an error, or a bounded loss."""
         best = np.nanmin(self.criterion.reshape(*self.criterion.shape[:2], -1), axis=1).mean(axis=1)
         return np.asarray(best if self.is_robust else np.sqrt(best))
 
     def tuning(self, target: int) -> Tuning | None:
-        """Rules (13) and (14): a curve for each number of blocks; the candidates of a robust learner at its scale."""
+        """Return a curve for each number of blocks, by rule (13) or (14); for a robust learner at its chosen scale."""
         scores = np.asarray(self.criterion, dtype=float)
         scores = scores if scores.ndim == 2 else scores[:, :, target]
         chosen = int(self.index[min(target, len(self.index) - 1)])
         name = "n_iter" if self.is_robust else next(iter(self.candidates), "")
         if not name or scores.shape[1] < 2:
             return None
-        kept = np.arange(scores.shape[1])
+        positions = np.arange(scores.shape[1])
         if self.is_robust and "scale" in self.candidates:
-            scales = np.asarray(self.candidates["scale"], dtype=float).reshape(len(kept), -1)[:, 0]
-            kept = np.flatnonzero(scales == scales[chosen])
-        values = np.asarray(self.candidates[name], dtype=float)[kept]
+            scales = np.asarray(self.candidates["scale"], dtype=float).reshape(len(positions), -1)[:, 0]
+            positions = np.flatnonzero(scales == scales[chosen])
+        values = np.asarray(self.candidates[name], dtype=float)[positions]
         order = np.argsort(values, kind="stable")
-        kept = kept[order]
-        curves = [row[kept] if self.is_robust else roots(row[kept]) for row in scores]
+        positions = positions[order]
+        curves = [row[positions] if self.is_robust else square_roots(row[positions]) for row in scores]
         names = ["1 block" if m == 1 else f"{m} blocks" for m in self.n_blocks]
         return Tuning(
             "steps" if self.is_robust else "λ",
             values[order],
             curves[self.chosen],
             self.criterion_name,
-            int(np.flatnonzero(kept == chosen)[0]),
+            int(np.flatnonzero(positions == chosen)[0]),
             others=tuple((m, c) for i, (m, c) in enumerate(zip(names, curves)) if i != self.chosen),
             name=names[self.chosen],
         )
 
     def _picture(self) -> Picture:
-        """The validation score against the first candidate parameter, a curve for each number of blocks."""
+        """Return the validation score against the first candidate parameter, one curve per number of blocks."""
         if not self.candidates:
-            raise ValueError("there is nothing to draw: the local learner has no candidates")
+            raise ValueError("there is nothing to draw: the local estimator has no candidates")
         name, values = next(iter(self.candidates.items()))
         scores, order, chosen = self._over_targets(), np.argsort(values, kind="stable"), np.unique(self.index)
         curves = [Curve(values[order], row[order], f"{m} blocks") for m, row in zip(self.n_blocks, scores)]
@@ -193,13 +191,13 @@ SINGLE_FROM = 1000  # training rows of a block from which single precision pays
 
 @dataclass
 class Validation:
-    """The validation rows V = ∪ D_j² (or a sample of them), and the block that each belongs to."""
+    """The validation rows V = ∪ D_j² (or a sample of them), and the block of each row."""
 
     rows: Rows
     owner: np.ndarray
 
     def weights(self, sites_alike: bool) -> Floats:
-        """What each row counts in the score, summing to one."""
+        """Return the weight of each row in the score, summing to one."""
         w = np.ones(len(self.rows)) if self.rows.weights is None else self.rows.weights.astype(float)
         if sites_alike:
             w = w / np.bincount(self.owner, weights=w)[self.owner]
@@ -218,7 +216,7 @@ def score(
     label: str = "",
     verbose: int = 0,
 ) -> Judgement:
-    """Every candidate on every block's training half, and the score of their averages."""
+    """Fit every candidate to every block's training half, and score the averages."""
     V, Y = validation.rows.X, to_numpy(validation.rows.Y)
     weights = validation.weights(sites_alike)
 
@@ -234,10 +232,10 @@ def score(
         )
         return local.judge(total.mean - Y[:, None, :], weights)
 
-    if try_single and _single_pays(training, V) and local.single_serves(None):
-        found = run(True)
-        if local.single_serves(found):
-            return found
+    if try_single and _single_pays(training, V) and local.can_use_single(None):
+        judgement = run(True)
+        if local.can_use_single(judgement):
+            return judgement
     return run(False)
 
 
@@ -246,12 +244,12 @@ def _single_pays(training: list[Block], V: Array) -> bool:
     return is_numpy(V) and eps(V) < 1e-10 and largest >= SINGLE_FROM
 
 
-QUICK = 1.0  # planned seconds up to which a number of blocks is tried in any case
+QUICK = 1.0  # seconds: a number of blocks with a shorter plan is tried in any case
 
 
 @dataclass
 class Search:
-    """Partitions by their number of blocks, the rows held out, and what each partition is planned to cost."""
+    """A search over partitions by their number of blocks, with the held-out rows and each partition's planned cost."""
 
     gather: Gathering
     unlabeled: Source | None
@@ -264,7 +262,7 @@ class Search:
     rng: np.random.Generator
 
     def run(self, local: Local, one_target: bool) -> tuple[Local, int, BlockPath]:
-        """The learner with its choice made, the number of blocks, and every score."""
+        """Return the learner with its choice made, the number of blocks, and every score."""
         validation_rows = self._validation_rows()
         V = self.gather.read(validation_rows)
         source = self.gather.source
@@ -273,13 +271,13 @@ class Search:
         for candidate in self.plan:
             if candidate.left_out:
                 continue
-            if candidate.seconds > QUICK and self._pays_no_more([outcome.value for outcome in outcomes.values()]):
+            if candidate.seconds > QUICK and self._is_enough([outcome.value for outcome in outcomes.values()]):
                 candidate.left_out = "tolerance"
                 continue
             partition = self.partitions[candidate.n_blocks]
             outcomes[candidate.n_blocks] = score(
                 self.gather.engine,
-                partition.restricted(~self.held).blocks(source, self.unlabeled),
+                partition.restrict(~self.held).blocks(source, self.unlabeled),
                 local,
                 Validation(V, partition.block_of(source.n_rows)[validation_rows]),
                 sites_alike=self.sites_alike,
@@ -288,8 +286,8 @@ class Search:
                 label=f"choosing, {candidate.n_blocks} blocks",
                 verbose=self.gather.verbose,
             )
-            # Larger blocks want smaller λ: where single precision was too coarse, it will be again.
-            try_single = local.single_serves(outcomes[candidate.n_blocks])
+            # Larger blocks need smaller λ: where single precision was too coarse, it will be so again.
+            try_single = local.can_use_single(outcomes[candidate.n_blocks])
         if not outcomes:
             raise ValueError("no block fits into memory_limit: raise it, or use smaller blocks")
         best = min(outcomes, key=lambda m: outcomes[m].value)
@@ -301,18 +299,18 @@ class Search:
             list(outcomes).index(best),
             outcomes[best].index,
         )
-        return local.chosen(outcomes[best].index), best, path
+        return local.choose(outcomes[best].index), best, path
 
     def _validation_rows(self) -> np.ndarray:
         rows = np.flatnonzero(self.held)
         if not len(rows):
             raise ValueError(
-                f"choosing lam or n_blocks needs a block with at least 2 different rows, and X has n_samples = "
+                f"choosing lam or n_blocks needs a block with at least 2 different rows, but X has n_samples = "
                 f"{self.gather.source.n_rows}: give lam as a number, and n_blocks"
             )
         few = len(rows) <= self.max_validation
         return rows if few else np.sort(self.rng.choice(rows, self.max_validation, replace=False))
 
-    def _pays_no_more(self, scores: list[float]) -> bool:
-        """Whether the last halving of the number of blocks has gained too little for the next to be worth its time."""
+    def _is_enough(self, scores: list[float]) -> bool:
+        """Return whether the last halving of the number of blocks gained too little to spend time on the next."""
         return self.tolerance > 0 and len(scores) > 1 and scores[-1] > (1.0 - self.tolerance) * scores[-2]

@@ -1,7 +1,7 @@
-"""The steps of a descent on L_{D*}/κ²: by products with the matrix, or in its eigenvectors, where m steps are one.
+"""Steps of a descent on L_{D*}/κ²: by products with the matrix, or in its eigenvectors, where m steps are one.
 
-The mathematics is in :mod:`.descent`. The coordinates are those of :mod:`unpooled._linalg.operator`, and a stands for
-κ² times g(A)v there: a row of U, or of all rows, holds one column for every scale and target.
+The mathematics is in :mod:`.descent`. The coordinates are those of :mod:`unpooled._linalg.operator`, and a is κ² times
+g(A)v there: a row of U, or of all rows, holds one column for every scale and target.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from ..._base.arrays import Array, eps, is_numpy, like, namespace
 from ..._linalg.operator import Coordinates
 
-SETTLED = 1e-5  # of a column's largest value: corrections that move every column by less are the last
-LONG = 1000  # steps that are no longer added up one by one
+SETTLED = 1e-5  # of a column's largest value: corrections end once they move every column by less
+LONG = 1000  # above this, steps are no longer added up one by one
 
-PseudoLabels = Callable[[Array], Array]  #: from √(N*w*)·f to √(N*w*) times the labels of the least squares to step on
+PseudoLabels = Callable[[Array], Array]  #: from √(N*w*)·f to √(N*w*) times the labels of the next least-squares step
 
 
 class Steps(Protocol):
-    """What the steps need to know of a task."""
+    """The part of a task that the steps need."""
 
     @property
     def kappa_sq(self) -> float: ...
@@ -38,7 +38,7 @@ class Steps(Protocol):
 
 @dataclass
 class State:
-    """After ``t`` steps: coordinates a, what the rows have been given in all, and √(Nw)·f on D*."""
+    """The descent after ``t`` steps: coordinates a, the sum of each row's inputs, and √(Nw)·f on D*."""
 
     t: int
     a: Array
@@ -49,7 +49,7 @@ class State:
 
 
 class Operator(ABC):
-    """L_{D*}/κ² and the descent in it."""
+    """The operator L_{D*}/κ² and the descent in it."""
 
     name: str
     jumps: bool
@@ -57,19 +57,19 @@ class Operator(ABC):
 
     @abstractmethod
     def start(self, n_columns: int) -> State:
-        """f = 0."""
+        """Return the state of f = 0."""
 
     @abstractmethod
     def advance(self, state: State, m: int, task: Steps, pseudo_labels: PseudoLabels) -> State:
-        """m steps on, in one jump where ``jumps`` says that it can."""
+        """Advance by m steps, in one jump if ``jumps`` says that it can."""
 
     @abstractmethod
     def solution(self, state: State) -> tuple[Array, Array]:
-        """a on all rows (N*, columns) and the intercept (columns,)."""
+        """Return a on all rows (N*, columns) and the intercept (columns,)."""
 
 
 def sum_of_steps(task: Steps, t: int, m: int) -> float:
-    """Σ_{s=t+1}^{t+m} step·s^{-decay}: κ² times the sum of η."""
+    """Return Σ_{s=t+1}^{t+m} step·s^{-decay}: κ² times the sum of η."""
     if task.decay == 0.0:
         return task.step * m
     if m > LONG:  # the midpoint rule, off by a share of 1/(24·t²) at most
@@ -79,7 +79,7 @@ def sum_of_steps(task: Steps, t: int, m: int) -> float:
 
 
 class Products(Operator):
-    """a ← a + η(v - A a), one product with the matrix a step."""
+    """The descent a ← a + η(v - A a), with one product with the matrix per step."""
 
     name, jumps = "products", False
 
@@ -101,7 +101,7 @@ class Products(Operator):
                 a = a + e * (v - state.values)
                 values = self.unit * (self.M @ a)
             else:
-                # v has a mean, and only the intercept hears of it; values hold the intercept too.
+                # v has a mean, which affects only the intercept; values contain the intercept too.
                 inside = self.mean @ v
                 v = v - self.mean[:, None] * inside
                 a = a + e * (v - (state.values - self.mean[:, None] * b))
@@ -115,7 +115,7 @@ class Products(Operator):
 
 
 class Spectrum(Operator):
-    """The descent in eigenvectors U (N*, r) with x = σ/κ² falling: a row of ``state.a`` for each one followed."""
+    """The descent in eigenvectors U (N*, r) with x = σ/κ² falling: a row of ``state.a`` for each that is followed."""
 
     jumps = True
 
@@ -123,7 +123,7 @@ class Spectrum(Operator):
         self, name: str, U: Array, sigma: np.ndarray, coordinates: Coordinates, task: Steps, followed: float
     ) -> None:
         x = np.clip(np.asarray(sigma, dtype=float) / task.kappa_sq, 0.0, 1.0)
-        rank = int(np.sum(x > 4 * eps(U)))  # below that, rounding; there also lies √w where centred
+        rank = int(np.sum(x > 4 * eps(U)))  # what lies below is rounding, and √w if centred
         self.name, self.coordinates, self.followed = name, coordinates, followed
         U, self.x = U[:, :rank], x[:rank]
         if coordinates.center:
@@ -142,7 +142,7 @@ class Spectrum(Operator):
         done = state.done + total
         r = max(int(np.searchsorted(-self.x * done, -self.followed)), state.a.shape[0], int(self.coordinates.center))
         U, x = self.U[:, :r], self.x[:r]
-        new = U[:, state.a.shape[0] :].T @ state.given  # those not followed so far
+        new = U[:, state.a.shape[0] :].T @ state.given  # the inputs of those that were not followed so far
         e = total / m
         # q^m, (1-q^m)/x and h_m = (1/m) Σ_s s·e·q^{m-1-s} = (m - (1-q^m)/(ex))/(mx), q = 1 - ex.
         with np.errstate(divide="ignore", under="ignore"):
@@ -176,5 +176,5 @@ class Spectrum(Operator):
 
 
 def unit_mean(coordinates: Coordinates, reference: Array) -> Array:
-    """√w, the unit vector along which a constant lies."""
+    """Return √w, the unit vector of a constant."""
     return coordinates.weights(reference) ** 0.5

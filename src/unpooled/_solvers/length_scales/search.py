@@ -1,13 +1,13 @@
-"""Length scales for every feature by the exact leave-one-out error, judged on rows that it has not seen.
+"""The search for a length scale of every feature by the exact leave-one-out error, judged on held-out rows.
 
 The judge is ridge regression in the span of a few points: it learns from many rows, tries every λ, and is scored on
-rows held out.
+held-out rows.
 
-With d features the leave-one-out error has d + 1 parameters, and its minimum over them promises too much: on a thousand
-rows of a hundred features new rows may show no gain at all. So the search goes along a path (:mod:`.path`) that rows
-held out judge. From its best point it goes on with all rows of the search. Where there are many more rows, which may
-support shorter length scales, all of them are then multiplied by the factor that does best there. Both times the median
-distance is tried as well, and it is taken where it does better by more than the noise of the comparison.
+With d features the leave-one-out error has d + 1 parameters, and its minimum over them is too optimistic: for 1000
+rows of a hundred features, new rows may show no gain at all. So the search follows a path (:mod:`.path`) that held-out
+rows judge. From its best point it continues with all rows of the search. If there are many more rows, which may
+support shorter length scales, all length scales are then multiplied by the factor that does best there. Both times the
+median distance is tried as well, and it is taken if it does better by more than the noise of the comparison.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ...kernels.stationary import median_distance
 from . import path
 from .path import ALL, LONGEST, MEDIAN, Point, ScaledKernel, Split
 
-LAMS = np.logspace(0, -7, 15)  # λ/κ²; sums over very many rows can tell no smaller ones
+LAMS = np.logspace(0, -7, 15)  # λ/κ²; sums over very many rows cannot resolve smaller ones
 
 
 @dataclass
 class Rows:
-    """Inputs, labels and weights."""
+    """Inputs, labels and weights of some rows."""
 
     X: Floats
     Y: Floats
@@ -43,9 +43,9 @@ class Rows:
 
 
 def squared_errors(kernel: Kernel, n_points: int, seen: Rows, held: Rows) -> Floats:
-    """Σ_t (y_t - f_t(x))² at the rows held out, with the λ that is best there; infinite where there is no fit.
+    """Return Σ_t (y_t - f_t(x))² at held-out rows, with the λ that is best there; infinite if there is no fit.
 
-    f = aᵀψ + b with ψ = L⁻¹K(p, ·), 𝕂_pp = LLᵀ for the first rows p: orthonormal functions, so that the ridge is λ|a|².
+    The fit is f = aᵀψ + b, ψ = L⁻¹K(p, ·), 𝕂_pp = LLᵀ for the first rows p: orthonormal functions with the ridge λ|a|².
     """
     try:
         points, L = independent(kernel(seen.X[:n_points]), seen.X[:n_points])
@@ -56,12 +56,12 @@ def squared_errors(kernel: Kernel, n_points: int, seen: Rows, held: Rows) -> Flo
         return scipy.linalg.solve_triangular(L, kernel(points, X), lower=True, overwrite_b=True, check_finite=False)
 
     w = seen.weights / np.sum(seen.weights)
-    known = psi(seen.X)
-    mean, b = known @ w, w @ seen.Y
-    known -= mean[:, None]
-    d = known @ (w[:, None] * (seen.Y - b))
-    known *= np.sqrt(w)
-    sigma, V = scipy.linalg.eigh(known @ known.T, check_finite=False, overwrite_a=True, driver="evd")
+    features = psi(seen.X)
+    mean, b = features @ w, w @ seen.Y
+    features -= mean[:, None]
+    d = features @ (w[:, None] * (seen.Y - b))
+    features *= np.sqrt(w)
+    sigma, V = scipy.linalg.eigh(features @ features.T, check_finite=False, overwrite_a=True, driver="evd")
     beside, turned = V.T @ (psi(held.X) - mean[:, None]), V.T @ d
     kappa_sq = float(np.mean(kernel.diag(points))) or 1.0
     fits = [beside.T @ (turned / (np.maximum(sigma, 0.0) + lam * kappa_sq)[:, None]) + b for lam in LAMS]
@@ -69,39 +69,39 @@ def squared_errors(kernel: Kernel, n_points: int, seen: Rows, held: Rows) -> Flo
     return min(errors, key=lambda error: float(held.weights @ error))
 
 
-MOST_ROWS = 1500  # that L is computed on
-MOST_HELD_OUT = 1500  # rows beyond those
-FEWEST_ROWS = 20  # that say anything about single features
-FOLDED = 600  # rows up to which each is held out in its turn
+MOST_ROWS = 1500  # rows for which L is computed
+MOST_HELD_OUT = 1500  # further rows that are held out
+FEWEST_ROWS = 20  # fewer rows cannot distinguish single features
+FOLDED = 600  # up to so many rows, each is held out in turn
 FOLDS = 3
-LARGE, MANY = 5000, 12_000  # rows from which, and up to which, it is looked at how length scales do with many rows
-POINTS = 1000  # that span the functions then
-TIMES = (1.0, 2.0, 0.5, 0.25)  # what all length scales are multiplied by then
-IRRELEVANT = (4.0, 10.0, 30.0)  # times the common length scale: from there features are tried without
-UNMISSED = 1e-3  # what log L may rise by without them
-STAGES = len(path.ALPHAS) + 4  #: of a search, for those who wait
+LARGE, MANY = 5000, 12_000  # from and up to so many rows, the effect of many rows on length scales is measured
+POINTS = 1000  # points whose kernel functions span the functions of that measurement
+TIMES = (1.0, 2.0, 0.5, 0.25)  # factors that are tried on all length scales
+IRRELEVANT = (4.0, 10.0, 30.0)  # multiples of the common length scale above which features are left out on trial
+UNMISSED = 1e-3  # how much log L may rise without them
+STAGES = len(path.ALPHAS) + 4  #: of a search, for its progress bar
 
 EACH = "each feature"
 
 
 @dataclass
 class Search:
-    """What a search for length scales has tried and taken.
+    """The record of a search for length scales: what was tried and what was taken.
 
     Attributes
     ----------
     taken : "each feature", "one for all" (in units of the features' spread) or "median"
-    why : a sentence
+    why : a sentence that gives the reason
     held_out : dict
-        The mean squared error on rows held out, as a share of the variance of y: of "median", "one for all", each α.
+        The mean squared error on held-out rows, as a share of the variance of y: of "median", "one for all", each α.
     leave_one_out : float or None
-        The leave-one-out error of what was found, on the rows searched on, as a share of the variance of y.
+        The leave-one-out error of the result on the rows of the search, as a share of the variance of y.
     lam : float or None
-        The λ that went with it.
+        The λ of that error.
     many_rows : dict
-        The error on rows held out where there are many to learn from: of "median", and of what was found, multiplied.
-    n_rows : int, rows searched on
-    n_evaluations : int, of the leave-one-out error
+        The error on held-out rows where many are there to learn from: of "median", and of the result times each factor.
+    n_rows : int, rows used in the search
+    n_evaluations : int, evaluations of the leave-one-out error
     """
 
     taken: str
@@ -122,15 +122,15 @@ def search(
     random_state: int = 0,
     advance: Callable[[], None] = lambda: None,
 ) -> tuple[Kernel, Search]:
-    """The kernel with numbers (or "median") in the place of every "auto", and the way there. Weights are positive."""
+    """Return the kernel with numbers (or "median") for every "auto", and the record of the search. Weights are > 0."""
     parts = free_parts(kernel)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        scaling, Y = Scaling.of(X, weights), _of_variance_one(Y, weights)
+        scaling, Y = Scaling.of(X, weights), _standardise(Y, weights)
     constant = np.ptp(X, axis=0) == 0
     median = with_length_scales(kernel, parts, [MEDIAN] * len(parts))
-    if useless := _why_not(len(X), Y, constant, scaling):
+    if useless := _reason_not_to_search(len(X), Y, constant, scaling):
         return median, Search(MEDIAN, useless, n_rows=len(X))
-    order = drawn(scaling.apply(X), MANY, random_state)
+    order = draw_rows(scaling.apply(X), MANY, random_state)
     rows, w = order[: MOST_ROWS + MOST_HELD_OUT], np.ones(len(X)) if weights is None else weights
     numbers = with_length_scales(kernel, parts, [1.0] * len(parts)).resolve(X, weights)
 
@@ -141,13 +141,13 @@ def search(
     splits = [Split(on(seen), X[held], Y[held], w[held]) for seen, held in _splits(rows)]
     distance = median_distance(X, weights)
     at_median = np.append(np.tile(np.log(distance / scaling.scale), len(parts)), 0.0)
-    start = path.beginning(whole, median_distance(scaling.apply(whole.X), whole.weights))
-    with threads.one_blas_thread:  # two libraries with threads of their own would wait for each other
+    start = path.find_start(whole, median_distance(scaling.apply(whole.X), whole.weights))
+    with threads.one_blas_thread:  # two libraries with their own threads would wait for each other
         points = path.walk(splits, start, at_median, advance)
-        best, report = _verdict(points, splits, len(whole.X))
+        best, report = _judge(points, splits, len(whole.X))
         if report.taken == MEDIAN:
             return median, report
-        theta = _finished(whole, best, points[1], start, report)
+        theta = _refit(whole, best, points[1], start, report)
         lengths = np.exp(theta[:-1].reshape(len(parts), -1)) * scaling.scale
         lengths[:, constant] = LONGEST
         advance()
@@ -156,18 +156,18 @@ def search(
             seen, held = (Rows(X[some], Y[some], w[some]) for some in (order[:cut], order[cut:]))
             kernels = {t: with_length_scales(numbers, parts, list(t * lengths)) for t in TIMES}
             plain = with_length_scales(numbers, parts, [distance] * len(parts))
-            lengths = lengths * _with_many_rows(kernels, plain, seen, held, report)
+            lengths = lengths * _rescale_for_many_rows(kernels, plain, seen, held, report)
         advance()
     if report.taken == MEDIAN:
         return median, report
     return with_length_scales(kernel, parts, list(lengths)), report
 
 
-def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point, Search]:
-    """The point that the rows held out are for, and what they say; the median is the first of the points."""
+def _judge(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point, Search]:
+    """Return the point that the held-out rows prefer, and their verdict; the median is the first of the points."""
     weights, n_targets = np.concatenate([split.weights for split in splits]), splits[0].Y.shape[1]
-    median, best = points[0], path.preferred(points[1:], weights)
-    objection = path.worse(best.errors, median.errors, weights)
+    median, best = points[0], path.choose_point(points[1:], weights)
+    objection = path.is_worse(best.errors, median.errors, weights)
     taken = MEDIAN if objection else ALL if best.name == ALL else EACH
     shares = f"{best.mean / n_targets:.3g} of the variance of y, the median distance {median.mean / n_targets:.3g}"
     why = f"on rows held out {best.name} missed {shares}"
@@ -176,21 +176,21 @@ def _verdict(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Poi
     return best, Search(taken, why, held_out, n_rows=n_rows, n_evaluations=evaluations)
 
 
-def _finished(whole: ScaledKernel, best: Point, at_all: Point, start: Floats, report: Search) -> Floats:
-    """θ at the chosen α on all the rows of the search; features that hardly count are left out."""
-    one = theta = path.one_for_all(whole, np.mean(at_all.thetas, axis=0), start)
+def _refit(whole: ScaledKernel, best: Point, at_all: Point, start: Floats, report: Search) -> Floats:
+    """Return θ at the chosen α on all the rows of the search; features that hardly matter are left out."""
+    one = theta = path.fit_common_scale(whole, np.mean(at_all.thetas, axis=0), start)
     if best is not at_all:
         near = one + best.thetas[0] - at_all.thetas[0]
-        theta = whole.minimum(near, np.arange(len(one)), path.shrinking(best.alpha, one))
-        theta = _left_out(whole, theta, one)
+        theta = whole.minimise(near, np.arange(len(one)), path.make_penalty(best.alpha, one))
+        theta = _drop_irrelevant(whole, theta, one)
     report.leave_one_out = math.exp(whole(theta)[0]) / whole.Y.shape[1]
     report.lam = whole.lam(theta)
     report.n_evaluations += whole.evaluations
     return theta
 
 
-def _left_out(model: ScaledKernel, theta: Floats, one: Floats) -> Floats:
-    """θ with the longest length scale for features that are not missed: as many as L lets go."""
+def _drop_irrelevant(model: ScaledKernel, theta: Floats, one: Floats) -> Floats:
+    """Return θ with the longest length scale for every feature whose absence L tolerates."""
     reached = model(theta)[0]
     for times in IRRELEVANT:
         far = np.append(theta[:-1] - one[:-1] > math.log(times), False)
@@ -200,22 +200,24 @@ def _left_out(model: ScaledKernel, theta: Floats, one: Floats) -> Floats:
     return theta
 
 
-def _with_many_rows(kernels: dict[float, Kernel], plain: Kernel, seen: Rows, held: Rows, report: Search) -> float:
-    """What multiplies the length scales best where many rows are there to learn from."""
-    weights = path.normalised(held.weights)
+def _rescale_for_many_rows(
+    kernels: dict[float, Kernel], plain: Kernel, seen: Rows, held: Rows, report: Search
+) -> float:
+    """Return the factor for the length scales that does best with many rows to learn from."""
+    weights = path.normalise(held.weights)
     tried = {times: squared_errors(kernel, POINTS, seen, held) for times, kernel in kernels.items()}
     at_median = squared_errors(plain, POINTS, seen, held)
     named = {MEDIAN: at_median, **{f"{times:g} times": errors for times, errors in tried.items()}}
     report.many_rows = {name: float(weights @ errors) / held.Y.shape[1] for name, errors in named.items()}
     best = min(tried, key=lambda times: float(weights @ tried[times]))
-    if path.worse(tried[best], at_median, weights):
+    if path.is_worse(tried[best], at_median, weights):
         report.taken = MEDIAN
         report.why += f"; with {len(seen.X)} rows to learn from the median distance was better"
     return best
 
 
 def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows to learn from and rows held out: each in its turn where they are few, else half of the search, and more."""
+    """Give rows to learn from and held-out rows: each in turn if they are few, else half of the search, and more."""
     if len(rows) > FOLDED:
         seen = min(len(rows), MOST_ROWS) // 2
         yield rows[:seen], rows[seen:]
@@ -225,22 +227,22 @@ def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield rows[~held], rows[held]
 
 
-def drawn(Z: Floats, most: int, random_state: int) -> np.ndarray:
-    """At most so many rows in random order, drawn without a look at labels.
+def draw_rows(Z: Floats, most: int, random_state: int) -> np.ndarray:
+    """Draw at most so many rows in random order, independently of their labels.
 
-    Places are drawn in the order of |z|, of the scaled rows: how rows and columns are arranged has no say.
+    Positions are drawn in the order of |z|, for the scaled rows z: the order of rows and columns does not matter.
     """
     order = np.argsort(np.einsum("ik,ik->i", Z, Z), kind="stable")
     return order[np.random.default_rng(random_state).permutation(len(Z))[:most]]
 
 
-def _of_variance_one(Y: Floats, weights: Floats | None) -> Floats:
-    """The labels that vary, of mean zero and variance one."""
+def _standardise(Y: Floats, weights: Floats | None) -> Floats:
+    """Return the labels that vary, with mean zero and variance one."""
     return np.asarray(Scaling.of(Y, weights).apply(Y)[:, np.ptp(Y, axis=0) > 0])
 
 
-def _why_not(n_rows: int, Y: Floats, constant: np.ndarray, scaling: Scaling) -> str:
-    """Why there is nothing to search for; nothing where there is."""
+def _reason_not_to_search(n_rows: int, Y: Floats, constant: np.ndarray, scaling: Scaling) -> str:
+    """Return why there is nothing to search for, or an empty text if there is something."""
     if n_rows < FEWEST_ROWS:
         return f"fewer than {FEWEST_ROWS} rows say too little about single features"
     if Y.shape[1] == 0 or np.all(constant):

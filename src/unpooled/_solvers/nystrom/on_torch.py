@@ -1,12 +1,12 @@
-"""Sums of kernel products by torch, on a CPU or a GPU: whole blocks of values, or tiles in the registers of a GPU.
+"""Machines that sum kernel products by torch, on a CPU or a GPU: in whole blocks, or in the registers of a GPU.
 
-:class:`OnTorch` makes whole blocks of kernel values and takes their products in double precision.
+:class:`TorchMachine` computes whole blocks of kernel values and takes their products in double precision.
 
-:class:`Fused` takes products of a kernel matrix with a few columns on a GPU without any kernel value reaching memory
-(Triton). Plain torch takes two kernels for this, which write a block of values, read it to take its exponential, write
-it again and read it twice for the products. Here a tile of values lives in registers: it is computed in single
-precision, multiplied in double by the tensor cores, and forgotten. For few features that leaves the exponential as the
-cost, and a pass over 10¹⁰ values takes about as long as reading them once would.
+:class:`FusedMachine` takes products of a kernel matrix with a few columns on a GPU without any kernel value reaching
+memory (Triton). Plain torch takes two kernels for this, which write a block of values, read it to take its exponential,
+write it again and read it twice for the products. Here a tile of values lives in registers: it is computed in single
+precision, multiplied in double by the tensor cores, and discarded. For few features that leaves the exponential as the
+main cost, and a pass over 10¹⁰ values takes about as long as reading them once would.
 """
 
 from __future__ import annotations
@@ -22,34 +22,36 @@ from ..._base.rows import Rows
 from ...bases.maps import KernelMap
 from ...kernels import Gaussian, Laplacian, Matern
 from ...kernels.stationary import Stationary
-from .machine import LOOKED_AT, Machine, Placed, Span
+from .machine import LOOKED_AT, Costs, Machine, NumpyMachine, PlacedRows, Span
 
-ALONE = {False: 512, True: 1 << 14}  # rows summed by themselves, on a CPU and on a GPU: fewer would leave that idle
+ALONE = {False: 512, True: 1 << 14}  # rows per partial sum, on a CPU and on a GPU, which fewer would leave idle
 PANELS = 8  # of columns into which the triangle of a Gram matrix is cut: 9/16 of all products are computed
 
 
 def torch(what: str = "device=") -> Any:
-    """The library, or a sentence about it."""
+    """Import torch; raise an ImportError of one sentence if it is not installed."""
     try:
         import torch
     except ImportError:
-        raise ImportError(f"{what} works with torch: pip install 'unpooled[gpu]'") from None
+        raise ImportError(f"{what} needs torch: pip install 'unpooled[gpu]'") from None
     return torch
 
 
-class OnTorch(Machine):
-    """Blocks of kernel values as tensors on one device."""
+class TorchMachine(Machine):
+    """A machine that computes blocks of kernel values as tensors on one device."""
 
     def __init__(self, map_: KernelMap, device: Any, single: bool) -> None:
         self.map, self.device, self.on_gpu = map_, device, device.type == "cuda"
         self.dtype = torch().float32 if single else torch().float64
-        # Distances do not change when everything is moved, and digits are not lost to a large offset then.
+        # Moving all rows changes no distance, and digits are not lost to a large offset.
         self.middle = np.median(map_.points, axis=0) if isinstance(map_.kernel, Stationary) else np.zeros(1)
-        self.points = self._moved(map_.points - self.middle, self.dtype)
+        self.points = self._move(map_.points - self.middle, self.dtype)
 
     @property
-    def costs(self) -> tuple[float, float, float]:  # type: ignore[override]
-        return (2.5e-14, 2.4e-11, 3e-14) if self.on_gpu else (6e-12, 8e-10, 2.5e-11)
+    def costs(self) -> Costs:  # type: ignore[override]
+        if self.on_gpu:
+            return Costs(product=2.5e-14, value=2.4e-11, column=3e-14)
+        return NumpyMachine.costs
 
     gram_matrices = 2.0
 
@@ -61,15 +63,15 @@ class OnTorch(Machine):
     def room(self) -> int:
         return int(torch().cuda.mem_get_info(self.device)[0]) // 4 if self.on_gpu else 0
 
-    def place(self, rows: Rows) -> Placed:
+    def place(self, rows: Rows) -> PlacedRows:
         weights = None if rows.weights is None else self.array(rows.weights)
         X = self.map.scaled(self.array(rows.X)) - self.array(self.middle)
-        return Placed(X.to(self.dtype), None if rows.Y is None else self.array(rows.Y), weights)
+        return PlacedRows(X.to(self.dtype), None if rows.Y is None else self.array(rows.Y), weights)
 
     def array(self, values: Any) -> Array:
-        return self._moved(values, torch().float64)
+        return self._move(values, torch().float64)
 
-    def _moved(self, values: Any, dtype: Any) -> Array:
+    def _move(self, values: Any, dtype: Any) -> Array:
         if not isinstance(values, torch().Tensor):
             values = np.ascontiguousarray(to_numpy(values))
             values = torch().from_numpy(values if values.flags.writeable else values.copy())
@@ -81,13 +83,13 @@ class OnTorch(Machine):
     def values_at_points(self) -> Array:
         return self._values(self.points[:: max(1, self.map.size // LOOKED_AT)])
 
-    def cross(self, rows: Placed, V: Array) -> Array:
+    def cross(self, rows: PlacedRows, V: Array) -> Array:
         total = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
         for block in self._blocks(rows):
             total.addmm_(self._values(rows.X[block]).T, V[block])
         return total
 
-    def twice(self, rows: Placed, U: Array) -> Array:
+    def gram_times(self, rows: PlacedRows, U: Array) -> Array:
         total = torch().zeros_like(U)
         for block in self._blocks(rows):
             K = self._values(rows.X[block])
@@ -97,20 +99,20 @@ class OnTorch(Machine):
             total.addmm_(K.T, values)
         return total
 
-    def values(self, rows: Placed, U: Array) -> Array:
+    def values(self, rows: PlacedRows, U: Array) -> Array:
         parts = [self._values(rows.X[block]) @ U for block in self._blocks(rows)]
         return torch().cat(parts) if parts else U[:0]
 
-    def covariance(self, rows: Placed, span: Span) -> Array:
+    def covariance(self, rows: PlacedRows, span: Span) -> Array:
         total = self._nothing()
         for block in self._blocks(rows):
-            phi = span.whitened(self._values(rows.X[block]).T).T
+            phi = span.whiten(self._values(rows.X[block]).T).T
             if rows.weights is not None:
                 phi = phi * rows.weights[block, None].sqrt()
             _add_products(total, phi, ALONE[self.on_gpu])
         return self.gram(total).div_(rows.mass)
 
-    def add_gram(self, rows: Placed, V: Array, so_far: Array | None) -> tuple[Array, Array]:
+    def add_gram(self, rows: PlacedRows, V: Array, so_far: Array | None) -> tuple[Array, Array]:
         total, means = self._nothing() if so_far is None else so_far, self.means
         cross = torch().zeros((self.map.size, V.shape[1]), dtype=torch().float64, device=self.device)
         for block in self._blocks(rows):
@@ -122,7 +124,7 @@ class OnTorch(Machine):
         return cross, total
 
     def gram(self, so_far: Array) -> Array:
-        so_far.tril_()  # what panels left above the diagonal; only what is below is ever added to
+        so_far.tril_()  # clears what panels left above the diagonal; only the lower triangle is ever added to
         so_far += so_far.tril(-1).T
         return so_far
 
@@ -135,16 +137,16 @@ class OnTorch(Machine):
     def _values(self, X: Array) -> Array:
         return self.map.kernel.block(X, self.points).to(torch().float64)
 
-    def _blocks(self, rows: Placed) -> list[slice]:
+    def _blocks(self, rows: PlacedRows) -> list[slice]:
         step = max(1, (1 << 27 if self.on_gpu else 1 << 20) // self.map.size)
         return [slice(i, i + step) for i in range(0, len(rows), step)]
 
 
 def _add_products(total: Array, K: Array, rows: int) -> None:
-    """The lower triangle of KᵀK, by panels of columns, added to what there is.
+    """Add the lower triangle of KᵀK to ``total``, by panels of columns.
 
-    So many rows are summed by themselves before they are added: libraries that add row after row to what there is round
-    to the size of all of it every time.
+    ``rows`` rows are summed separately before they are added: libraries that add row after row to the total round each
+    time to the size of the total.
     """
     M = K.shape[1]
     step = max(-(-M // PANELS), 256)
@@ -154,20 +156,20 @@ def _add_products(total: Array, K: Array, rows: int) -> None:
             total[i : i + step, : i + step] += part[:, i : i + step].T @ part[:, : i + step]
 
 
-MOST_FEATURES = 48  # beyond these the differences cost more than a matrix product
+MOST_FEATURES = 48  # with more of them, differences cost more than a matrix product
 COLUMNS = (16, 32, 64)  # of V: tiles are of these widths
 TILE = (128, 64)
 
 
-def suits(kernel: Any, n_features: int, device: Any) -> bool:
-    """Whether the kernel, the rows and the machine are such that values can be computed in registers."""
+def is_fusable(kernel: Any, n_features: int, device: Any) -> bool:
+    """Return whether the kernel, the rows and the device allow values to be computed in registers."""
     possible = device.type == "cuda" and n_features <= MOST_FEATURES and _shape(kernel) is not None
     return possible and _triton() is not None
 
 
 def _shape(kernel: Any) -> tuple[int, float] | None:
-    """Which function of the squared distance is computed, and what the distance is multiplied by before."""
-    # Exactly these classes: a class that is derived from one of them may have another function.
+    """Return the number of the function of the squared distance, and the factor of the distance; None if unknown."""
+    # Exactly these classes: a subclass may have another function.
     if type(kernel) is Gaussian:
         return 0, math.sqrt(0.5 * math.log2(math.e))  # 2 to the power of -r²
     nu = 0.5 if type(kernel) is Laplacian else float(kernel.nu) if type(kernel) is Matern else None
@@ -185,7 +187,7 @@ def _triton() -> Any:
 
 @cache
 def _kernel() -> Any:
-    """The compiled function; made on first use, because only machines with a GPU have Triton."""
+    """Return the compiled function; it is made on first use, because only machines with a GPU have Triton."""
     import triton.language as tl
 
     @_triton().jit  # type: ignore[untyped-decorator]
@@ -222,10 +224,10 @@ def _kernel() -> Any:
     return products
 
 
-class Fused(OnTorch):
-    """Products with columns by tiles in registers; Gram matrices as plain torch makes them."""
+class FusedMachine(TorchMachine):
+    """A torch machine with products by tiles in registers; Gram matrices are those of plain torch."""
 
-    costs = (2.5e-14, 2.5e-12, 1.2e-13)
+    costs = Costs(product=2.5e-14, value=2.5e-12, column=1.2e-13)
 
     def __init__(self, map_: KernelMap, device: Any) -> None:
         super().__init__(map_, device, single=True)
@@ -234,37 +236,37 @@ class Fused(OnTorch):
         self._shape, self._factor = shape
         self._points = self._flat(self.points)
 
-    def cross(self, rows: Placed, V: Array) -> Array:
+    def cross(self, rows: PlacedRows, V: Array) -> Array:
         return self._times(self._points, self._flat(rows.X), V)
 
-    def twice(self, rows: Placed, U: Array) -> Array:
+    def gram_times(self, rows: PlacedRows, U: Array) -> Array:
         flat = self._flat(rows.X)
         values = self._times(flat, self._points, U)
         if rows.weights is not None:
             values *= rows.weights[:, None]
         return self._times(self._points, flat, values)
 
-    def values(self, rows: Placed, U: Array) -> Array:
+    def values(self, rows: PlacedRows, U: Array) -> Array:
         return self._times(self._flat(rows.X), self._points, U)
 
     def _flat(self, X: Array) -> Array:
-        """x/ℓ, times what the kernel multiplies distances by.
+        """Return x/ℓ times the kernel's factor of distances.
 
-        A feature after the other: neighbouring threads then read neighbouring numbers.
+        One feature follows another, so that neighbouring threads read neighbouring numbers.
         """
         length_scale = torch().as_tensor(self.map.kernel.length_scale, dtype=torch().float64, device=self.device)
         return (X.to(torch().float64) * (self._factor / length_scale)).to(torch().float32).T.contiguous()
 
     def _times(self, A: Array, B: Array, V: Array) -> Array:
-        """𝕂(a, b) V, at most 64 columns at a time; few rows share the others out among more programs."""
+        """Return 𝕂(a, b) V, at most 64 columns at a time; if rows are few, more programs share the other rows."""
         width, parts = V.shape[1], []
         for start in range(0, width, COLUMNS[-1]):
             part = V[:, start : start + COLUMNS[-1]]
             wide = next(c for c in COLUMNS if c >= part.shape[1])
             if part.shape[1] < wide:
                 part = torch().nn.functional.pad(part, (0, wide - part.shape[1]))
-            found = self._launch(A, B, part.contiguous(), wide)
-            parts.append(found[:, : min(COLUMNS[-1], width - start)])
+            products = self._launch(A, B, part.contiguous(), wide)
+            parts.append(products[:, : min(COLUMNS[-1], width - start)])
         return parts[0] if len(parts) == 1 else torch().cat(parts, dim=1)
 
     def _launch(self, A: Array, B: Array, V: Array, width: int) -> Array:

@@ -1,38 +1,37 @@
 """Solutions for every λ in the span of kernel functions: from the Gram matrix of one pass, or by rounds of products.
 
-:class:`Solved` holds the solutions, whichever way they were found.
+:class:`SpanSolution` holds the solutions of either method.
 
 **One pass.** The solutions come from a tridiagonal form on a CPU, and from Cholesky factors on a GPU.
 
-The Gram matrix is that of kernel functions and not of features, because turning kernel values into features costs twice
-what their products do. Rounding then decides how small λ may be. Below that rounds take over, which never square a
-condition number (:func:`solve_by_rounds`).
+The Gram matrix is that of kernel functions and not of features, because turning kernel values into features takes twice
+the time of their products. Rounding then limits how small λ may be. Below that limit rounds take over, which never
+square a condition number (:func:`solve_by_rounds`).
 
-The kernel functions have their means m taken out before anything is multiplied, G = (1/W) Σ w (r - m)(r - m)ᵀ, as in
+The means m of the kernel functions are subtracted before anything is multiplied, G = (1/W) Σ w (r - m)(r - m)ᵀ, as in
 the centred regression of Wang (2018) but in the features: large numbers that would cancel later are never added up. The
-part that was taken out comes back in orthonormal coordinates, as products of two vectors. Rounding leaves G off by a
-share δ of its trace (:meth:`.machine.Machine.rounding`), and the smaller the trace the better: with the means in it
-would be up to a thousand times as large.
+subtracted part returns in orthonormal coordinates, as products of two vectors. Rounding leaves G off by a share δ of
+its trace (:meth:`.machine.Machine.rounding`), so a small trace is better: with the means in it, it would be up to a
+thousand times as large.
 
-Brought to orthonormal coordinates that error becomes δ·tr(G)/ε, so ε must not be too small; and kernel functions of
-weight ε count at λ once ε is as large as Mλ, so it must not be too large. Half-way between, on a logarithmic scale, is
-ε = √(HARMLESS·M·δ·tr G) whatever λ is, and what is then left of rounding sets the smallest λ (:func:`smallest`).
+In orthonormal coordinates that error becomes δ·tr(G)/ε, so ε must not be too small; and kernel functions of weight ε
+count at λ once ε is as large as Mλ, so it must not be too large. Half-way between, on a logarithmic scale, is
+ε = √(HARMLESS·M·δ·tr G) for every λ, and the remaining rounding then sets the smallest λ (:func:`smallest_lam`).
 
-The points alone predict that smallest λ, and the eigenvalues found show whether the prediction was right. Rows may be
-such that sums round more (copies of a row all round the same way), and then the covariance has negative eigenvalues:
-their size is the error that was made, and smaller λ are not trusted. So the result can be checked from the eigenvalues
-alone.
+The points alone predict that smallest λ, and the eigenvalues show whether the prediction was right. Sums over some rows
+round more (copies of a row all round in the same direction), and then the covariance has negative eigenvalues: their
+size is the error, and smaller λ are not trusted. So the result can be checked from the eigenvalues alone.
 
-**Rounds.** Preconditioned conjugate gradients solve for every λ by rounds of products with the rows, and none of these
-needs a Gram matrix.
+**Rounds.** Preconditioned conjugate gradients solve for every λ by rounds of products with the rows; they need no Gram
+matrix.
 
 In orthonormal coordinates (C + λ)a = d. The preconditioner is (C_s + λ)⁻¹, in which the covariance C_s of a few rows a
 point takes the place of C. With c rows a point the spectrum of (C_s + λ)⁻¹(C + λ) lies about (1 ± c^(-1/2))², whatever
 λ is, so the number of rounds does not depend on λ. FALKON (Rudi, Carratino and Rosasco 2017), whose rows are the points
 themselves, needs ever more rounds as λ falls.
 
-All λ and all labels are columns that share each pass over the rows, and with them labels of random signs z, whose fits
-have E zᵀHz = tr H: the degrees of freedom for generalised cross-validation.
+All λ and all labels are columns that share each pass over the rows. Labels of random signs z are columns too: their
+fits have E zᵀHz = tr H, the degrees of freedom for generalised cross-validation.
 """
 
 from __future__ import annotations
@@ -49,38 +48,38 @@ from ..._base import threads
 from ..._base.arrays import Array, Floats, add_to_diagonal, cholesky, is_numpy, like, namespace, solve_lower, to_numpy
 from ..._linalg.operator import NotFinite, NotPositiveDefinite
 from ..spectral.criteria import trace_by_signs
-from .machine import Machine, Placed, Span
+from .machine import Machine, PlacedRows, Span
 from .sums import Sums
 
 
 @dataclass(frozen=True)
-class Solved:
-    """Coefficients of the kernel functions, and what choosing among them needs."""
+class SpanSolution:
+    """Coefficients of the kernel functions for every λ, and the scores for choosing among them."""
 
     lam: Floats
     coef: Floats = field(repr=False)  #: (L, M, T)
     intercept: Floats  #: (L, T)
     error: Floats  #: (L, T) mean squared residual on the rows
-    df: Floats  #: (L,), the intercept's included
-    rounds: int = 0  #: passes over the rows after the first
+    df: Floats  #: (L,), the intercept included
+    rounds: int = 0  #: passes over the rows after the first one
     jitter: float = 0.0  #: the ε of the penalty
 
 
 @dataclass(frozen=True)
-class Centred:
-    """(C + λI) a = d with the means taken out, before it is brought to coordinates of the span."""
+class CentredSystem:
+    """The system (C + λI) a = d with the means subtracted, before it is moved to the coordinates of the span."""
 
     weight: float
     n_labels: int
-    y: Floats  #: (T + probes,) the means that were taken out; zeros without an intercept
-    yy: Floats  #: (T + probes,) mean squares of what is left
+    y: Floats  #: (T + probes,) the means that were subtracted; zeros without an intercept
+    yy: Floats  #: (T + probes,) mean squares of the rest
     r: Array = field(repr=False)  #: (M,) means of the kernel functions
     ry: Array = field(repr=False)  #: (M, T + probes)
     center: bool = False
 
     @classmethod
-    def of(cls, sums: Sums, n_labels: int, center: bool, means: Array | float = 0.0) -> Centred:
-        """From sums over rows, of kernel functions less ``means``; without an intercept nothing is taken out."""
+    def of(cls, sums: Sums, n_labels: int, center: bool, means: Array | float = 0.0) -> CentredSystem:
+        """Make the system from sums over rows, of kernel functions less ``means``; only an intercept is subtracted."""
         xp = namespace(sums.ry)
         y, yy = float(center) * sums.y / sums.weight, sums.yy / sums.weight
         left = sums.r / sums.weight
@@ -88,47 +87,49 @@ class Centred:
         ry = sums.ry / sums.weight - left[:, None] * of_labels[None, :]
         return cls(sums.weight, n_labels, y, np.maximum(yy - y * y, 0.0), float(center) * (left + means), ry, center)
 
-    def solved(self, lams: Floats, coef: Array, error: Floats, df: Floats, rounds: int = 0) -> Solved:
-        """The solutions; ``coef`` (L, M, T) of kernel functions. What rounding leaves of an error is none."""
+    def to_solution(self, lams: Floats, coef: Array, error: Floats, df: Floats, rounds: int = 0) -> SpanSolution:
+        """Return the solutions for ``coef`` (L, M, T), with zero for an error that is below rounding."""
         host = to_numpy(coef)
         intercept = self.y[: self.n_labels] - np.einsum("m,lmt->lt", to_numpy(self.r), host)
         floor = 1e-14 * self.yy[: self.n_labels]
-        return Solved(lams, host, intercept, np.maximum(error, floor), df + float(self.center), rounds)
+        return SpanSolution(lams, host, intercept, np.maximum(error, floor), df + float(self.center), rounds)
 
 
-HARMLESS = 0.1  # of Mλ: what ε may come to
-ROOM = 4.0  # between rounding and the smallest λ
-ALIKE = 2.0  # times as small: a λ that is still trusted where rows are spread a little more widely than points
+HARMLESS = 0.1  # the largest ε, as a share of Mλ
+ROOM = 4.0  # the factor between rounding and the smallest λ
+ALIKE = 2.0  # the factor by which λ may be too small if rows are spread a little more widely than the points
 
 
-def smallest(kappa_sq: float, spread: float, rounding: float) -> float:
-    """The smallest λ that a Gram matrix is good for: ROOM·δ·tr(G)/ε, with tr(G) = M·spread·κ⁴ and δ its rounding."""
+def smallest_lam(kappa_sq: float, spread: float, rounding: float) -> float:
+    """Return the smallest λ for an accurate Gram matrix: ROOM·δ·tr(G)/ε, tr(G) = M·spread·κ⁴, δ its rounding."""
     return ROOM * kappa_sq * math.sqrt(rounding * spread / HARMLESS)
 
 
-def allowed(lams: Floats, gram: Array, kappa_sq: float, rounding: float) -> Floats:
-    """Those λ that rows allow: they may be spread more widely than the points that :func:`smallest` was told of."""
+def drop_small_lams(lams: Floats, gram: Array, kappa_sq: float, rounding: float) -> Floats:
+    """Return the λ that the rows allow: they may be spread more widely than the points of :func:`smallest_lam`."""
     spread = _trace(gram) / len(gram) / kappa_sq / kappa_sq
-    return lams[lams >= smallest(kappa_sq, spread, rounding) / ALIKE]
+    return lams[lams >= smallest_lam(kappa_sq, spread, rounding) / ALIKE]
 
 
-def span_for(K: Array, gram: Array, rounding: float) -> Span:
-    """The span with ε as the Gram matrix wants it, which is of weight one; ``K`` is 𝕂_zz, and overwritten."""
+def make_span(K: Array, gram: Array, rounding: float) -> Span:
+    """Make the span with the ε for a Gram matrix of weight one; ``K`` is 𝕂_zz, and overwritten."""
     return Span.of(K, math.sqrt(HARMLESS * K.shape[0] * rounding) * math.sqrt(_trace(gram)))
 
 
-def solve_from_gram(span: Span, mean: Sums, means: Array, n_labels: int, center: bool, lams: Floats) -> Solved | None:
-    """Those λ that eigenvalues allow, None if there are none.
+def solve_from_gram(
+    span: Span, mean: Sums, means: Array, n_labels: int, center: bool, lams: Floats
+) -> SpanSolution | None:
+    """Solve for the λ that the eigenvalues allow; None if they allow none.
 
-    ``mean`` has the sums of weight one, of kernel functions less ``means``; its Gram matrix is used up.
+    ``mean`` has the sums of weight one, of kernel functions less ``means``; its Gram matrix is overwritten.
     """
     xp, gram = namespace(mean.gram), mean.gram
     C = span.covariance(gram)
-    # (1/W) Σ w r rᵀ = G + (m + q)(m + q)ᵀ - qqᵀ for q = (1/W) Σ w r - m, and centred it is without the first of these;
-    # (1/W) Σ w r y = (1/W) Σ w (r - m) y + m·mean(y), and centred the first less q·mean(y).
-    system = Centred.of(mean, n_labels, center, means)
-    m, q = (span.whitened(vector[:, None])[:, 0] for vector in (means, mean.r))
-    d = span.whitened(system.ry)
+    # (1/W) Σ w r rᵀ = G + (m + q)(m + q)ᵀ - qqᵀ for q = (1/W) Σ w r - m; centred, the first square is missing.
+    # (1/W) Σ w r y = (1/W) Σ w (r - m) y + m·mean(y); centred, it is the first term less q·mean(y).
+    system = CentredSystem.of(mean, n_labels, center, means)
+    m, q = (span.whiten(vector[:, None])[:, 0] for vector in (means, mean.r))
+    d = span.whiten(system.ry)
     _add_square(C, -1.0, q)
     if not center:
         _add_square(C, 1.0, m + q)
@@ -140,8 +141,8 @@ def solve_from_gram(span: Span, mean: Sums, means: Array, n_labels: int, center:
     inner = np.stack([to_numpy(xp.sum(a * d, axis=0)) for a in solutions])
     norm = np.stack([to_numpy(xp.sum(a * a, axis=0)) for a in solutions])
     error = system.yy - inner - lams[:, None] * norm
-    coef = xp.stack([span.raw(a) for a in solutions])
-    return system.solved(lams, coef, error, df)
+    coef = xp.stack([span.to_coefficients(a) for a in solutions])
+    return system.to_solution(lams, coef, error, df)
 
 
 def _trace(gram: Array) -> float:
@@ -153,43 +154,43 @@ def _trace(gram: Array) -> float:
 
 
 def _add_square(C: Array, sign: float, v: Array) -> None:
-    """C + sign·vvᵀ in place, without another matrix."""
-    for rows in threads.stretches(len(C), 64):
+    """Compute C + sign·vvᵀ in place, without another matrix."""
+    for rows in threads.cut_stretches(len(C), 64):
         C[rows, :] += sign * v[rows, None] * v[None, :]
 
 
 def _tridiagonal(C: np.ndarray, d: np.ndarray, lams: Floats) -> tuple[Floats, list[np.ndarray], Floats]:
-    """C = QTQᵀ with T tridiagonal: (C+λ)⁻¹d = Q(T+λ)⁻¹Qᵀd costs products with Q only, and T has the eigenvalues.
+    """Solve by C = QTQᵀ, T tridiagonal: (C+λ)⁻¹d = Q(T+λ)⁻¹Qᵀd takes products with Q only, and T has the eigenvalues.
 
-    Half of the operations of an eigendecomposition are for eigenvectors, which nobody asks for.
+    Half of the operations of an eigendecomposition are for eigenvectors, which are not needed here.
     """
     M = len(C)
     if M < 3:
         sigma, V = np.linalg.eigh(C)
-        lams, sigma = _trusted(lams, sigma)
+        lams, sigma = _keep_trusted(lams, sigma)
         return lams, [V @ ((V.T @ d) / (sigma + lam)[:, None]) for lam in lams], _df(sigma, lams)
     lwork = int(lapack.dsytrd_lwork(M, lower=1)[0])
     packed, diagonal, off, tau, _ = lapack.dsytrd(C.T, lower=1, lwork=lwork, overwrite_a=1)
-    lams, sigma = _trusted(lams, scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
+    lams, sigma = _keep_trusted(lams, scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
     turned = _with_q(packed, tau, d, "T")
     bands = np.stack([diagonal, np.append(off, 0.0)])
-    found = [
+    solutions = [
         scipy.linalg.solveh_banded(bands + np.asarray([[lam], [0.0]]), turned, lower=True, check_finite=False)
         for lam in lams
     ]
-    if not found:
+    if not solutions:
         return lams, [], lams
-    back = _with_q(packed, tau, np.concatenate(found, axis=1), "N")
+    back = _with_q(packed, tau, np.concatenate(solutions, axis=1), "N")
     return lams, np.split(back, len(lams), axis=1), _df(sigma, lams)
 
 
-def _trusted(lams: Floats, sigma: Floats) -> tuple[Floats, Floats]:
-    """Those λ that are well above what rounding has made of the smallest eigenvalue, and eigenvalues that are none."""
+def _keep_trusted(lams: Floats, sigma: Floats) -> tuple[Floats, Floats]:
+    """Return the λ well above the rounding of the smallest eigenvalue, and eigenvalues without negative ones."""
     return lams[lams > -ROOM * np.min(sigma)], np.maximum(sigma, 0.0)
 
 
 def _with_q(packed: np.ndarray, tau: np.ndarray, B: np.ndarray, trans: str) -> np.ndarray:
-    """QB or QᵀB; Q leaves the first coordinate alone, and below it is what dsytrd left under the diagonal."""
+    """Return QB or QᵀB; Q leaves the first coordinate alone, and dsytrd stored the rest below the diagonal."""
     out = np.array(B, order="F")
     reflectors = np.asfortranarray(packed[1:, :-1])
     lwork = max(1, 64 * B.shape[1])
@@ -202,7 +203,7 @@ def _df(sigma: Floats, lams: Floats) -> Floats:
 
 
 def _cholesky(C: Array, d: Array, lams: Floats) -> tuple[Floats, list[Array], Floats]:
-    """A factor for every λ, and df = M - λ tr (C+λ)⁻¹ from its inverse."""
+    """Factorise for every λ; df = M - λ tr (C+λ)⁻¹ comes from the inverse."""
     xp = namespace(C)
 
     def factor(lam: float) -> Array | None:
@@ -213,14 +214,14 @@ def _cholesky(C: Array, d: Array, lams: Floats) -> tuple[Floats, list[Array], Fl
     lams = np.asarray(lams)
     while len(lams) and factor(float(np.min(lams)) / ROOM) is None:  # rounding has left a negative eigenvalue
         lams = lams[lams > np.min(lams)]
-    found, df = [], np.empty(len(lams))
+    solutions, df = [], np.empty(len(lams))
     eye = xp.eye(C.shape[0], dtype=C.dtype, device=C.device)
     for i, lam in enumerate(lams):
         F = factor(float(lam))
-        found.append(solve_lower(F, solve_lower(F, d), transposed=True))
+        solutions.append(solve_lower(F, solve_lower(F, d), transposed=True))
         inverse = solve_lower(F, eye)
         df[i] = C.shape[0] - float(lam) * float(xp.sum(inverse * inverse))
-    return lams, found, df
+    return lams, solutions, df
 
 
 Step = Callable[[int], None]
@@ -228,52 +229,52 @@ Step = Callable[[int], None]
 
 def solve_by_rounds(
     span: Span,
-    system: Centred,
+    system: CentredSystem,
     machine: Machine,
-    chunks: Iterable[Placed],
-    sample: Placed | None,
+    chunks: Iterable[PlacedRows],
+    sample: PlacedRows | None,
     lams: Floats,
     *,
     tol: float,
     most: int,
     factors: int,
     after_round: Step = lambda _: None,
-) -> Solved:
-    """All λ; at most ``most`` rounds, at most ``factors`` preconditioners (neighbouring λ share one).
+) -> SpanSolution:
+    """Solve for all λ in at most ``most`` rounds, with at most ``factors`` preconditioners (neighbouring λ share one).
 
-    ``sample`` holds the rows that preconditioners are made from; None is the points themselves.
+    ``sample`` holds the rows for the preconditioners; None means the points themselves.
     """
     xp = namespace(span.L)
-    d = span.whitened(system.ry)
-    mean = span.whitened(system.r[:, None])[:, 0]
+    d = span.whiten(system.ry)
+    mean = span.whiten(system.r[:, None])[:, 0]
     k = d.shape[1]
     columns = np.repeat(lams, k)
 
     def times(V: Array) -> Array:
-        """C V by one pass over the rows."""
-        U, total = span.raw(V), xp.zeros_like(V)
+        """Return C V by one pass over the rows."""
+        U, total = span.to_coefficients(V), xp.zeros_like(V)
         for rows in chunks:
-            total = total + machine.twice(rows, U)
-        product = span.whitened(total / system.weight)
+            total = total + machine.gram_times(rows, U)
+        product = span.whiten(total / system.weight)
         return product - mean[:, None] * (mean @ V)[None, :] if system.center else product
 
-    own = span.own_covariance() if sample is None else machine.covariance(sample, span)
+    own = span.covariance_of_points() if sample is None else machine.covariance(sample, span)
     precondition = _preconditioner(own, lams, k, factors)
     right = xp.concat([d] * len(lams), axis=1)
     a, left, rounds = _conjugate_gradients(times, precondition, right, columns, tol, most, after_round)
-    # With the residual q = d - (C + λ)a known, aᵀCa = aᵀ(d - q) - λ|a|² holds however far the rounds have come.
+    # With the residual q = d - (C + λ)a known, aᵀCa = aᵀ(d - q) - λ|a|² holds at every stage of the rounds.
     inner = to_numpy(xp.sum(a * right, axis=0)).reshape(len(lams), k)
     bent = to_numpy(xp.sum(a * (right - left), axis=0)).reshape(len(lams), k)
     norm = to_numpy(xp.sum(a * a, axis=0)).reshape(len(lams), k)
     error = system.yy - 2 * inner + bent - lams[:, None] * norm
     T = system.n_labels
     df = system.weight * trace_by_signs(inner, k - T) if k > T else np.full(len(lams), np.nan)
-    coef = xp.reshape(span.raw(a), (span.size, len(lams), k))[:, :, :T]
-    return system.solved(lams, xp.permute_dims(coef, (1, 0, 2)), error[:, :T], df, rounds)
+    coef = xp.reshape(span.to_coefficients(a), (span.size, len(lams), k))[:, :, :T]
+    return system.to_solution(lams, xp.permute_dims(coef, (1, 0, 2)), error[:, :T], df, rounds)
 
 
 def _preconditioner(own: Array, lams: Floats, k: int, factors: int) -> Callable[[Array, np.ndarray], Array]:
-    """(C_s + λ)⁻¹ on columns of the given numbers; ``own`` is C_s, and overwritten."""
+    """Return (C_s + λ)⁻¹ as a function of columns and their numbers; ``own`` is C_s, and overwritten."""
     xp = namespace(own)
     order = np.argsort(lams)
     groups = np.array_split(order, min(factors, len(lams)))
@@ -310,9 +311,9 @@ def _conjugate_gradients(
     most: int,
     after_round: Step,
 ) -> tuple[Array, Array, int]:
-    """a with (C + shift)a = right column by column, what is left of right, and the rounds it took.
+    """Return a with (C + shift)a = right for each column, its residual, and the number of rounds.
 
-    A column is done when √(qᵀP⁻¹q) has fallen to ``tol`` of what it was, and takes no part any more.
+    A column is done when √(qᵀP⁻¹q) has fallen to ``tol`` of its first value; it then drops out.
     """
     xp = namespace(right)
     everyone = np.arange(right.shape[1])
@@ -335,7 +336,7 @@ def _conjugate_gradients(
         rounds += 1
         after_round(rounds)
         going = np.flatnonzero(new > goal[active])
-        kept = like(going, right, dtype=xp.int64)
-        p = xp.take(z, kept, axis=1) + like(beta[going], right) * xp.take(p, kept, axis=1)
+        indices = like(going, right, dtype=xp.int64)
+        p = xp.take(z, indices, axis=1) + like(beta[going], right) * xp.take(p, indices, axis=1)
         active = active[going]
     return a, q, rounds

@@ -5,7 +5,7 @@ With features φ the function f = aᵀφ + b has a = g_λ(C) d, where d = (1/n) 
 - at second order (1/n) Σ φ(x_j)φ(x_j)ᵀ: the filter's regression on the pooled rows in the span, exactly;
 - at first order diag(λ^u), the public sample's: LESS (Qin and Guo 2019, section 2); Tikhonov is a_i = d_i/(λ_i^u+λ).
 
-With centring the mean of the features is taken out of both, and the mean of y is put in the place of y.
+With centring the mean of the features is subtracted in both, and the mean of y is subtracted from y.
 """
 
 from __future__ import annotations
@@ -23,63 +23,63 @@ from ..spectral import criteria
 from . import noisy_moments
 from .noisy_moments import Noise
 
-HEAVY = 4.0  # of the mismatch between public and private rows in the estimate of the risk; 2 for Gaussian features
+HEAVY = 4.0  # weight of the mismatch between public and private rows in the risk; 2 for Gaussian features
 
 
 @dataclass(frozen=True)
 class Means:
-    """What a sum of summaries says, divided by its weight; T labels."""
+    """The means of a sum of summaries, divided by its weight; T labels."""
 
-    n: float  #: rows that count: the weight, or the number of rows where that is more
+    n: float  #: the effective number of rows: the weight, or the number of rows if that is larger
     weight: float
     y: Floats  #: (T,)
     yy: Floats  #: (T,)
     phi: Floats  #: (M,)
     phi_y: Floats  #: (M, T)
     gram: Floats | None  #: (M, M)
-    noise: Noise | None = None  #: that was added to the means for privacy
+    noise: Noise | None = None  #: the noise that was added to the means for privacy
     centred: bool = True  #: whether the means of y and φ are known; else they are zeros
 
 
 @dataclass(frozen=True)
 class System:
-    """C = V diag(σ) Vᵀ and d."""
+    """The linear system with C = V diag(σ) Vᵀ and right-hand side d."""
 
     sigma: Floats  #: (r,)
-    spread: Floats  #: (r,) what σ would be at fresh rows
-    vectors: Floats | None  #: (M, r); None where the features themselves are the eigenvectors
+    spread: Floats  #: (r,) the value of σ at fresh rows
+    vectors: Floats | None  #: (M, r); None if the features themselves are the eigenvectors
     d: Floats  #: (M, T)
-    shift: Floats  #: (M,) the mean of the features that was taken out; zero without centring
-    y_mean: Floats  #: (T,) the mean of y that was taken out
-    y_square: Floats  #: (T,) the mean square of what is left
+    shift: Floats  #: (M,) the mean of the features that was subtracted; zero without centring
+    y_mean: Floats  #: (T,) the mean of y that was subtracted
+    y_square: Floats  #: (T,) the mean square of the rest
     n: float
     weight: float
     centering: str  #: "none"; "rows": the features' mean over the rows; "public": over the public sample
-    own: bool  #: C is of the very rows that d is of
+    same_sample: bool  #: whether C and d are taken over the same rows
     n_public: int
     kappa_sq: float
     noise: Noise | None = None
-    d_variance: Floats | float = 0.0  #: (r, T) that of the noise in Vᵀd
-    raw: Floats | None = None  #: (r,) σ before noise's negative eigenvalues were put to zero
+    d_variance: Floats | float = 0.0  #: (r, T) the variance of the noise in Vᵀd
+    raw: Floats | None = None  #: (r,) σ with the negative eigenvalues that noise caused
 
     @property
     def projected(self) -> Floats:
         """Vᵀd, (r, T)."""
         return self.d[: len(self.sigma)] if self.vectors is None else self.vectors.T @ self.d
 
-    def lifted(self, t: Floats) -> Floats:
-        """V t: (r, …) to (M, …)."""
+    def lift(self, t: Floats) -> Floats:
+        """Return V t: (r, …) to (M, …)."""
         if self.vectors is not None:
             return self.vectors @ t
         return np.concatenate([t, np.zeros((len(self.d) - len(t), *t.shape[1:]))])
 
     def intercept(self, coef: Floats) -> Floats:
-        """b of f = aᵀφ + b, (T,)."""
+        """Return b of f = aᵀφ + b, (T,)."""
         return np.asarray(self.y_mean - self.shift @ coef)
 
 
-def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
-    """The system of a summary. ``own``: at first order, the public sample is the rows themselves."""
+def make_system(means: Means, basis: Any, center: bool | str, same_sample: bool) -> System:
+    """Make the system of a summary. ``same_sample``: at first order, the public sample is the rows themselves."""
     M, T = means.phi_y.shape
     second = means.gram is not None
     centering = "none" if center is False else "public" if center == "public" and not second else "rows"
@@ -96,21 +96,21 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     if second:
         assert means.gram is not None
         if noise is not None:
-            raw, vectors = noisy_moments.decomposed(means.gram, shift, noise)
+            raw, vectors = noisy_moments.decompose(means.gram, shift, noise)
             sigma = np.maximum(raw, 0.0)
         else:
-            sigma, vectors = _decomposed(means.gram - np.outer(shift, shift), kappa_sq)
+            sigma, vectors = _decompose(means.gram - np.outer(shift, shift), kappa_sq)
         spread = sigma
     elif centering == "none":
-        # A direction the public sample does not have is not to be divided by anything.
-        known = int(np.sum(basis.eigenvalues_ > 8 * np.finfo(float).eps * basis.eigenvalues_[0]))
-        sigma, spread, vectors = basis.eigenvalues_[: max(known, 1)], basis.spread_[: max(known, 1)], None
+        # A direction that the public sample does not have must not be divided by anything.
+        rank = max(int(np.sum(basis.eigenvalues_ > 8 * np.finfo(float).eps * basis.eigenvalues_[0])), 1)
+        sigma, spread, vectors = basis.eigenvalues_[:rank], basis.spread_[:rank], None
     else:
-        known = basis.eigenvalues_ >= 8 * np.finfo(float).eps * basis.eigenvalues_[0]
+        is_known = basis.eigenvalues_ >= 8 * np.finfo(float).eps * basis.eigenvalues_[0]
         C = np.diag(basis.eigenvalues_) - np.outer(basis.mean_, basis.mean_)
-        sigma, vectors = _decomposed(C[np.ix_(known, known)], kappa_sq)
+        sigma, vectors = _decompose(C[np.ix_(is_known, is_known)], kappa_sq)
         excess = basis.spread_ - basis.eigenvalues_
-        spread = sigma + (vectors * vectors).T @ excess[known]
+        spread = sigma + (vectors * vectors).T @ excess[is_known]
         vectors = np.concatenate([vectors, np.zeros((M - len(vectors), vectors.shape[1]))])
     variance: Floats | float = 0.0
     if noise is not None:
@@ -126,7 +126,7 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
         means.n,
         means.weight,
         centering,
-        own or second,
+        same_sample or second,
         int(basis.n_public_),
         kappa_sq,
         noise,
@@ -135,8 +135,8 @@ def system(means: Means, basis: Any, center: bool | str, own: bool) -> System:
     )
 
 
-def limited(system: System, n_features: int) -> System:
-    """Only the directions of the largest eigenvalues."""
+def limit_rank(system: System, n_features: int) -> System:
+    """Return the system with only the directions of the largest eigenvalues."""
     vectors = None if system.vectors is None else system.vectors[:, :n_features]
     variance = system.d_variance if isinstance(system.d_variance, float) else system.d_variance[:n_features]
     raw = None if system.raw is None else system.raw[:n_features]
@@ -144,81 +144,80 @@ def limited(system: System, n_features: int) -> System:
     return replace(system, sigma=sigma, spread=spread, vectors=vectors, d_variance=variance, raw=raw)
 
 
-def _decomposed(C: Floats, kappa_sq: float) -> tuple[Floats, Floats]:
-    found = eigh(np.array(C, order="F"), 1, kappa_sq)
-    return found.sigma[::-1].copy(), np.ascontiguousarray(found.U[:, ::-1])
+def _decompose(C: Floats, kappa_sq: float) -> tuple[Floats, Floats]:
+    decomposition = eigh(np.array(C, order="F"), 1, kappa_sq)
+    return decomposition.sigma[::-1].copy(), np.ascontiguousarray(decomposition.U[:, ::-1])
 
 
 @dataclass(frozen=True)
 class Solutions:
-    """a for every λ, with what choosing among them needs."""
+    """Solutions a for every λ, and the scores for choosing among them."""
 
     lam: Floats
     g: Floats  #: (L, r)
     coef: Floats  #: (L, M, T)
     intercept: Floats  #: (L, T)
-    df: Floats  #: (L,) tr C g(C), and one for the intercept
+    df: Floats  #: (L,) tr C g(C), plus one for the intercept
     error: Floats  #: (L, T) mean y² - 2 d·a + aᵀCa
     signal: Floats  #: (L, T) aᵀCa
 
 
 def solve(system: System, filter: Filter, lams: Floats, by_rule: bool = False) -> Solutions:
-    """Every λ from one decomposition. ``by_rule`` keeps only eigenvalues above κ²λ (paper 000's choice of N)."""
+    """Solve for every λ. ``by_rule`` keeps only eigenvalues above κ²λ (the choice of N in Qin and Guo 2019)."""
     g, _ = filter.path(system.sigma, lams, system.kappa_sq)
     if by_rule:
         g = np.where(system.sigma[None, :] > system.kappa_sq * lams[:, None], g, 0.0)
     t = system.projected
-    solved = g[:, :, None] * t[None]  # (L, r, T)
-    coef = np.stack([system.lifted(a) for a in solved])
-    signal = np.einsum("r,lrt->lt", system.sigma, solved * solved)
-    error = system.y_square - 2 * np.einsum("rt,lrt->lt", t, solved) + signal
+    along = g[:, :, None] * t[None]  # (L, r, T)
+    coef = np.stack([system.lift(a) for a in along])
+    signal = np.einsum("r,lrt->lt", system.sigma, along * along)
+    error = system.y_square - 2 * np.einsum("rt,lrt->lt", t, along) + signal
     df = (g * system.sigma).sum(axis=1) + (system.centering != "none")
     intercept = np.stack([system.intercept(a) for a in coef])
     return Solutions(lams, g, coef, intercept, df, error, signal)
 
 
-def gcv(system: System, found: Solutions) -> Floats:
-    """Generalised cross-validation (L, T), where C is of the rows themselves."""
-    floor = 1e-14 * system.y_square  # what rounding leaves of the error
-    return criteria.gcv(np.maximum(found.error, floor), found.df, system.n)
+def gcv(system: System, solutions: Solutions) -> Floats:
+    """Return generalised cross-validation (L, T), if C is that of the rows themselves."""
+    floor = 1e-14 * system.y_square  # the rounding of the error
+    return criteria.gcv(np.maximum(solutions.error, floor), solutions.df, system.n)
 
 
-def risk(system: System, found: Solutions, rounds_follow: bool = False) -> Floats:
-    """An estimate of E(y - f(x))² for LESS (L, T), C being the public sample's, from the summary alone.
+def risk(system: System, solutions: Solutions, rounds_follow: bool = False) -> Floats:
+    """Estimate E(y - f(x))² for LESS (L, T), C being the public sample's, from the summary alone.
 
-    E(y - aᵀφ)² = E y² - 2 aᵀE[yφ] + aᵀE[φφᵀ]a. For E[yφ] there is d, of which a = g d has been made: in aᵀd the
-    variance of d counts as signal, so g_i v_i is taken off, v_i = (E y²·q_i - d_i²)/n being the variance of d_i. For
-    E[φφᵀ] there is diag(q), q_i the spread of φ_i at fresh rows: λ_i^u would be too small for the last of them. What
-    the public rows have and others lack, Δ, is in a = g(L^x + Δ)a* as well, so that aᵀΔa adds up: by about
+    E(y - aᵀφ)² = E y² - 2 aᵀE[yφ] + aᵀE[φφᵀ]a. For E[yφ] there is d, from which a = g d was made: in aᵀd the
+    variance of d counts as signal, so g_i v_i is subtracted, v_i = (E y²·q_i - d_i²)/n being the variance of d_i. For
+    E[φφᵀ] there is diag(q), q_i the spread of φ_i at fresh rows: λ_i^u would be too small for the last of them. The
+    difference Δ between the public rows and the others is in a = g(L^x + Δ)a* as well, so that aᵀΔa adds up: by about
     2 (Σ g_i q_i)(aᵀCa)/n_u for features of light tails. Twice that is taken, because those of real data are heavier
-    (on eight data sets with sites the λ it chose then cost 7 % of the error on average, at worst 70 %; the sums of
-    leave-one-out errors that a second exchange brings cost 0.5 %). Where rounds of residuals follow and keep the ridge
+    (on eight data sets with sites the chosen λ then cost 7 % of the error on average, at worst 70 %; the sums of
+    leave-one-out errors that a second exchange brings cost 0.5 %). If rounds of residuals follow and keep the ridge
     term, they remove the mismatch, and it is not counted.
 
-    Noise that was added to d for privacy is in v_i as well, with its known variance, and what t_i² - v_i says of the
-    signal is not believed beyond what is possible (:func:`.noisy_moments.cross_terms`).
+    Noise that was added to d for privacy is in v_i as well, with its known variance, and t_i² - v_i is limited to what
+    the signal can be (:func:`.noisy_moments.cross_terms`).
     """
-    t, g, q, noise = system.projected, found.g[:, :, None], system.spread[:, None], system.d_variance
+    t, g, q, noise = system.projected, solutions.g[:, :, None], system.spread[:, None], system.d_variance
     variance = np.maximum(system.y_square * q - t * t + noise, 0.0) / system.n + noise
     estimate = t * t - variance
     if system.noise is not None:
         estimate = noisy_moments.cross_terms(t, variance, system.y_square, q)
     cross = np.sum(g * estimate, axis=1)
     signal = np.sum(q * (g * t) ** 2, axis=1) + noisy_moments.of_intercept(system, g * t)
-    lacking = (0.0 if rounds_follow else HEAVY) * signal * (found.g @ system.spread)[:, None] / system.n_public
+    lacking = (0.0 if rounds_follow else HEAVY) * signal * (solutions.g @ system.spread)[:, None] / system.n_public
     return np.asarray(system.y_square - 2 * cross + signal + lacking)
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """How far the public sample is from the rows, and what that costs LESS.
+    """The distance of the public sample from the rows, and its cost for LESS.
 
-    ``error`` is the root mean square of what the prediction of LESS is off because its covariance is the public
-    sample's, in the units of y, worst label: exact where the summary is of second order, else its expected size
-    √(aᵀCa·df/n_u) for a public sample drawn like the rows. ``operator`` is ‖L^u - L^x‖ on the span, known at second
-    order only, ``mean`` is ‖mean φ(u) - mean φ(x)‖ (an MMD), ``expected`` the size κ²√(1/n + 1/n_u) that ‖L^u - L^x‖
-    stays below in root mean square where rows and public sample are drawn alike. What noise for
-    privacy hides is None.
+    ``error`` is the root mean square error of LESS that is due to taking the public sample's covariance, in the units
+    of y, for the worst label: exact for a summary of second order, else its expected size √(aᵀCa·df/n_u) for a public
+    sample drawn like the rows. ``operator`` is ‖L^u - L^x‖ on the span, known at second order only, ``mean`` is
+    ‖mean φ(u) - mean φ(x)‖ (an MMD), ``expected`` is κ²√(1/n + 1/n_u), below which ‖L^u - L^x‖ stays in root mean
+    square if rows and public sample are drawn alike. What noise for privacy hides is None.
     """
 
     error: float
@@ -229,26 +228,26 @@ class Mismatch:
     n_public: int
 
     def __str__(self) -> str:
-        known = "" if self.operator is None else f"‖L^u - L^x‖ = {self.operator:.2g}, "
-        known += "" if self.mean is None else f"mean features apart by {self.mean:.2g}; "
+        details = "" if self.operator is None else f"‖L^u - L^x‖ = {self.operator:.2g}, "
+        details += "" if self.mean is None else f"mean features apart by {self.mean:.2g}; "
         return (
             f"the floor of LESS from {self.n_public} public rows for {self.n:.0f}: off by about {self.error:.3g} "
-            f"({known}{self.expected:.2g} is chance)"
+            f"({details}{self.expected:.2g} is chance)"
         )
 
 
 def mismatch(
     means: Means, basis: Any, lam: float, filter: Filter, center: bool | str, fitted: tuple[Floats, Floats]
 ) -> Mismatch:
-    """The floor of LESS at λ, from what the summary has; ``fitted`` are the coefficients and intercept learned from it.
+    """Return the floor of LESS at λ from the summary; ``fitted`` are the coefficients and intercept learned from it.
 
-    At second order those are the exact ones, and LESS is what the first-order part would have given.
+    At second order those are the exact ones, and the first-order part alone would have given LESS.
     """
     gap: float | None = float(np.linalg.norm(basis.mean_ - means.phi))
     if means.noise is not None:
         gap = noisy_moments.mean_gap(basis.mean_, means.phi, means.noise) if means.centred else None
     expected = float(basis.kappa_sq_ * np.sqrt(1 / means.n + 1 / basis.n_public_))
-    less = solve(system(replace(means, gram=None), basis, center, own=False), filter, np.asarray([lam]))
+    less = solve(make_system(replace(means, gram=None), basis, center, same_sample=False), filter, np.asarray([lam]))
     operator = None
     if means.gram is None:
         error = np.sqrt(less.signal[0] * less.df[0] / basis.n_public_)
@@ -261,7 +260,7 @@ def mismatch(
 
 
 def _norm(difference: Floats) -> float:
-    """The largest |eigenvalue| of a symmetric matrix; of a large one by Lanczos."""
+    """Return the largest |eigenvalue| of a symmetric matrix, by Lanczos if it is large."""
     if len(difference) < 100:
         return float(np.linalg.norm(difference, 2))
     start = np.ones(len(difference))

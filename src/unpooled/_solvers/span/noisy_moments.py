@@ -1,7 +1,7 @@
-"""Regression from means that have noise for privacy: what the noise does to C a = d, and choosing λ in spite of it.
+"""Regression from means with privacy noise: the effect of the noise on C a = d, and the choice of λ despite it.
 
-All of it is post-processing: it looks at noisy means and at the noise's public standard deviations only. The noise of C
-is E, symmetric and the same in all directions (standard deviation s on the diagonal, s/√2 beside it), that of d is e.
+All of it is post-processing: it uses only noisy means and the noise's public standard deviations. The noise of C is E,
+symmetric and the same in all directions (standard deviation s on the diagonal, s/√2 beside it), that of d is e.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..spectral import criteria
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of the noise in each number of the means; ``gram`` on its diagonal."""
+    """The standard deviation of the noise in each number of the means; ``gram`` is on its diagonal."""
 
     phi_y: float
     phi: float
@@ -28,14 +28,14 @@ class Noise:
 
 
 def label_spread(yy: Floats, y: Floats, noise: Noise) -> Floats:
-    """The mean square of y about its mean: the square of a noisy mean is too large by its variance."""
+    """Return the mean square of y about its mean: the square of a noisy mean is too large by its variance."""
     return np.maximum(yy - np.maximum(y * y - noise.y**2, 0.0), 0.0)
 
 
-def decomposed(gram: Floats, shift: Floats, noise: Noise) -> tuple[Floats, Floats]:
-    """The eigenvalues of the covariance, descending, and V. Negative ones, which only noise can make, are among them.
+def decompose(gram: Floats, shift: Floats, noise: Noise) -> tuple[Floats, Floats]:
+    """Return the covariance's eigenvalues, descending, and V. Negative ones, which only noise can cause, remain.
 
-    φ̄φ̄ᵀ of a noisy mean is too large by its variance in every direction, which is put back: at most all of |φ̄|².
+    The square φ̄φ̄ᵀ of a noisy mean is too large by its variance in every direction, which is restored: at most |φ̄|².
     """
     C = gram - np.outer(shift, shift)
     if np.any(shift):
@@ -47,44 +47,44 @@ def decomposed(gram: Floats, shift: Floats, noise: Noise) -> tuple[Floats, Float
 def variance_of_d(
     shift: Floats, y_mean: Floats, vectors: Floats | None, r: int, centering: str, noise: Noise
 ) -> Floats:
-    """The variance of the noise in Vᵀd, (r, T): d is the mean of yφ, less the product of two means where centred."""
+    """Return the noise's variance in Vᵀd, (r, T): d is the mean of yφ, less the product of two means if centred."""
     T = len(y_mean)
     if centering == "none":
         return np.full((r, T), noise.phi_y**2)
     along = shift[:r] if vectors is None else vectors.T @ shift
-    found = noise.phi_y**2 + noise.y**2 * np.broadcast_to(along[:, None] ** 2, (r, T))
+    variance = noise.phi_y**2 + noise.y**2 * np.broadcast_to(along[:, None] ** 2, (r, T))
     if centering == "rows":  # the shift is noisy too
-        found = found + noise.phi**2 * (np.maximum(y_mean**2 - noise.y**2, 0.0) + noise.y**2)
-    return np.asarray(found)
+        variance = variance + noise.phi**2 * (np.maximum(y_mean**2 - noise.y**2, 0.0) + noise.y**2)
+    return np.asarray(variance)
 
 
 def cross_terms(t: Floats, v: Floats, y_square: Floats, q: Floats) -> Floats:
-    """An estimate of t_i·E t_i from t of variance v: t² - v, and no more than is possible.
+    """Estimate t_i·E t_i from t of variance v by t² - v, and no more than is possible.
 
-    E t_i is the mean of yφ_i, so |E t_i| ≤ √(E y²·q_i), q_i = E φ_i² (Cauchy and Schwarz). Without that a small q_i, by
-    which t_i is to be divided, makes a λ look good for a lucky draw of the noise.
+    E t_i is the mean of yφ_i, so |E t_i| ≤ √(E y²·q_i), q_i = E φ_i² (Cauchy and Schwarz). Without that bound a small
+    q_i, by which t_i is to be divided, would favour a λ for a lucky draw of the noise.
     """
     return np.minimum(t * t - v, np.abs(t) * np.sqrt(y_square * np.maximum(q, 0.0)))
 
 
-def noisy_gcv(system: Any, found: Any, tikhonov: bool) -> Floats:
-    """Generalised cross-validation (L, T) of noisy sums of second order.
+def noisy_gcv(system: Any, solutions: Any, tikhonov: bool) -> Floats:
+    """Return generalised cross-validation (L, T) of noisy sums of second order.
 
-    The error on the rows is y² - 2aᵀd + aᵀCa with the sums *without* noise, d - e and C - E. a was made of the noisy
-    ones, a = g(C)d, so that in aᵀe and aᵀEa noise counts as signal. By Stein's lemma E aᵀe = Σ_i g_i Var e_i. For E,
-    with Da[B] = V (Γ∘VᵀBV) t, t = Vᵀd, Γ_ij = (g_i - g_j)/(σ_i - σ_j), and with Σ_k (B_k)_ab (B_k)_cd = (δ_ac δ_bd +
+    The error on the rows is y² - 2aᵀd + aᵀCa with the sums *without* noise, d - e and C - E. But a was made from the
+    noisy ones, a = g(C)d, so that in aᵀe and aᵀEa noise counts as signal. By Stein's lemma E aᵀe = Σ_i g_i Var e_i. For
+    E, with Da[B] = V (Γ∘VᵀBV) t, t = Vᵀd, Γ_ij = (g_i - g_j)/(σ_i - σ_j), and with Σ_k (B_k)_ab (B_k)_cd = (δ_ac δ_bd +
     δ_ad δ_bc)/2 for an orthonormal system of symmetric matrices, in the coordinates of V
 
         E aᵀEa = s² E(Σ_j a_j t_j Σ_i Γ_ij + Σ_i Γ_ii a_i t_i).
 
     Negative eigenvalues count as zero in g. With Tikhonov's g = 1/(σ₊ + λ) then Γ_ij = -g_i g_j where both are
-    positive, 0 where none is, and -g_i g_j σ_i/(σ_i - σ_j) where only σ_i is. Never is -aᵀEa more than ‖E‖|a|², ‖E‖
+    positive, 0 where none is, and -g_i g_j σ_i/(σ_i - σ_j) where only σ_i is. -aᵀEa is never more than ‖E‖|a|², ‖E‖
     being about s√(2M) (Wigner), so the smaller of the two counts; for other filters the second. The noise of a centred
-    C has 2(aᵀφ̄)(aᵀe_φ) besides, and the intercept ȳ - φ̄ᵀa has aᵀe_φ. In aᵀCa negative eigenvalues count as zero,
-    which is on the safe side: at a small λ they would be multiplied by very large a_i². The division by (1 - df/n)² is
-    as it is without noise; errors below zero, which noise can make, stay as they are.
+    C adds 2(aᵀφ̄)(aᵀe_φ), and the intercept ȳ - φ̄ᵀa has aᵀe_φ. In aᵀCa negative eigenvalues count as zero, which is on
+    the safe side: at a small λ they would be multiplied by very large a_i². The division by (1 - df/n)² is the same as
+    without noise; errors below zero, which noise can cause, stay as they are.
     """
-    noise, t, g, raw = system.noise, system.projected, found.g[:, :, None], system.raw
+    noise, t, g, raw = system.noise, system.projected, solutions.g[:, :, None], system.raw
     a = g * t[None]
     size = np.sum(a * a, axis=1)
     estimate = cross_terms(t, system.d_variance, system.y_square, system.sigma[:, None] + edge(noise, len(t)))
@@ -92,33 +92,33 @@ def noisy_gcv(system: Any, found: Any, tikhonov: bool) -> Floats:
     inflated = edge(noise, len(t)) * size
     if tikhonov:
         inflated = np.minimum(
-            inflated, -(noise.gram**2) * np.stack([_stein(*pair, raw, t) for pair in zip(found.g, a)])
+            inflated, -(noise.gram**2) * np.stack([_stein(*pair, raw, t) for pair in zip(solutions.g, a)])
         )
     if system.centering == "rows":
         along = np.einsum("r,lrt->lt", system.vectors.T @ system.shift, a)
         inflated = inflated + 2.0 * np.abs(along) * np.sqrt(size) * noise.phi + of_intercept(system, a)
-    error = system.y_square - 2.0 * cross + found.signal + inflated
-    left = criteria.share_left(found.df, system.n)[:, None]
+    error = system.y_square - 2.0 * cross + solutions.signal + inflated
+    left = criteria.remaining_share(solutions.df, system.n)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(left > 0, error + np.maximum(error, 0.0) * (1.0 / left**2 - 1.0), np.inf)
 
 
 def of_intercept(system: Any, a: Floats) -> Floats:
-    """Var aᵀe_φ (L, T): what a noisy mean of the features does to the intercept, where they are centred on it."""
+    """Return Var aᵀe_φ (L, T), the variance that noisy feature means add to the intercept if centred on them."""
     share = 0.0 if system.noise is None or system.centering != "rows" else system.noise.phi**2
     return np.asarray(share * np.sum(a * a, axis=1))
 
 
 def edge(noise: Noise, M: int) -> float:
-    """About ‖E‖: where the eigenvalues of M×M noise end."""
+    """Return about ‖E‖, the largest eigenvalue of M×M noise."""
     return float(noise.gram * np.sqrt(2.0 * M))
 
 
 def _stein(g: Floats, a: Floats, raw: Floats, t: Floats) -> Floats:
-    """Σ_j a_j t_j Σ_i Γ_ij + Σ_i Γ_ii a_i t_i for Tikhonov's filter, (T,)."""
+    """Return Σ_j a_j t_j Σ_i Γ_ij + Σ_i Γ_ii a_i t_i for Tikhonov's filter, (T,)."""
     up = np.maximum(raw, 0.0)
     apart = np.abs(raw[:, None] - raw[None, :])
-    # σ₊ differs by as much as σ where both are positive, by nothing where none is
+    # σ₊ differs by as much as σ where both are positive, and not at all where none is
     share = np.divide(np.abs(up[:, None] - up[None, :]), apart, out=np.ones_like(apart), where=apart > 0)
     share[np.diag_indices_from(share)] = raw > 0
     slopes = -share * np.outer(g, g)
@@ -126,5 +126,5 @@ def _stein(g: Floats, a: Floats, raw: Floats, t: Floats) -> Floats:
 
 
 def mean_gap(public: Floats, rows: Floats, noise: Noise) -> float:
-    """The distance of two mean features, one of them noisy."""
+    """Return the distance of two mean features, one of them noisy."""
     return float(np.sqrt(max(float(np.sum((public - rows) ** 2)) - len(rows) * noise.phi**2, 0.0)))

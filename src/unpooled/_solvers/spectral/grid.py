@@ -1,6 +1,6 @@
-"""Every λ of a grid at once, with nothing chosen: coefficients or scores from a decomposition made for the purpose.
+"""Every λ of a grid at once, without a choice: coefficients or scores from a decomposition for this purpose.
 
-A path that is looked at after the fit asks for them, and averages, which score the candidates on other rows.
+A path that is used after the fit needs them, and so do averages, which score the candidates on other rows.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .criteria import filter_path
 from .problem import Problem, coefficients_at, ridge_iterations
 from .routes import LOW_RANK
 
-REDUCED_FROM = 300  # rows from which a reduction without scores beats an eigendecomposition
+REDUCED_FROM = 300  # from so many rows on, a reduction without scores is faster than an eigendecomposition
 
 
 def full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:
-    """The eigendecomposition of the kernel matrix."""
+    """Return the eigendecomposition of the kernel matrix."""
     job = problem.job()
     M, coordinates = problem.dense(job, job.decomposition)
     return eigh(M, problem.n, problem.kappa_sq), coordinates
@@ -31,8 +31,7 @@ def full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:
 def coefficients_along(
     problem: Problem, lams: Floats, thin: tuple[Decomposition, Coordinates] | None
 ) -> Iterator[tuple[Array, Array]]:
-    """(coefficients, intercepts) for one λ after the other, from a thin decomposition or, where there is none, a full
-    one."""
+    """Give (coefficients, intercepts) for each λ, from a thin decomposition or, if there is none, a full one."""
     decomposition, coordinates = thin or full_decomposition(problem)
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
@@ -43,7 +42,7 @@ def coefficients_along(
 
 
 def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scores:
-    """Leave-one-out or GCV of every λ in the precision of the data, from a decomposition made for the purpose."""
+    """Return leave-one-out or GCV scores of every λ in the precision of the data, from a decomposition for them."""
     decomposition, coordinates = LOW_RANK.decomposition(problem, float(lams.min())) or full_decomposition(problem)
     v, _ = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
@@ -51,14 +50,14 @@ def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scor
 
 
 def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
-    """(coefficients, intercepts) for one λ after the other, from a decomposition made for the purpose."""
+    """Give (coefficients, intercepts) for each λ, from a decomposition for them."""
     return coefficients_along(problem, lams, LOW_RANK.decomposition(problem, float(lams.min())))
 
 
 def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = False) -> tuple[Array, Array]:
-    """c (L, N, T) and intercepts (L, T). ``single`` factorises in float32; λ it cannot resolve come out as NaN.
+    """Return c (L, N, T) and intercepts (L, T). ``single`` factorises in float32; λ it cannot resolve become NaN.
 
-    Validation on other rows needs the coefficients of every λ and no leave-one-out diagonal. Plain and iterated
+    Validation on other rows needs the coefficients of every λ but no leave-one-out diagonal. Plain and iterated
     Tikhonov then never need the orthogonal matrix Q of the banded form (:mod:`unpooled._linalg.banded`), only its
     action on the labels, which saves half of the operations.
     """
@@ -69,8 +68,8 @@ def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = F
         job = problem.job()
         M, coordinates = problem.dense(job, job.decomposition)
         return _by_reduction(problem, M.astype(np.float32) if single else M, coordinates, lams)
-    found = list(coefficients_along(problem, lams, thin))
-    return xp.stack([c for c, _ in found]), xp.stack([b for _, b in found])
+    pairs = list(coefficients_along(problem, lams, thin))
+    return xp.stack([c for c, _ in pairs]), xp.stack([b for _, b in pairs])
 
 
 def _by_reduction(

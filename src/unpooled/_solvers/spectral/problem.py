@@ -1,4 +1,4 @@
-"""One regression, all checked: what every route works on, and what all of them are made of.
+"""One regression with checked arguments, the facts about it for the routes, and the steps that routes share.
 
 **Products.** Iterative filters at one λ take t passes over the matrix instead of a decomposition. With x ↦ (1/κ²)·A x
 the step operator, both iterations solve A a = v from a = 0:
@@ -6,7 +6,7 @@ the step operator, both iterations solve A a = v from a = 0:
     Landweber   a ← a + η (v - A a)
     ν-method    a ← a + μ_k (a - a_old) + ω_k η (v - A a)        (Engl, Hanke and Neubauer 1996, §6.3)
 
-so that a = g_λ(A) v after the number of steps that λ stands for.
+so that a = g_λ(A) v after the number of steps that belongs to λ.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 
 from ..._base import memory, threads
 from ..._base.arrays import Array, Floats, eps, is_numpy, is_torch, namespace
-from ..._base.text import size
+from ..._base.text import format_size
 from ..._linalg import cholesky
-from ..._linalg.operator import Coordinates, Decomposition, dense
+from ..._linalg.operator import Coordinates, Decomposition, build_dense
 from ...filters import Filter
 from ...kernels.base import Kernel
 from . import criteria
@@ -33,9 +33,9 @@ CoefficientsAt = Callable[[np.ndarray], Array]  # positions on the grid -> (len,
 
 @dataclass(frozen=True)
 class Job:
-    """A regression as far as a choice of the route needs to know it: a plan and a fit describe it alike.
+    """The facts about a regression that decide its route; a plan and a fit describe it in the same way.
 
-    ``criterion`` is None where one λ is given; else λ is chosen among ``n_lams``.
+    ``criterion`` is None if one λ is given; else λ is chosen among ``n_lams``.
     """
 
     n: int
@@ -45,31 +45,31 @@ class Job:
     criterion: str | None = None
     n_lams: int = 1
     targets: int = 1
-    ridge_times: int = 1  #: how many ridge solves the filter is made of, or 0
-    steps: int | None = None  #: of an iteration that is known to be the filter at the λ that is given
+    ridge_times: int = 1  #: the number of ridge solves in the filter, or 0 if it has none
+    steps: int | None = None  #: of the iteration that equals the filter at the given λ, if there is one
     positive_definite: bool = True
-    by_columns: bool = False  #: whether a column of the kernel matrix can be had by itself
+    by_columns: bool = False  #: whether columns of the kernel matrix can be computed one by one
     cores: int = 1
 
     @property
     def single(self) -> bool:
-        """Whether the rows are of single precision."""
+        """Return whether the rows are of single precision."""
         return self.itemsize == 4
 
     @property
     def matrix(self) -> float:
-        """Bytes of the kernel matrix."""
+        """The bytes of the kernel matrix."""
         return self.itemsize * float(self.n) ** 2
 
     @property
     def decomposition(self) -> float:
-        """Bytes that a decomposition or a reduction holds at its peak, the kernel matrix included."""
+        """The bytes that a decomposition or a reduction holds at its peak, the kernel matrix included."""
         return (3.0 if self.library == "numpy" else 6.0) * self.matrix
 
 
 @dataclass
 class Problem:
-    """One regression: data, kernel and filter, all checked. ``weights`` None means equal."""
+    """One regression: data, kernel and filter, all checked. ``weights`` None means equal weights."""
 
     kernel: Kernel
     X: Array
@@ -86,15 +86,15 @@ class Problem:
 
     @property
     def ridge_times(self) -> int:
-        """How many ridge solves the filter is made of; 0 where it is not made of them."""
+        """The number of ridge solves in the filter; 0 if it does not consist of them."""
         return self.filter.ridge_times
 
     def job(self, criterion: str | None = None, lams: Floats | None = None) -> Job:
-        """What the routes are asked about."""
+        """Return the facts by which routes decide."""
         steps: int | None = None
         if self.filter.has_steps:
-            given = criterion is None and lams is not None
-            steps = self.filter.iterations(float(lams[0]), self.kappa_sq) if given and lams is not None else 0
+            one_lam = criterion is None and lams is not None
+            steps = self.filter.iterations(float(lams[0]), self.kappa_sq) if one_lam and lams is not None else 0
         return Job(
             self.n,
             int(self.X.shape[1]),
@@ -107,17 +107,17 @@ class Problem:
             steps,
             self.kernel.positive_definite,
             self.kernel.by_columns,
-            threads.allowed_threads(),
+            threads.count_threads(),
         )
 
     def dense(self, job: Job, needed: float) -> tuple[Array, Coordinates]:
-        """M and its coordinates, where there is room for so many bytes, which the route needs."""
+        """Return M and its coordinates, if there is room for the bytes that the route needs."""
         self.require(job, needed)
-        return dense(self.kernel(self.X), self.weights, self.center)
+        return build_dense(self.kernel(self.X), self.weights, self.center)
 
     def require(self, job: Job, needed: float) -> None:
-        """Refuse now, and in a sentence, what would run out of memory later."""
-        less = f"one given lam with filter='tikhonov' needs {size(job.matrix)}, " if needed > job.matrix else ""
+        """Raise a MemoryError of one sentence now for work that would run out of memory later."""
+        less = f"one given lam with filter='tikhonov' needs {format_size(job.matrix)}, " if needed > job.matrix else ""
         memory.require(
             needed,
             self.X,
@@ -128,7 +128,7 @@ class Problem:
 
 @dataclass
 class Solution:
-    """f = Σ c_i K_{x_i} + intercept: coefficients c (N, T), intercepts (T,), and the route they came by.
+    """The function f = Σ c_i K_{x_i} + intercept: coefficients c (N, T), intercepts (T,), and its route.
 
     ``b`` is the intercept beside the centred kernel, the mean of y.
     """
@@ -141,7 +141,7 @@ class Solution:
 
 @dataclass
 class PathSolution(Solution):
-    """The chosen solution, and the path. ``coefs`` (L, N, T) is None where it was not computed or too large to keep."""
+    """The chosen solution and its path. ``coefs`` (L, N, T) is None if it was not computed or is too large to keep."""
 
     index: np.ndarray
     criterion: Floats
@@ -153,7 +153,7 @@ class PathSolution(Solution):
 def assemble(
     coordinates: Coordinates, b: Array, scores: criteria.Scores, index: np.ndarray, at: CoefficientsAt, solver: str
 ) -> PathSolution:
-    """The chosen coefficients, and those of the whole path if they are few enough to keep."""
+    """Return the chosen coefficients, with those of the whole path if they are few enough to keep."""
     xp = namespace(b)
     keep = len(scores.df) * coordinates.n * len(index) <= KEPT_NUMBERS
     wanted = np.arange(len(scores.df)) if keep else np.unique(index)
@@ -174,7 +174,7 @@ def assemble(
 
 
 def iterate(filter: Filter, M: Array, v: Array, lam: float, kappa_sq: float) -> Array:
-    """g_λ(A) v with A = M/N, by t matrix products."""
+    """Return g_λ(A) v with A = M/N, by t matrix products."""
     t = filter.iterations(lam, kappa_sq)
     assert t is not None
     step = 1.0 / (kappa_sq * M.shape[0])
@@ -186,12 +186,12 @@ def iterate(filter: Filter, M: Array, v: Array, lam: float, kappa_sq: float) -> 
 
 
 def ridge_iterations(times: int, solve: cholesky.Solve, v: Array, lam: float, n: int) -> Array:
-    """g_λ(A)v for (iterated) Tikhonov from a solver of M + NλI: a ← N (M + NλI)⁻¹ (v + λa), ``times`` times from a = 0.
+    """Return g_λ(A)v for (iterated) Tikhonov from a solver of M + NλI: a ← N (M + NλI)⁻¹ (v + λa) from a = 0.
 
-    That is ridge regression on the residual, a ← a + (A+λ)⁻¹(v - Aa), written without a product with A.
+    Each of the ``times`` steps is ridge regression on the residual, a ← a + (A+λ)⁻¹(v - Aa), without a product with A.
     """
     if times < 1:
-        raise ValueError("the filter is not made of ridge solves")
+        raise ValueError("the filter does not consist of ridge solves")
     a = n * solve(v)
     for _ in range(times - 1):
         a = n * solve(v + lam * a)
@@ -205,6 +205,6 @@ def coefficients_at(
     filtered: FilteredSpectrum,
     i: int,
 ) -> Array:
-    """The coefficients of the i-th λ."""
+    """Return the coefficients of the i-th λ."""
     (g, g0), _ = filtered
     return coordinates.coefficients(decomposition.apply(g[i], g0[i], projected))

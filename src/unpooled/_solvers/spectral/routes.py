@@ -1,4 +1,4 @@
-"""The routes of a regression on one machine, and the choice among them: the first that is able and pays is taken.
+"""The routes of a regression on one machine; solver="auto" takes the first that can do the job and is worth it.
 
 ========  =======================================================================  ========================
 route     what it does                                                             when
@@ -26,7 +26,7 @@ from ..._base.arrays import Array, Floats, namespace
 from ..._linalg import banded, cholesky, refine
 from ..._linalg.banded import BLOCK, PANELS_PER_COPY
 from ..._linalg.low_rank import decompose
-from ..._linalg.operator import Coordinates, Decomposition, dense, eigh
+from ..._linalg.operator import Coordinates, Decomposition, build_dense, eigh
 from ...kernels.base import DEVICE_ELEMENTS
 from .. import route
 from ..route import OF_A_THREAD, SKINNY, Cost, Memory
@@ -43,67 +43,67 @@ from .problem import (
     ridge_iterations,
 )
 
-LARGE = 1000  # rows from which the low-rank and mixed routes pay
-PASSES_PER_ROW = 0.125  # a decomposition costs about as much as N/8 matrix products
-OF_LOW_RANK = 4  # columns as long as 𝕂 that a column of the low-rank route takes at its peak
-BANDED_FROM = 3000  # rows from which a reduction to banded form beats an eigendecomposition
-REDUCTION, ORTHOGONAL, DIAGONAL = 0.5, 0.75, 0.35  # speeds of the banded form beside a matrix product
+LARGE = 1000  # from so many rows on, the low-rank and mixed routes are worth it
+PASSES_PER_ROW = 0.125  # a decomposition takes about as long as N/8 matrix products
+OF_LOW_RANK = 4  # columns as long as 𝕂 that the low-rank route holds for each of its own at its peak
+BANDED_FROM = 3000  # from so many rows on, a reduction to banded form is faster than an eigendecomposition
+REDUCTION, ORTHOGONAL, DIAGONAL = 0.5, 0.75, 0.35  # speeds of the banded form relative to a matrix product
 EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
-EIGH_ON_DEVICE = {False: 45.0, True: 20.0}  # the same on a GPU, in double and in single precision
+EIGH_ON_DEVICE = {False: 45.0, True: 20.0}  # the same count on a GPU, in double and in single precision
 CALL = 1e-5  # seconds of a small product in the banded form, whatever its size
-OF_A_ROW = 2048  # bytes: vectors, and the first columns of a pivoted factor
+OF_A_ROW = 2048  # bytes of vectors, and of the first columns of a pivoted factor
 
 Folds = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass
 class Work:
-    """A regression to be done: one λ without a criterion, else a choice among many."""
+    """A regression that is to be solved: one λ without a criterion, else a choice among many."""
 
     problem: Problem
     lams: Floats
     criterion: str | None = None
     per_target: bool = False
     folds: Folds = ()
-    named: bool = False  #: the route is the user's wish
+    named: bool = False  #: whether the user named the route
     _matrix: tuple[Array, Coordinates] | None = None
 
     def matrix(self, needed: float) -> tuple[Array, Coordinates]:
-        """M and its coordinates where there is room for so many bytes; made once, for the routes tried in turn."""
+        """Return M and its coordinates if there is room for so many bytes; made once for all routes that are tried."""
         if self._matrix is None:
             self._matrix = self.problem.dense(self.job, needed)
         return self._matrix
 
     @cached_property
     def job(self) -> Job:
-        """What the routes are asked about."""
+        """Return the facts by which routes decide."""
         return self.problem.job(self.criterion, self.lams)
 
 
 class Route(route.Route[Job, Work, Solution]):
-    """One way from data to coefficients."""
+    """A method from data to coefficients."""
 
-    certain = True  #: whether it is known before the numbers are looked at that it will serve
+    certain = True  #: whether it is known to succeed before it has seen the numbers
 
 
-class LowRank(Route):
-    """A certified pivoted Cholesky factor; the kernel matrix is never formed."""
+class LowRankRoute(Route):
+    """A route by a certified pivoted Cholesky factor; the kernel matrix is never formed."""
 
     name, certain = "low-rank", False
 
-    def able(self, job: Job) -> bool:
+    def can_do(self, job: Job) -> bool:
         return job.criterion != "cv"
 
     def pays(self, job: Job) -> bool:
         return self._certifies(job) and job.n >= LARGE
 
     def memory(self, job: Job) -> Memory:
-        """With as many columns as pay; fewer are tried where there is no room for them."""
+        """Return the memory for as many columns as are worth it; fewer are tried if there is no room for them."""
         columns = float(self._of_column(job) * self.columns(job))
-        return Memory(columns, columns + _beside(job), columns + _beside(job))
+        return Memory(columns, columns + _bytes_beside(job), columns + _bytes_beside(job))
 
     def seconds(self, job: Job, cost: Cost) -> float:
-        """With as many columns as pay: their values, the factor, its QR factorisation and one solution a λ."""
+        """Return the seconds for as many columns as are worth it: values, factor, QR and one solution per λ."""
         columns = self.columns(job)
         values = float(job.n) * columns * cost.value(job.single)
         return values + (6.0 * columns + 4.0 * job.n_lams) * job.n * columns * cost.operation(job.single) / SKINNY
@@ -117,18 +117,18 @@ class LowRank(Route):
                     "solver='low-rank' cannot be certified for this kernel and lam: use solver='auto', which falls back"
                 )
             return None
-        return _by_decomposition(work, *thin, self.name)
+        return _solve_by_decomposition(work, *thin, self.name)
 
     def columns(self, job: Job) -> int:
-        """The largest number of columns that pays."""
+        """Return the largest number of columns that is worth it."""
         return max(1, job.n // 8)
 
     def decomposition(
         self, problem: Problem, lam: float, named: bool = False
     ) -> tuple[Decomposition, Coordinates] | None:
-        """A certified low-rank decomposition for every λ' ≥ λ where there is one and it pays, else None.
+        """Return a certified low-rank decomposition for every λ' ≥ λ if there is one and it is worth it, else None.
 
-        By the user's wish it is looked for however few rows there are, and with as many columns as rows.
+        If the user named the route it is tried however few rows there are, and with up to as many columns as rows.
         """
         job = problem.job()
         if not (self._certifies(job) if named else self.pays(job)):
@@ -142,16 +142,16 @@ class LowRank(Route):
 
     @staticmethod
     def _of_column(job: Job) -> int:
-        """Bytes that a column takes at its peak."""
+        """Return the bytes that a column takes at its peak."""
         return OF_LOW_RANK * job.n * job.itemsize
 
 
-class Cholesky(Route):
-    """One λ of (iterated) ridge regression from a factor in the memory of the matrix."""
+class CholeskyRoute(Route):
+    """A route to one λ of (iterated) ridge regression, by a factor in the memory of the matrix."""
 
     name = "cholesky"
 
-    def able(self, job: Job) -> bool:
+    def can_do(self, job: Job) -> bool:
         return job.criterion is None and job.ridge_times > 0
 
     def pays(self, job: Job) -> bool:
@@ -159,9 +159,9 @@ class Cholesky(Route):
 
     def memory(self, job: Job) -> Memory:
         n, s = float(job.n), job.itemsize
-        matrices = cholesky.matrices(job.library, job.n) * job.matrix
+        matrices = cholesky.count_matrices(job.library, job.n) * job.matrix
         if job.library == "numpy":
-            peak = s * n * n + _beside(job)
+            peak = s * n * n + _bytes_beside(job)
         else:
             peak = matrices + s * (3.0 * cholesky.PANEL * n + 2.0 * min(n * n, DEVICE_ELEMENTS))
         return Memory(matrices, peak, peak)
@@ -178,20 +178,20 @@ class Cholesky(Route):
         return Solution(c, coordinates.intercept(c, b), b, self.name)
 
 
-class Products(Route):
-    """One λ of an iterative filter by as many products with the matrix as it takes steps."""
+class ProductsRoute(Route):
+    """A route to one λ of an iterative filter, by one product with the matrix per step."""
 
     name = "products"
 
-    def able(self, job: Job) -> bool:
+    def can_do(self, job: Job) -> bool:
         return job.criterion is None and job.steps is not None
 
     def pays(self, job: Job) -> bool:
-        # An iteration would run away on a matrix that is not positive semi-definite; eigh says so.
+        # An iteration would diverge on a matrix that is not positive semi-definite; eigh reports it.
         return job.steps is not None and job.steps <= PASSES_PER_ROW * job.n and job.positive_definite
 
     def memory(self, job: Job) -> Memory:
-        return Memory(job.matrix, job.matrix + _beside(job), job.matrix + _beside(job))
+        return Memory(job.matrix, job.matrix + _bytes_beside(job), job.matrix + _bytes_beside(job))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         product = 2.0 * float(job.n) ** 2 * job.targets * cost.operation(job.single) / SKINNY
@@ -205,17 +205,17 @@ class Products(Route):
         return Solution(c, coordinates.intercept(c, b), b, self.name)
 
 
-class Mixed(Route):
-    """The ridge path with λ chosen in single precision and coefficients in double; not where that is not safe.
+class MixedRoute(Route):
+    """A route to the ridge path with λ chosen in single precision and coefficients in double, where that is safe.
 
-    Single precision scores the regression of a kernel matrix that differs by about eps·‖M‖. Below eps·‖A‖ that is no
-    longer small against λ. If the grid goes below, the choice is trusted only where the scores have clearly risen
-    again before that limit; else it is left to double precision.
+    Single-precision scores belong to a kernel matrix that differs by about eps·‖M‖. Below eps·‖A‖ that is no longer
+    small compared with λ. If the grid goes below, the choice is trusted only if the scores have clearly risen again
+    before that limit; else it is left to double precision.
     """
 
     name = "mixed"
 
-    def able(self, job: Job) -> bool:
+    def can_do(self, job: Job) -> bool:
         ridge = job.ridge_times == 1 and job.criterion in ("loo", "gcv")
         return ridge and job.library == "numpy" and not job.single
 
@@ -223,14 +223,16 @@ class Mixed(Route):
         return job.n >= LARGE
 
     def memory(self, job: Job) -> Memory:
-        beside = _beside_reduction(job) if _reduces(job) else _beside_eigenvectors(job)
-        peak = job.matrix + 4.0 * (float(job.n) ** 2 + beside) + _beside(job)
-        # Where single precision cannot tell which λ is best, the whole is done again in double.
-        return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
+        beside = _beside_reduction(job) if _uses_reduction(job) else _beside_eigenvectors(job)
+        peak = job.matrix + 4.0 * (float(job.n) ** 2 + beside) + _bytes_beside(job)
+        # If single precision cannot tell which λ is best, the whole is repeated in double.
+        return Memory(job.decomposition, peak, max(peak, job.decomposition + _bytes_beside(job)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         refined = 10 * 8.0 * float(job.n) * job.n / cost.rates.bandwidth
-        scores = (_seconds_by_reduction if _reduces(job) else _seconds_by_eigenvectors)(job, cost.operation(True))
+        scores = (_seconds_by_reduction if _uses_reduction(job) else _seconds_by_eigenvectors)(
+            job, cost.operation(True)
+        )
         return cost.matrix(job.n, job.single) + scores + refined
 
     def solve(self, work: Work) -> PathSolution | None:
@@ -244,7 +246,7 @@ class Mixed(Route):
         if not np.any(trusted):
             return None
         index = criteria.best_index(scores.criterion, lams, work.per_target)
-        if not np.all(trusted) and not criteria.risen(scores.criterion, lams, index, trusted):
+        if not np.all(trusted) and not criteria.has_risen(scores.criterion, lams, index, trusted):
             return None
         solution, reached = refine.solve_shifted(M, n * lams[index], v, rough)
         if not np.all(reached):
@@ -258,14 +260,14 @@ class Mixed(Route):
 
     def _scores_in_single(
         self, work: Work, M: np.ndarray, coordinates: Coordinates, v: np.ndarray
-    ) -> tuple[criteria.Scores, refine.Rough]:
-        """The path's scores in float32, and the factorisation they came from."""
+    ) -> tuple[criteria.Scores, refine.ApproximateInverse]:
+        """Return the path's scores in float32, and the factorisation from which they came."""
         problem, criterion, lams = work.problem, cast(str, work.criterion), work.lams
         v32 = v.astype(np.float32)
         leverage = coordinates.leverage_of_mean(v32)
         leverage = leverage if isinstance(leverage, float) else leverage.astype(np.float32)
         M32 = M.astype(np.float32)
-        if _reduces(work.job):
+        if _uses_reduction(work.job):
             reduced = banded.reduce(M32)
             return criteria.score_ridge(criterion, reduced, v32, lams, leverage), reduced
         full = eigh(M32, problem.n, problem.kappa_sq)
@@ -274,12 +276,12 @@ class Mixed(Route):
         return scores, refine.SpectralInverse(full)
 
 
-class Banded(Route):
-    """The ridge path from the reduction to banded form, in the precision of the data."""
+class BandedRoute(Route):
+    """A route to the ridge path by the reduction to banded form, in the precision of the data."""
 
     name = "banded"
 
-    def able(self, job: Job) -> bool:
+    def can_do(self, job: Job) -> bool:
         ridge = job.ridge_times == 1 and job.criterion in ("loo", "gcv")
         return ridge and job.library == "numpy" and job.positive_definite
 
@@ -287,8 +289,8 @@ class Banded(Route):
         return job.n >= BANDED_FROM
 
     def memory(self, job: Job) -> Memory:
-        peak = job.matrix + job.itemsize * _beside_reduction(job) + _beside(job)
-        return Memory(job.decomposition, peak, max(peak, job.decomposition + _beside(job)))
+        peak = job.matrix + job.itemsize * _beside_reduction(job) + _bytes_beside(job)
+        return Memory(job.decomposition, peak, max(peak, job.decomposition + _bytes_beside(job)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         return cost.matrix(job.n, job.single) + _seconds_by_reduction(job, cost.operation(job.single))
@@ -310,24 +312,26 @@ class Banded(Route):
         return assemble(coordinates, b, scores, index, at, self.name)
 
 
-class Eigen(Route):
-    """Any filter, any criterion, from a full decomposition."""
+class EigenRoute(Route):
+    """A route to any filter and any criterion, by a full decomposition."""
 
     name = "eigh"
 
-    def able(self, job: Job) -> bool:
+    def can_do(self, job: Job) -> bool:
         return True
 
     def pays(self, job: Job) -> bool:
         return True
 
     def memory(self, job: Job) -> Memory:
-        """A decomposition; folds hold the rows of a fold and the rest of the kernel matrix beside it."""
+        """Return the memory of a decomposition; folds also hold their own rows and the rest of the kernel matrix."""
         matrices = job.decomposition + (job.matrix if job.criterion == "cv" else 0.0)
         peak = (
-            matrices if job.library != "numpy" else job.matrix + job.itemsize * _beside_eigenvectors(job) + _beside(job)
+            matrices
+            if job.library != "numpy"
+            else job.matrix + job.itemsize * _beside_eigenvectors(job) + _bytes_beside(job)
         )
-        return Memory(matrices, peak, max(peak, matrices + (_beside(job) if job.library == "numpy" else 0.0)))
+        return Memory(matrices, peak, max(peak, matrices + (_bytes_beside(job) if job.library == "numpy" else 0.0)))
 
     def seconds(self, job: Job, cost: Cost) -> float:
         operation = cost.operation(job.single)
@@ -343,30 +347,37 @@ class Eigen(Route):
             table = criteria.fold_scores(
                 K, problem.Y, problem.weights, problem.center, problem.filter, work.lams, problem.kappa_sq, work.folds
             )
-            M, coordinates = dense(K, problem.weights, problem.center)
+            M, coordinates = build_dense(K, problem.weights, problem.center)
         else:
             M, coordinates = work.matrix(needed)
         decomposition = eigh(M, problem.n, problem.kappa_sq)
-        return _by_decomposition(work, decomposition, coordinates, self.name, table)
+        return _solve_by_decomposition(work, decomposition, coordinates, self.name, table)
 
 
-LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN = LowRank(), Cholesky(), Products(), Mixed(), Banded(), Eigen()
+LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN = (
+    LowRankRoute(),
+    CholeskyRoute(),
+    ProductsRoute(),
+    MixedRoute(),
+    BandedRoute(),
+    EigenRoute(),
+)
 ROUTES: tuple[Route, ...] = (LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN)
 SOLVERS = ("auto", *(way.name for way in ROUTES))
 
 
 def routes_for(job: Job) -> list[Route]:
-    """The routes that solver="auto" tries, one after the other until one serves."""
-    return [way for way in ROUTES if way.able(job) and way.pays(job)]
+    """Return the routes that solver="auto" tries, one after another until one succeeds."""
+    return [way for way in ROUTES if way.can_do(job) and way.pays(job)]
 
 
-def serves(solver: str, problem: Problem, criterion: str | None) -> bool:
-    """Whether a solver of SOLVERS can do the job; ``criterion`` None is one given λ."""
-    return all(way.able(problem.job(criterion)) for way in ROUTES if way.name == solver)
+def can_serve(solver: str, problem: Problem, criterion: str | None) -> bool:
+    """Return whether a solver of SOLVERS can do the job; ``criterion`` None is one given λ."""
+    return all(way.can_do(problem.job(criterion)) for way in ROUTES if way.name == solver)
 
 
 def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
-    """The regression at one λ."""
+    """Solve the regression at one λ."""
     return _solve(Work(problem, np.asarray([lam]), named=solver != "auto"), solver)
 
 
@@ -378,25 +389,25 @@ def fit_path(
     solver: str = "auto",
     folds: Folds = (),
 ) -> PathSolution:
-    """Every λ of a grid, and the one (or one a target) with the lowest score."""
+    """Solve for every λ of a grid, and choose the one (or one per target) with the lowest score."""
     work = Work(problem, lams, criterion, per_target, folds, solver != "auto")
     return cast(PathSolution, _solve(work, solver))
 
 
 def _solve(work: Work, solver: str) -> Solution:
-    """By the route that is named, or the first that serves; an eigendecomposition always does."""
+    """Solve by the named route, or the first that succeeds; an eigendecomposition always does."""
     named = [way for way in ROUTES if way.name == solver]
     for way in [*named, EIGEN] if named else routes_for(work.job):
-        found = way.solve(work)
-        if found is not None:
-            return found
-    raise AssertionError("an eigendecomposition serves every job")
+        solution = way.solve(work)
+        if solution is not None:
+            return solution
+    raise AssertionError("an eigendecomposition can do every job")
 
 
-def _by_decomposition(
+def _solve_by_decomposition(
     work: Work, decomposition: Decomposition, coordinates: Coordinates, solver: str, table: Floats | None = None
 ) -> Solution:
-    """Any filter from a full or thin decomposition; ``table`` holds scores that are known already."""
+    """Solve with any filter from a full or thin decomposition; ``table`` holds scores that are known already."""
     problem, lams = work.problem, work.lams
     xp = namespace(problem.Y)
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
@@ -418,35 +429,35 @@ def _by_decomposition(
     return assemble(coordinates, b, scores, index, at, solver)
 
 
-def _beside(job: Job) -> float:
-    """Bytes of all threads and of vectors as long as there are rows."""
+def _bytes_beside(job: Job) -> float:
+    """Return the bytes of all threads and of vectors with an entry per row."""
     return float(job.cores * OF_A_THREAD) + job.n * float(OF_A_ROW + job.d * job.itemsize)
 
 
-def _reduces(job: Job) -> bool:
-    """Whether single precision takes the banded form for its scores; else it takes an eigendecomposition."""
-    return BANDED.able(job) and BANDED.pays(job)
+def _uses_reduction(job: Job) -> bool:
+    """Return whether single precision takes the banded form for its scores; else it takes an eigendecomposition."""
+    return BANDED.can_do(job) and BANDED.pays(job)
 
 
 def _beside_eigenvectors(job: Job) -> float:
-    """Numbers beside the matrix of an eigendecomposition."""
+    """Count the numbers that an eigendecomposition holds beside the matrix."""
     return 2.0 * float(job.n) ** 2
 
 
 def _beside_reduction(job: Job) -> float:
-    """Numbers beside the matrix: a reduction holds two trailing copies of it, or a second one and the reflectors."""
+    """Count the numbers beside the matrix: a reduction holds two trailing copies, or a second one and reflectors."""
     n, copied = float(job.n), BLOCK * PANELS_PER_COPY
     return max(max(n - copied, 0.0) ** 2 + max(n - 2 * copied, 0.0) ** 2, 1.5 * n * n)
 
 
 def _seconds_by_eigenvectors(job: Job, operation: float) -> float:
-    """Seconds for every λ with its leave-one-out error, by an eigendecomposition."""
+    """Return the seconds for every λ with its leave-one-out error, by an eigendecomposition."""
     n = float(job.n)
     return (EIGH * n**3 + 4 * job.n_lams * n * n) * operation
 
 
 def _seconds_by_reduction(job: Job, operation: float) -> float:
-    """Seconds for every λ with its leave-one-out error, by a reduction to a band."""
+    """Return the seconds for every λ with its leave-one-out error, by a reduction to a band."""
     n = float(job.n)
     seconds = 4 / 3 * n**3 * operation * (1 / REDUCTION + 1 / ORTHOGONAL)
     return seconds + job.n_lams * (3 * BLOCK * n * n * operation / DIAGONAL + 10 * n / BLOCK * CALL)

@@ -95,7 +95,7 @@ class SiteFits(AverageStatistic):
         source, features = data.open_half(study, False) if self.halves else data.open_rows(study)
         summary = summarize_source(features, source, 2, None, "squared", None)
         rules = FromSums(as_filter(study.filter), self.lam, study.center, "all", ridge=False, grid=None)
-        _, solutions = rules.solutions(summary, study.basis, own=False)
+        _, solutions = rules.solutions(summary, study.basis, same_sample=False)
         W = summary.weight
         sums = {"weight": np.asarray([W]), "sites": np.ones(1)}
         sums |= {"coef": W * solutions.coef, "intercept": W * solutions.intercept}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._solvers.descent.sgd import one_by_one
+from ..._solvers.descent.sgd import descend_one_by_one
 from ...bases import CosineFeatures, EmpiricalFeatures
 from ...estimators import PrivateRegressor, PrivateSGDRegressor, SummaryRegressor
 from ...kernels import Gaussian
@@ -94,7 +94,7 @@ def neighbours_apart(n: int, T: int, eta: float, c: float, seed: int) -> float:
     ends = []
     for label in (c, -c):
         y[most] = label
-        ends.append(one_by_one(phi, y, drawn, eta))
+        ends.append(descend_one_by_one(phi, y, drawn, eta))
     return float(np.linalg.norm(ends[0] - ends[1]))
 
 
@@ -191,7 +191,7 @@ def excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, f
     public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), truth(p, points)
     paper = PrivateSGDRegressor(epsilon, delta, c, kernel, features(p, n), "paper").fit(X, y)
     plan, phi = paper.plan_, paper.basis_.features(points)
-    weights = one_by_one(paper.basis_.features(X), y, rng.integers(0, n, plan.steps), plan.step)
+    weights = descend_one_by_one(paper.basis_.features(X), y, rng.integers(0, n, plan.steps), plan.step)
     alone, length = float(np.mean((phi @ weights - target) ** 2)), float(np.mean(np.sum(phi**2, axis=1)))
     printed = noise_as_printed(n, plan.steps, plan.step, c, epsilon, delta)
     tight = PrivateSGDRegressor(epsilon, delta, c, kernel, p["features"]).fit(X, y, public=public)
@@ -211,7 +211,7 @@ def excess_before_noise(p: Protocol, at: Setting) -> float:
     rng, n, points, (eta, T) = at.rng(1), at.size, grid()[:, None], schedule(at.size, p["r"], p["alpha"])
     X, y = draw(p, rng, n)
     basis = CosineFeatures(Gaussian(p["length_scale"]), features(p, n), seed=at.repetition).fit(X)
-    weights = one_by_one(basis.features(X), y, rng.integers(0, n, T), eta)
+    weights = descend_one_by_one(basis.features(X), y, rng.integers(0, n, T), eta)
     return float(np.mean((basis.features(points) @ weights - truth(p, points)) ** 2))
 
 
