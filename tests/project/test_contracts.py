@@ -35,7 +35,7 @@ ASKING = {
     "kernels/base.py": 1,
     "kernels/parts.py": 1,
     "planning/table.py": 6,
-    "privacy/noised.py": 1,
+    "privacy/noise_record.py": 1,
     "summaries/passes.py": 2,
     "summaries/summary.py": 1,
     "theory/dimension.py": 1,
