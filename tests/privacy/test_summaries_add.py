@@ -1,6 +1,6 @@
 """Private summaries add up, travel in files, and say what they promise; what contradicts itself is refused.
 
-Tests `privacy/noised.py`.
+Tests `privacy/noise_record.py`.
 """
 
 import copy

@@ -142,7 +142,7 @@ def test_no_module_is_below_itself() -> None:
         ("def f():\n    from .. import cli", ("cli", False)),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..cli.app import command", ("cli.app", True)),
         ("import unpooled.cli", ("cli", False)),
-        ("from unpooled.privacy import Private", ("privacy.release", False)),
+        ("from unpooled.privacy import PrivacyRequest", ("privacy.release", False)),
         ("from .. import __version__", ("", False)),
     ],
 )

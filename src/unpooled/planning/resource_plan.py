@@ -108,7 +108,8 @@ class ResourcePlan:
         held = "in memory" if t.loaded else "as arrays"
         return (
             f"{t.n:,} rows, {t.d} features, {'single' if t.single else 'double'} precision "
-            f"({format_size(t.bytes)} {held}); {where}, {format_size(self.memory)} for the fit beside its rows, {format_duration(self.time)}"
+            f"({format_size(t.bytes)} {held}); {where}, {format_size(self.memory)} for the fit beside its rows, "
+            f"{format_duration(self.time)}"
         )
 
     @staticmethod
