@@ -150,8 +150,8 @@ def test_summaries_that_do_not_add_up_are_named_with_their_digests(study):
         assert all(digest in sentence for digest in digests)
     call("summarize", "study.basis", "south.csv", "--target", "stay", "-o", "second.summary", "--order", 2)
     sentence = untouched(study, "merge", "north.summary", "second.summary", "-o", "x.summary", code=4)
-    assert "of order 1" in sentence
-    assert "of order 2" in sentence
+    assert "order 1" in sentence
+    assert "order 2" in sentence
 
 
 def test_a_summary_counts_once(study):
