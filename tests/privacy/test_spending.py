@@ -241,7 +241,7 @@ class Lying:
 def test_rows_that_say_they_are_more_than_they_are_are_refused(cls):
     rng = np.random.default_rng(0)
     few = rng.uniform(-1, 1, size=(300, 2))
-    with pytest.raises(ValueError, match="says that it has 20000 rows, and 300 are read"):
+    with pytest.raises(ValueError, match="announced 20000 rows, but 300 were read"):
         cls(1.0, 1e-6, label_bound=1.0).fit(Lying(few, 20_000), Lying(few[:, 0], 20_000), public=few[:100])
 
 
