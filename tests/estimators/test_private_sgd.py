@@ -252,7 +252,7 @@ BAD = [
     ({"random_state": None}, {}, "random_state must be a whole number"),
     ({}, {"y": None}, "requires y to be passed"),
     ({}, {"y": Unread(399)}, "X has 400 rows and y has 399"),
-    ({}, {"y": Unread(400, 2)}, "y must be one label per row"),
+    ({}, {"y": Unread(400, 2)}, "y must be one label a row"),
 ]
 
 

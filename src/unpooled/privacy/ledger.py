@@ -35,7 +35,7 @@ class Overspend(ValueError):
 
 
 class _LedgerChain(Chain):
-    called = "ledger"
+    noun = "ledger"
 
 
 @dataclass(frozen=True)
