@@ -104,7 +104,10 @@ def test_without_the_privacy_extra_the_others_are_run_and_a_sentence_says_so(toy
     assert "pip install" in names["private-toy"]["missing"]
     assert "tables" in names["spectral-toy"]
     assert any("private-toy was not run" in sentence for sentence in found["warnings"])
-    assert "Not run: privacy noise is drawn by OpenDP" in (toys / "reproduce" / "index.html").read_text()
+    assert (
+        "Not run: OpenDP, which draws the privacy noise, is not installed"
+        in (toys / "reproduce" / "index.html").read_text()
+    )
 
 
 def test_without_matplotlib_there_is_a_page_without_plots_and_a_sentence_says_so(toys, monkeypatch):

@@ -318,7 +318,7 @@ def test_a_forged_file_is_refused():
     model = private(n_features=5, rounds=2).fit(X, y, public=U)
     header, arrays = model._to_parts()
     for place, value, says in [
-        (("privacy", "epsilon"), 0.01, "costs more"),
+        (("privacy", "epsilon"), 0.01, "more than the promised"),
         (("params", "epsilon"), 9.0, "does not match its epsilon"),
         (("params", "rounds"), 0, "rounds must be"),
         (("params", "loss"), "squared", "loss must be"),

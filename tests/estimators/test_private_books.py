@@ -64,7 +64,7 @@ BAD = [
     ({"engine": "cloud"}, {}, "engine must be"),
     ({}, {"y": None}, "requires y to be passed"),
     ({}, {"y": Unread(399)}, "X has 400 rows and y has 399"),
-    ({}, {"y": Unread(400, 2)}, "y must be one label a row"),
+    ({}, {"y": Unread(400, 2)}, "y must have one label for each row"),
     ({}, {"sites": np.zeros(399)}, "sites must hold one label per row"),
     ({}, {"sites": [None] * 400}, "sites has rows without a label"),
 ]

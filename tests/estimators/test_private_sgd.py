@@ -252,7 +252,7 @@ BAD = [
     ({"random_state": None}, {}, "random_state must be a whole number"),
     ({}, {"y": None}, "requires y to be passed"),
     ({}, {"y": Unread(399)}, "X has 400 rows and y has 399"),
-    ({}, {"y": Unread(400, 2)}, "y must be one label a row"),
+    ({}, {"y": Unread(400, 2)}, "y must have one label for each row"),
 ]
 
 
@@ -341,7 +341,7 @@ def test_a_forged_file_is_refused(tmp_path):
     weaker = privacy.Guarantee(9.0, 1e-6, "noise").to_dict()
     for changes, says in [
         ({"privacy": weaker}, "does not match its epsilon"),
-        ({"privacy": {**header["privacy"], "epsilon": 0.01}}, "costs more"),
+        ({"privacy": {**header["privacy"], "epsilon": 0.01}}, "more than the promised"),
         ({"plan": {**header["plan"], "kappa": -1.0}}, "kappa must be"),
         ({"plan": {}}, "not the plan"),
         ({"params": {**header["params"], "epsilon": 0.0}}, "epsilon must be"),

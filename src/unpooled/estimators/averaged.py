@@ -144,7 +144,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
 
     Attributes
     ----------
-    lam_ : float, or array of one a target
+    lam_ : float, or array of one per target
     n_blocks_ : int
     blocks_ : list of dict
         Name, rows, unlabeled rows and weight of each block.
@@ -205,7 +205,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         unlabeled_sites: Any = None,
         sample_weight: Any = None,
     ) -> AveragedRegressor:
-        """Fit to rows ``X`` and labels ``y``; ``sites`` holds a label a row.
+        """Fit to rows ``X`` and labels ``y``; ``sites`` holds one site label per row.
 
         ``unlabeled`` rows make the fit semi-supervised. They belong to the sites of ``unlabeled_sites``; without it
         they are dealt to the blocks in proportion to their rows.
@@ -213,7 +213,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         Parameters
         ----------
         X, y : arrays, frames, a path to Parquet or CSV (then ``y`` names the column), a Dask collection
-        sites : a label a row, or the name of a column
+        sites : one site label per row, or the name of a column
         unlabeled : rows without labels
         unlabeled_sites : a label for each of those
         sample_weight : one a row; weights count as repeated rows

@@ -73,9 +73,9 @@ class CorrentropyRegressor(ExpansionModel):
     ----------
     kernel : Kernel, str, scikit-learn kernel, callable or None
         None is ``Gaussian()``. A name is one of :func:`unpooled.kernels.as_kernel`, "precomputed" among them.
-    scale : float, array of one a target, or "auto"
+    scale : float, array of one per target, or "auto"
         σ, in the unit of y; infinity is least squares. "auto" chooses it for each target, see Notes.
-    n_iter : int, array of one a target, or "auto"
+    n_iter : int, array of one per target, or "auto"
         The number of steps, which is the regularisation: 1/n_iter plays the part of λ/κ².
     step : float in (0, 1], default 1
     decay : float in [0, 1), default 0
@@ -98,7 +98,7 @@ class CorrentropyRegressor(ExpansionModel):
 
     Attributes
     ----------
-    scale_, n_iter_ : float and int, or arrays of one a target where they were chosen or given for each
+    scale_, n_iter_ : float and int, or arrays of one per target where they were chosen or given for each
     predictor_ : KernelExpansion
         The fitted function: kernel, points (unlabeled ones too), coefficients, intercept.
     dual_coef_ : (n,) or (n, T)
@@ -277,7 +277,7 @@ class CorrentropyRegressor(ExpansionModel):
         flat = residuals[known].reshape(int(known.sum()), len(candidates.n_iter), -1)
         w = None if weights is None else weights[known]
         index, score = robust.score_candidates(flat, w, candidates, task.loss)
-        if n_iter is not None:  # one a target: each may choose among its own only
+        if n_iter is not None:  # one per target: each may choose among its own only
             own = [np.flatnonzero(candidates.n_iter == n) for n in n_iter]
             parts = [robust.Candidates(candidates.scale[i, t : t + 1], candidates.n_iter[i]) for t, i in enumerate(own)]
             chosen = [robust.choose(flat[:, i, t : t + 1], w, parts[t], task.loss)[0] for t, i in enumerate(own)]
@@ -368,6 +368,6 @@ def _for_each_target(name: str, value: Any, n_targets: int) -> np.ndarray:
     numbers = np.asarray(to_numpy(value) if is_foreign(value) else value)
     if numbers.ndim == 1 and numbers.shape != (n_targets,):
         raise ValueError(
-            f"{name} must be one number, or a list of one a target: y has {n_targets}, got {numbers.shape[0]}"
+            f"{name} must be one number, or a list of one per target: y has {n_targets}, got {numbers.shape[0]}"
         )
     return np.full(n_targets, numbers, dtype=float)

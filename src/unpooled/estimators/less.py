@@ -139,13 +139,13 @@ class LESSRegressor(OnEngine, SpanModel):
     def fit(self, X: Any, y: Any, public: Any = None, sites: Any = None, sample_weight: Any = None) -> LESSRegressor:
         """Fit to rows ``X`` and labels ``y``, given as to :meth:`Summary.of`; ``public`` holds unlabeled public rows.
 
-        ``sites`` holds a label a row; it has no effect on the model, and ``sites_`` reports it.
+        ``sites`` holds one site label per row; it has no effect on the model, and ``sites_`` reports it.
 
         Parameters
         ----------
         X, y : as :meth:`Summary.of` takes them
         public : public rows without labels; None takes X
-        sites : a label a row
+        sites : one site label per row
         sample_weight : one a row; weights count as repeated rows
         """
         with undo_on_failure(self):

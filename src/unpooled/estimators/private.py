@@ -159,7 +159,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         ----------
         X, y : as :meth:`Summary.of` takes them
         public : array or frame; without it rows are generated from noisy counts of each input, which costs budget
-        sites : a label a row
+        sites : one site label per row
         """
         with undo_on_failure(self):
             self._check_parameters()

@@ -107,7 +107,7 @@ class SpectralRegressor(ExpansionModel):
 
     Attributes
     ----------
-    lam_ : float, or array of one a target
+    lam_ : float, or array of one per target
     path_ : RegularizationPath
         Score, degrees of freedom and predictions of every λ; where λ was chosen from a grid.
     predictor_ : KernelExpansion

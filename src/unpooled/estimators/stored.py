@@ -132,7 +132,7 @@ LAM_FOUND = Real("a positive number", lambda value: 0 < value < math.inf, double
 
 
 class ForEachTarget:
-    """A positive number, or an array of one a target, kept as an array and a flag that tells the two apart.
+    """A positive number, or an array of one per target, kept as an array and a flag that tells the two apart.
 
     ``optional`` is for those that not every model of the class has; ``whole`` is for counts; ``infinite`` for scales.
     """
@@ -156,7 +156,7 @@ class ForEachTarget:
         T = 1 if model.one_target_ else model.predictor_.coef.shape[1]
         usable = value.dtype.kind == ("i" if self.whole else "f") and value.shape == ((1,) if one is True else (T,))
         if type(one) is not bool or not usable or not np.all(value > 0):
-            raise ValueError(f"its {self.name.removesuffix('_')} is not a positive number, or one a target")
+            raise ValueError(f"its {self.name.removesuffix('_')} is not a positive number, or one per target")
         if not self.infinite and not np.all(np.isfinite(value)):
             raise ValueError(f"its {self.name.removesuffix('_')} is not finite")
         setattr(model, self.name, value[0].item() if one else value)
