@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, get_type_hints
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -30,7 +29,7 @@ _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 class _Commands(TyperGroup):
     """The commands and groups in the order of the panels."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # a Context of click, which newer versions of typer bring along
         return sorted(super().list_commands(ctx), key=list(_PANEL_OF).index)
 
 

@@ -27,7 +27,12 @@ class Kernel:
     """
 
     get_params = BaseEstimator.get_params
-    set_params = BaseEstimator.set_params
+
+    def set_params(self, **params: Any) -> Kernel:
+        """Set parameters by name, ``left__length_scale`` for those of a part, and return the kernel."""
+        BaseEstimator.set_params(self, **params)
+        return self
+
     _get_param_names: Any = classmethod(BaseEstimator._get_param_names.__func__)
 
     #: True if K(x, z) ≥ 0 for all x and z; the centred kernel's features then have norm at most √2·κ instead of 2κ
