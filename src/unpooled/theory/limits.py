@@ -95,7 +95,18 @@ def partition_limit(
 ) -> float:
     """Return the largest number of equal blocks whose average has the rate of one machine with all N rows.
 
-    ======================  ================================================================  ==================
+    ======================  =================================================================  ========================
+    method                  m ≤                                                                source
+    ======================  =================================================================  ========================
+    ``"spectral"``          N^{min{2, 2r-1}/(2r+s)}, 1/2 ≤ r ≤ ν                               Guo, Lin and Zhou (2017),
+                                                                                               (9)
+    ``"krr"``               N^{(r-1/2)/(2r+s)} / (log³N + 1), 1/2 < r ≤ 1                      Wang (2018), (3.2)
+    ``"semi-supervised"``   min{ N*^{1/2} N^{-(s+1)/(4r+2s)} / (log³N + 1),                    Wang (2018), (3.25)
+                            N*^{1/3} N^{(2r+s-2)/(6r+3s)} / (log³N + 1), N }, 1/2 < r ≤ 1
+    ``"correntropy"``       N^{(r-1/2)/(2r+s)} / log⁵N, r > 1/2                                Xie, Hu, Wang and Wang
+                                                                                               (2022), (8)
+    ======================  =================================================================  ========================
+
     In (3.25) N* = |D*| counts labeled and unlabeled rows. The sign of its second exponent is the one that its proof
     gives (the printed sign is reversed), and with N* = N it is (3.2). Logarithms are natural and constants are dropped,
     so read the limits as orders of growth. The logarithms push (3.2), (3.25) and (8) below one for every realistic N;
