@@ -52,7 +52,9 @@ VERDICTS = ("same", "but for noise", "secret", "words", "different", "missing")
 WORDS = (".txt", ".html", ".md", ".toml", ".sh")
 PLACES_OF_WORDS = ("names/", "pictures/")
 #: entries that are sentences, or how a kernel is shown, whose parameters are compared in the header of its model
-ENTRIES_OF_WORDS = re.compile(r".*\b(reasons\.\d+|rows\.\d+\.name|described|kernel_|promise|purpose|said|why) was ['\"]")
+ENTRIES_OF_WORDS = re.compile(
+    r".*\b(reasons\.\d+|rows\.\d+\.name|described|kernel_|promise|purpose|said|why) was ['\"]"
+)
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,6 @@ def test_a_forged_class_or_kind_cannot_write_a_line_of_its_own_on_the_screen(nam
         assert len(text) < len(str(path)) + 160
 
 
-
 JUNK = [None, [], {}, "x", -1, 0.5, 1e308, True, [[]], {"kernel": []}, {"kernel": "Sum"}]
 
 
