@@ -34,7 +34,7 @@ KERNELS = {
     "sum and product": k.Gaussian(0.7) + 0.5 * k.Linear() * k.Matern(0.9, nu=1.5),
     "Centered": k.Centered(k.Gaussian(0.7), U),
     "rbf": "rbf",
-    "laplacian": "laplacian",
+    "laplacian": k.Pairwise("laplacian"),
     "cosine": "cosine",
     "RBF": gp.RBF(0.7),
     "several of scikit-learn": gp.ConstantKernel(2.0) * gp.Matern(0.9, nu=1.2) + gp.WhiteKernel(0.2),

@@ -7,7 +7,7 @@ from typing import Any
 from . import estimators
 from ._base import files
 from ._base.declared import MODELS, Savable, digest_of, from_file, to_file
-from ._base.text import quote
+from ._base.text import quote_unless_name
 from .estimators import span
 
 __all__ = ["Savable", "digest_of", "load", "save"]
@@ -43,8 +43,7 @@ def load(path: files.PathLike) -> Any:
     header, arrays = files.read(path, "model")
     name = header.get("class")
     if not isinstance(name, str) or name not in CLASSES:
-        name = name if isinstance(name, str) and len(name) < 80 else quote(name)
-        raise files.FileError(f"{path} holds a {name}, which this version of unpooled does not know")
+        raise files.FileError(f"{path} holds a {quote_unless_name(name)}, which this version of unpooled does not know")
     try:
         return from_file(CLASSES[name], header, arrays)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import unpooled as up
 from tests.cases.private_summaries import Unread
 from tests.made_up import CUBE, points, sine
 from unpooled import privacy
+from unpooled._base import progress
 from unpooled.kernels import Gaussian, Linear, Polynomial
 from unpooled.privacy.rounds.schedule import decided
 
@@ -180,3 +182,23 @@ def test_rows_that_must_be_read_to_be_described_are_paid_for_first(tmp_path):
             with pytest.raises(privacy.Overspend):
                 model.fit(X_given, y_given)
     assert ledger.charges() == []
+
+
+class CountedProgress(progress.Progress):
+    """A progress bar that is not drawn, and remembers its total and its count."""
+
+    shown: ClassVar[list[tuple[int, int]]] = []
+
+    def __exit__(self, *_):
+        self.shown.append((self.total, self._done))
+
+
+@pytest.mark.parametrize("public", [U, None], ids=["public rows", "no public rows"])
+def test_the_progress_bar_counts_every_question_that_is_paid_for(public, monkeypatch):
+    """Those about the inputs too, which are asked where there are no public rows."""
+    monkeypatch.setattr(CountedProgress, "shown", [])
+    monkeypatch.setattr("unpooled.estimators.private.Progress", CountedProgress)
+    model = private(50.0, verbose=1).fit(X, y, public=public)
+    planned, counted = CountedProgress.shown[0]
+    assert planned == len(model.schedule_.events())
+    assert counted == len(model.privacy_.spent_on) <= planned

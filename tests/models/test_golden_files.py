@@ -196,6 +196,30 @@ def test_a_log_is_whole_and_says_what_left_and_what_did_not():
     assert (release.n_rows, release.targets) == (150, ("stay",))
 
 
+def test_new_entries_continue_a_ledger_and_a_log_of_before(tmp_path):
+    for name in ("books.ledger", "site.log"):
+        (tmp_path / name).write_bytes((FOLDER / name).read_bytes())
+    ledger, facts = up.privacy.Ledger(tmp_path / "books.ledger"), EXPECTED["ledger"]
+    with ledger.charge(up.privacy.GaussianEvent(0.01), "a third"):
+        pass
+    assert ledger.verify(facts["head"]).ok
+    assert ledger.epsilon_spent() > facts["spent"]
+    assert [(one.purpose, one.is_released) for one in ledger.charges()][1:] == [
+        ("a sum that never left", False),
+        ("a third", True),
+    ]
+    log, facts = up.gate.Log(tmp_path / "site.log"), EXPECTED["log"]
+    (release,) = log.releases()
+    log.append(up.gate.describe_release(release, "again.summary", "0" * 64))
+    log.append(up.gate.describe_refusal(release, ["no"]))
+    assert log.verify(facts["head"], facts["count"]).ok
+    first, second, *new = [entry.event for entry in log.entries()]
+    assert [event["what"] for event in new] == ["left", "refused"]
+    assert first.keys() == new[0].keys()
+    assert second.keys() == new[1].keys()
+    assert log.releases() == [release, release]
+
+
 def test_the_template_of_a_policy_is_the_default_policy():
     assert up.gate.Policy.read(FOLDER / "policy.toml") == up.gate.Policy.default()
 

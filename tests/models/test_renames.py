@@ -10,6 +10,7 @@ import json
 import re
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import unpooled as up
 from tests.made_up import CUBE, points
 from tests.models.test_golden_files import EXPECTED, FOLDER, rows
 from unpooled._base import declared, files, renames
-from unpooled._base.kinds import parameters_of
+from unpooled._base.kinds import is_same, parameters_of
 from unpooled._base.renames import CHANGES
 from unpooled.federation.study.study import INTERCEPT, read_study
 from unpooled.models import CLASSES
@@ -202,6 +203,34 @@ def test_a_digest_that_is_not_that_of_the_content_is_refused(name, tmp_path):
     own = EXPECTED["models"][name]["digest"]
     refuse(tmp_path, new | {"digest": own}, other, "digest is not that of its content", format=2)
     assert declared.digest_of(load(tmp_path, new | {"digest": own}, arrays, 2)) == own
+
+
+def changed_headers(header: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give headers with one entry, at any depth, set to other values, or removed."""
+    for name, value in header.items():
+        yield {key: other for key, other in header.items() if key != name}
+        yield from (header | {name: other} for other in (None, 1, 0.5, "auto"))
+        if isinstance(value, dict):
+            yield from (header | {name: inner} for inner in changed_headers(value))
+
+
+@models
+def test_no_other_model_can_take_a_digest(name, tmp_path):
+    """A site's sums are for the model of a digest: a file that has it, and says anything else, is refused."""
+    header, arrays = content_of(name)
+    own = EXPECTED["models"][name]["digest"]
+    known, _ = declared.to_parts_of(load(tmp_path, header, arrays), "named")
+    n_read = 0
+    for changed in changed_headers(without_envelope(renames.translate(header))):
+        (tmp_path / "it.model").write_bytes(files.to_bytes("model", changed | {"digest": own}, arrays, 2))
+        try:
+            model = up.load(tmp_path / "it.model")
+        except files.FileError as error:
+            assert str(error).isprintable()
+            continue
+        assert is_same(declared.to_parts_of(model, "named")[0], known)
+        n_read += 1
+    assert n_read < 40
 
 
 @models

@@ -316,6 +316,20 @@ def test_a_file_of_unpooled_that_is_not_a_model_is_refused(tmp_path):
         load(tmp_path / "a.model")
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "\x1b[2Jcleared", "long" * 30, "", None, 3, ["a"]])
+def test_a_forged_class_or_kind_cannot_write_a_line_of_its_own_on_the_screen(name, tmp_path):
+    path = tmp_path / "a.model"
+    files.write(path, "model", {"class": name}, {})
+    with pytest.raises(FileError, match="which this version of unpooled does not know") as error:
+        load(path)
+    files.write(path, name, {}, {})
+    with pytest.raises(FileError, match="and a model was asked for") as other:
+        load(path)
+    for text in (str(error.value), str(other.value)):
+        assert text.isprintable()
+        assert len(text) < len(str(path)) + 160
+
+
 JUNK = [None, [], {}, "x", -1, 0.5, 1e308, True, [[]], {"kernel": []}, {"kernel": "Sum"}]
 
 

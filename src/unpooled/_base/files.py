@@ -21,7 +21,7 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from .plain_json import encode_header
-from .text import join_lines, quote
+from .text import join_lines, quote, quote_unless_name
 
 try:
     __version__ = version("unpooled")  # written into every file
@@ -189,7 +189,7 @@ def _check(
 
 
 def _a(kind: Any) -> str:
-    return kind if kind in ("candidates", "scores") else f"a {kind if isinstance(kind, str) else quote(kind)}"
+    return kind if kind in ("candidates", "scores") else f"a {quote_unless_name(kind)}"
 
 
 def _is_plain(content: Any, depth: int = 0) -> bool:

@@ -12,6 +12,11 @@ def quote(value: Any, width: int = 80) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def quote_unless_name(value: Any) -> str:
+    """Return a name such as a class has as it is, and any other value quoted: it may come from a forged file."""
+    return value if isinstance(value, str) and len(value) < 80 and value.isidentifier() else quote(value)
+
+
 def join_lines(text: object) -> str:
     """Return a text, or the sentence of an error, on one line."""
     return " ".join(str(text).split())

@@ -20,7 +20,7 @@ from .._base.checks import NotAddable
 from .._base.files import FileError
 from .._base.kinds import kind_of
 from .._base.progress import Progress
-from .._base.text import format_size
+from .._base.text import format_size, quote_unless_name
 from ..bases import Basis
 from ..estimators import SummaryRegressor
 from ..summaries import Scores, Summary
@@ -223,7 +223,7 @@ def _read_kind(path: Path) -> str:
     """Read whether a file holds a summary or scores."""
     kind = str(files.read_any(path)[0].get("kind"))
     if kind not in KINDS:
-        raise Problem(f"{path} holds a {kind}, and only summaries or scores can be added up", FILE)
+        raise Problem(f"{path} holds a {quote_unless_name(kind)}, and only summaries or scores can be added up", FILE)
     return kind
 
 

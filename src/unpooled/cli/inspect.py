@@ -13,7 +13,7 @@ import typer
 
 from .. import bases, models
 from .._base import declared, files
-from .._base.text import format_size, quote
+from .._base.text import format_size, quote, quote_unless_name
 from .._solvers.span.moments import Mismatch
 from ..data import sources, tables
 from ..estimators.facts import FittedModel
@@ -150,7 +150,7 @@ def inspect(
     header, arrays = files.read_any(file)
     kind = str(header.get("kind"))
     if kind not in KINDS:
-        raise Problem(f"{file} holds a {kind}, which this version of unpooled does not know", FILE)
+        raise Problem(f"{file} holds a {quote_unless_name(kind)}, which this version of unpooled does not know", FILE)
     words, digest = KINDS[kind](file)
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     out.say(words)

@@ -105,8 +105,8 @@ class PrivateRegressor(OnEngine, PrivateModel):
     random_state : int, default 0
         Draws features, never the noise.
     verbose : int, default 0
-        1 shows a progress bar on standard error, once the work takes longer than a second. It counts questions, whose
-        number is planned without looking at a record.
+        1 shows a progress bar on standard error, once the work takes longer than a second. It counts questions, of
+        which there are as many as planned, or fewer if the noisy answers so far say that no more are needed.
 
     Attributes
     ----------
@@ -223,20 +223,20 @@ class PrivateRegressor(OnEngine, PrivateModel):
         spent: list[Expense] = []
         custodian = RowHolder(source, rows.count(), plan.label_bound, engine, adding)
         counting = rows.count() / math.sqrt(adding)  # so many records would have as much to say through one noise
-        with engine.session():
+        mapped: Any = None
+        with engine.session(), Progress(len(plan.events()), "questions", self.verbose) as bar:
+
+            def ask(question: Question, mu: float) -> tuple[np.ndarray, float]:
+                answer = custodian.ask(question, mu, frame, mapped)
+                bar.advance()
+                return answer
+
             if frame is None:
                 looking = ask_about_inputs(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
-                made_up, spent = run_learner(looking, custodian.ask)
+                made_up, spent = run_learner(looking, ask)
                 frame = self._frame_of(made_up)
             custodian.source, mapped = map_once(source, frame)
-            learner = learn(frame, counting, plan.budget(), plan.label_bound, plan.loss)
-            with Progress(len(plan.events()), "questions", self.verbose) as bar:
-
-                def ask(question: Question, mu: float) -> tuple[np.ndarray, float]:
-                    bar.advance()
-                    return custodian.ask(question, mu, frame, mapped)
-
-                learned, more = run_learner(learner, ask)
+            learned, more = run_learner(learn(frame, counting, plan.budget(), plan.label_bound, plan.loss), ask)
         return learned, frame, spent + more
 
     def _frame_of(self, made_up: np.ndarray) -> Frame:
