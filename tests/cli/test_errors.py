@@ -354,3 +354,9 @@ def test_the_commands_are_listed_in_the_order_of_their_use():
         "data plan predict basis policy summarize merge fit validate log federation forecast ledger audit "
         "inspect report demo reproduce"
     )
+
+
+def test_the_help_of_a_command_explains_its_arguments_and_folds_its_text():
+    told = CliRunner().invoke(app, ["summarize", "--help"], env={"COLUMNS": "100"}).output
+    assert "The study's .basis file." in told and "Rows: a .csv" in told
+    assert all(len(line.split()) > 3 for line in told.split("Arguments")[0].splitlines()[4:6])

@@ -11,9 +11,10 @@ from typing import Annotated, Any, get_type_hints
 
 import click
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .._base.files import __version__
+from .._base.text import join_lines
 from .console import EXIT_CODES, STOPPED, UNEXPECTED, Out, Problem
 
 #: The panels of ``unpooled --help`` and their commands, in the order in which people come to need them.
@@ -32,6 +33,17 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(super().list_commands(ctx), key=list(_PANEL_OF).index)
+
+
+class _Command(TyperCommand):
+    """A command whose help explains its arguments; typer 0.20 loses these texts with click 8.5."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        hints = getattr(self.callback, "__annotations__", {})
+        for param in self.params:
+            if param.name in hints and getattr(param, "help", None) is None:
+                param.help = hints[param.name].__metadata__[0].help  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
@@ -88,11 +100,12 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[.
             with _report_errors(out, debug):
                 out.finish(function(out, **given))
 
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__name__ = function.__name__
+        run.__doc__ = "\n\n".join(join_lines(text) for text in (inspect.getdoc(function) or "").split("\n\n"))
         run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
         run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
         called = name or function.__name__
-        group.command(called, rich_help_panel=_PANEL_OF[called] if group is app else None)(run)
+        group.command(called, cls=_Command, rich_help_panel=_PANEL_OF[called] if group is app else None)(run)
         return function
 
     return register
