@@ -306,7 +306,7 @@ class KernelWithoutBasis(KernelKind):
 
     def check(self, name: str, value: Any) -> None:
         if isinstance(value, Basis):
-            raise ValueError(f"{name} must be a kernel, and it is a fitted basis: pass it as basis=")
+            raise ValueError(f"{name} must be a kernel, got a fitted basis: pass it as basis=")
         super().check(name, value)
 
 

@@ -73,7 +73,9 @@ class LESSRegressor(OnEngine, SpanModel):
     basis : a fitted basis of ``up.bases``, or None
         Used as it is, in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     order : 1 or 2
+        2 sends Σφφᵀ as well, which gives the fit of the pooled rows in one round.
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
+        The filter that regularises; ``unpooled.filters`` has all of them, some with parameters.
     fit_intercept : True, False or "public", default True
         Fit an intercept; see :class:`SummaryRegressor`.
     ridge : bool, default False

@@ -92,6 +92,7 @@ class NystromRegressor(ReadsRows):
         Fit an intercept, which is not penalised: adding a constant to y moves it by this constant and changes nothing
         else.
     solver : {"auto", "gram", "rounds"}
+        "auto" takes the faster of the two routes; ``solver_`` names it.
     device : None, "cuda", "cpu" or a torch device
         Where torch works on the rows; None is NumPy on all cores, or where the rows are if they are tensors.
     precision : {"auto", "fixed", "single", "double"}

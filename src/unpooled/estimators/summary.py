@@ -124,6 +124,7 @@ class SummaryRegressor(SpanModel):
     Parameters
     ----------
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
+        The filter that regularises; ``unpooled.filters`` has all of them, some with parameters.
     lam : float, array or "auto"
         "auto", and an array, choose by GCV at order 2 and by an estimate of the risk at order 1, both from the summary
         alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange. From private summaries
