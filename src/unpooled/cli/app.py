@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import click
 import typer
@@ -36,13 +36,14 @@ class _Commands(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """A command whose help explains its arguments; typer 0.20 loses these texts with click 8.5."""
+    """A command whose help explains its arguments: with click 8.5, typer 0.20 loses the texts of arguments."""
+
+    texts: ClassVar[dict[str, str]] = {}  #: the text of every parameter
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        hints = getattr(self.callback, "__annotations__", {})
         for param in self.params:
-            if param.name in hints and getattr(param, "help", None) is None:
-                param.help = hints[param.name].__metadata__[0].help  # type: ignore[attr-defined]
+            if param.name in self.texts:
+                param.help = self.texts[param.name]  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
 
 
@@ -105,7 +106,9 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[.
         run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
         run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
         called = name or function.__name__
-        group.command(called, cls=_Command, rich_help_panel=_PANEL_OF[called] if group is app else None)(run)
+        texts = {p.name: p.annotation.__metadata__[0].help for p in [*own, *added]}
+        explained = type("_Explained", (_Command,), {"texts": texts})
+        group.command(called, cls=explained, rich_help_panel=_PANEL_OF[called] if group is app else None)(run)
         return function
 
     return register
