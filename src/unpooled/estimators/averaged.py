@@ -386,7 +386,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         blocks: list[dict[str, Any]] = self.blocks_
         path: BlockPath | None = if_fitted(self, "path_")
         own = isinstance(self.estimator, (SpectralRegressor, CorrentropyRegressor))

@@ -323,7 +323,7 @@ class CorrentropyRegressor(ExpansionModel):
         return list(shuffled.split(np.empty((rows, 0))))
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         gentle = np.all(np.isinf(self.scale_))
         loss = (
             "squared errors, since the labels gave no reason to be wary of them"

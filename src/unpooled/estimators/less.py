@@ -281,7 +281,7 @@ class LESSRegressor(OnEngine, SpanModel):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         summary: Summary | None = if_fitted(self, "summary_")
         n_rows = sum(int(site["rows"]) for site in self.sites_) if summary is None else summary.n_rows
         return describe_sums(

@@ -399,7 +399,7 @@ class NystromRegressor(ReadsRows):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         path: SummaryPath | None = if_fitted(self, "path_")
         return describe(
             self,

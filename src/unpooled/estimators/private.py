@@ -262,7 +262,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         check_kernel_or_basis(self.kernel, self.basis)
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
             "Differentially private kernel regression by rounds of noisy residual sums",

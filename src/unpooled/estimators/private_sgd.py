@@ -248,7 +248,7 @@ class PrivateSGDRegressor(PrivateModel):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
             "Differentially private kernel regression by gradient descent with noise on its outcome",

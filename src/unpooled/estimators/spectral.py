@@ -280,7 +280,7 @@ class SpectralRegressor(ExpansionModel):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         path: RegularizationPath | None = if_fitted(self, "path_")
         return describe(
             self,
