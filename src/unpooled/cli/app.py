@@ -43,7 +43,7 @@ class _Command(TyperCommand):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for param in self.params:
             if param.name in self.texts:
-                param.help = self.texts[param.name]  # type: ignore[attr-defined]
+                param.help = self.texts[param.name]
         super().format_help(ctx, formatter)
 
 
