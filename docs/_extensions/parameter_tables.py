@@ -30,19 +30,19 @@ FROM_SUMS = "Only estimators that learn from sums over rows have these."
 #: why the cells of a row differ: one reason for each name, or for names that differ for the same reason
 REASONS: dict[tuple[str, ...], str] = {
     ("kernel",): "An average uses the kernel of its `estimator`, and a summary the kernel of its basis.",
-    ("filter",): "The other estimators each stand for one method; an average uses the filter of its `estimator`.",
+    ("filter",): "The others are each one method that takes no filter; an average uses the filter of its `estimator`.",
     ("lam",): "Each default is the best criterion that the available data allow. Descent is regularised by its number "
     "of steps, and private fits by the noise that they know.",
     ("fit_intercept",): "An average uses that of its `estimator`. PrivateRegressor always has an intercept: its rounds "
     "start from the released centre of the labels and its last question corrects the level, so a fit without an "
     "intercept would be another method with another proof.",
-    ("grid",): "It is there wherever λ is chosen from a grid.",
+    ("grid",): "Every estimator that chooses λ takes a grid to choose from.",
     ("per_target",): "Only a full decomposition gives every target its own λ at no further cost.",
-    ("cv",): "Folds need all rows in memory, and a choice that folds decide.",
+    ("cv",): "Choosing by folds needs all rows in memory.",
     ("random_state",): "Learning from sums draws nothing at random.",
-    ("solver",): "It is there where several routes lead to the same function.",
+    ("solver",): "Where several routes lead to the same function, it says which one to take.",
     ("n_features",): "It is there where the function lies in the span of features. A summary comes with its basis, of "
-    "which all features are kept; noise of PrivateSGDRegressor does not grow with their number.",
+    "which all features are kept. PrivateSGDRegressor has a fixed number, because its noise does not grow with it.",
     ("device", "precision", "precision_", "jitter_"): "Only NystromRegressor sums over rows on a device, or in a "
     "precision, of its own choice; the others follow the arrays that they are given.",
     ("standardize",): "The basis of a summary is scaled already, and in memory a kernel can have one length scale for "
@@ -54,7 +54,8 @@ REASONS: dict[tuple[str, ...], str] = {
         ONLY_AVERAGES
     ),
     ("n_blocks_", "blocks_", "plan_"): ONLY_AVERAGES,
-    ("engine",): "It is there where blocks of rows can be worked on apart.",
+    ("engine",): "It is there where blocks or sites each work on rows of their own. The others work in one process, "
+    "with the threads of its machine.",
     ("scale", "n_iter", "decay", "jump", "scale_"): ONLY_DESCENT,
     ("step",): "Both descents have a step; with noise for privacy it is planned from the budget.",
     ("loss",): "A summary was made for one loss, and takes it from there. The robust descent is for wrong labels, and "
@@ -62,7 +63,7 @@ REASONS: dict[tuple[str, ...], str] = {
     ("ridge", "steps", "n_rounds_"): "They describe rounds of residuals, which only these two estimators can continue.",
     ("rounds",): "A summary is one round; further rounds are calls of `update`.",
     ("order",): "The order of a summary was fixed when it was made.",
-    ("basis",): "It is there where a basis can be made from a public sample or given; a summary names its own.",
+    ("basis",): "The basis of these estimators comes from public rows or is given; a summary names its own.",
     ("epsilon", "delta", "ledger"): PROMISED,
     ("label_bound",): "PrivateRegressor can do without one, with a loss that ignores gross outliers.",
     ("noise",): "Only PrivateRegressor asks several sites, each of which may add noise.",
@@ -84,17 +85,17 @@ REASONS: dict[tuple[str, ...], str] = {
         "coef_",
     ): "`dual_coef_` has a coefficient for each row, `coef_` for each feature; the function of an "
     "average is in `predictor_`.",
-    ("solver_",): "It says which of several routes a fit took.",
-    ("filter_",): "SpectralRegressor accepts a filter of your own, and keeps the object that it made of it.",
-    ("n_iter_",): "It is there where a fit iterates on its own.",
-    ("loss_",): "It exists where the loss is a choice, or comes with the sums.",
+    ("solver_",): "It names the route that the fit took, where there are several.",
+    ("n_iter_",): "It counts the iterations of a fit that iterates on its own rows.",
+    ("loss_",): "It exists where the loss is a choice, or comes with the sums; the loss of a private fit is in its "
+    "`schedule_`, with the bound that it belongs to.",
     ("targets_",): "Names of labels are kept where labels can be columns of a file.",
     ("floor_", "n_features_rule_", "summary_"): FROM_SUMS,
     ("basis_",): "The estimators that make a basis keep it; a summary finds its own by its digest.",
     ("history_",): FROM_ROUNDS,
-    ("sites_",): "It is there where `fit` takes a site for every row and the fit is one function.",
-    ("privacy_",): "It is the promise to every record, where there is one.",
-    ("schedule_",): "It is what a private fit decided before it looked at any record.",
+    ("sites_",): "It exists where `fit` takes a site for every row; an average describes its sites in `blocks_`.",
+    ("privacy_",): "It states the privacy of a model, where the model has any.",
+    ("schedule_",): "It lists all that a private fit decided before it looked at any record.",
 }
 
 HEAD = """# Parameters of the estimators

@@ -22,9 +22,9 @@ kernels = {
 
 _, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for name, kernel in kernels.items():
-    found = up.theory.dimension_exponent(kernel, X)
-    (line,) = ax.plot(lam, up.theory.effective_dimension(kernel, X, lam), label=f"{name}: s = {found.s:.2f}")
-    ax.plot(found.lam, found.dimension, ".", color=line.get_color())
+    capacity = up.theory.dimension_exponent(kernel, X)
+    (line,) = ax.plot(lam, up.theory.effective_dimension(kernel, X, lam), label=f"{name}: s = {capacity.s:.2f}")
+    ax.plot(capacity.lam, capacity.dimension, ".", color=line.get_color())
 ax.set(xscale="log", yscale="log", xlabel="λ", ylabel=r"effective dimension $\mathcal{N}(\lambda)$")
 ax.legend()
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from ._base.engine import BlockError
     from ._base.files import FileError
+    from ._solvers.averaging.search import BlockPath
     from ._solvers.predictors import BasisPredictor, KernelExpansion
     from .auditing.audit import audit
     from .estimators import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
         SummaryRegressor,
     )
     from .estimators.length_scales import choose_length_scales
-    from .estimators.paths import DescentPath, RegularizationPath
+    from .estimators.paths import DescentPath, RegularizationPath, SummaryPath
     from .models import load, save
     from .planning.plan import plan
     from .planning.resource_plan import ResourcePlan
@@ -52,6 +53,7 @@ __all__ = [
     "AveragedRegressor",
     "BasisPredictor",
     "BlockError",
+    "BlockPath",
     "Candidates",
     "CorrentropyRegressor",
     "DescentPath",
@@ -67,6 +69,7 @@ __all__ = [
     "Scores",
     "SpectralRegressor",
     "Summary",
+    "SummaryPath",
     "SummaryRegressor",
     "__version__",
     "audit",
@@ -94,6 +97,7 @@ __all__ = [
 _HOMES = {
     "BlockError": "_base.engine",
     "FileError": "_base.files",
+    "BlockPath": "_solvers.averaging.search",
     "BasisPredictor": "_solvers.predictors",
     "KernelExpansion": "_solvers.predictors",
     "audit": "auditing",
@@ -108,6 +112,7 @@ _HOMES = {
     "choose_length_scales": "estimators.length_scales",
     "DescentPath": "estimators.paths",
     "RegularizationPath": "estimators.paths",
+    "SummaryPath": "estimators.paths",
     "load": "models",
     "save": "models",
     "ResourcePlan": "planning.resource_plan",

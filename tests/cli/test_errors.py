@@ -114,15 +114,15 @@ def test_files_that_are_not_there_or_not_what_they_should_be(study):
     for command, code, words in [
         (("inspect", "nothing"), 3, "nothing does not exist"),
         (("inspect", "north.csv"), 4, "north.csv is not a file of unpooled"),
-        (("summarize", "study.model", "north.csv", "-t", "stay", "-o", "x"), 4, "holds a model, and a basis was asked"),
+        (("summarize", "study.model", "north.csv", "-t", "stay", "-o", "x"), 4, "holds a model, not a basis"),
         (("summarize", "study.basis", "nothing.csv", "-t", "stay", "-o", "x"), 3, "there is no file nothing.csv"),
         (("summarize", "study.basis", "study.model", "-t", "stay", "-o", "x"), 3, "is not a Parquet file"),
-        (("fit", "study.model", "-o", "x.model"), 4, "holds a model, and a summary was asked for"),
+        (("fit", "study.model", "-o", "x.model"), 4, "holds a model, not a summary"),
         (("fit", "nothing.summary", "-o", "x.model"), 3, "nothing.summary does not exist"),
         (("merge", "study.basis", "-o", "x.summary"), 4, "only summaries or scores can be added up"),
-        (("merge", "north.summary", "study.basis", "-o", "x.summary"), 4, "holds a basis, and a summary was asked"),
-        (("predict", "study.basis", "north.csv", "-o", "x.csv"), 4, "holds a basis, and a model was asked for"),
-        (("validate", "study.model", "north.csv", "-o", "x.scores"), 4, "holds a model, and candidates was asked for"),
+        (("merge", "north.summary", "study.basis", "-o", "x.summary"), 4, "holds a basis, not a summary"),
+        (("predict", "study.basis", "north.csv", "-o", "x.csv"), 4, "holds a basis, not a model"),
+        (("validate", "study.model", "north.csv", "-o", "x.scores"), 4, "holds a model, not candidates"),
         (("predict", "study.model", "north.csv", "-o", "no/x.csv"), 3, "there is no folder no"),
         (("predict", "study.model", "north.csv", "-o", "x.txt"), 2, "must end in .parquet or .csv"),
         (("predict", "study.model", "north.csv", "-o", "x.csv", "--keep", "ident"), 3, "--keep asks for: 'ident'"),
@@ -354,3 +354,10 @@ def test_the_commands_are_listed_in_the_order_of_their_use():
         "data plan predict basis policy summarize merge fit validate log federation forecast ledger audit "
         "inspect report demo reproduce"
     )
+
+
+def test_the_help_of_a_command_explains_its_arguments_and_folds_its_text():
+    shown = CliRunner().invoke(app, ["summarize", "--help"], env={"COLUMNS": "300"}).output
+    assert "The study's .basis file." in shown
+    assert "Rows: a .csv" in shown
+    assert "no other column is read. The command shows what is about to leave, and writes nothing" in shown

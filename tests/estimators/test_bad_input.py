@@ -188,7 +188,7 @@ def test_splits_may_be_lists_or_masks():
 
 @pytest.mark.parametrize("value", ["svd", "", None, 3, ["auto"], "Eigh"], ids=repr)
 def test_a_solver_that_is_not_known_is_refused(value):
-    with refused("^solver must be one of auto"):
+    with refused("^solver must be 'auto', 'low-rank', "):
         SpectralRegressor(solver=value, fit_intercept=False).fit(X, y)
 
 

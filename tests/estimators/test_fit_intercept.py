@@ -38,7 +38,7 @@ def test_by_default_a_constant_added_to_the_labels_moves_the_intercept_and_nothi
 @pytest.mark.parametrize("cls", [up.LESSRegressor, up.PrivateRegressor, up.PrivateSGDRegressor])
 def test_a_basis_is_given_as_basis_and_in_place_of_a_kernel(cls):
     budget = {} if cls is up.LESSRegressor else {"epsilon": 1.0, "delta": 1e-6, "label_bound": 2.0}
-    with pytest.raises(ValueError, match="kernel must be a kernel, and it is a fitted basis: pass it as basis="):
+    with pytest.raises(ValueError, match="kernel must be a kernel, got a fitted basis: pass it as basis="):
         cls(kernel=basis(), **budget).fit(X, y)
     with pytest.raises(ValueError, match="kernel and basis cannot both be given: a fitted basis has a kernel already"):
         cls(kernel=KERNEL, basis=basis(), **budget).fit(X, y)

@@ -59,7 +59,7 @@ BAD = [
     ({"rounds": 0}, {}, "rounds must be a whole number"),
     ({"rounds": 2.0}, {}, "rounds must be a whole number"),
     ({"rounds": "many"}, {}, "rounds must be a whole number"),
-    ({"loss": "squared"}, {}, "loss must be 'auto' or 'huber' or 'correntropy'"),
+    ({"loss": "squared"}, {}, "loss must be 'auto', 'huber' or 'correntropy'"),
     ({"noise": "none"}, {}, "noise must be 'total' or 'site'"),
     ({"ledger": 5}, {}, "ledger must be a Ledger"),
     ({"random_state": None}, {}, "random_state must be a whole number"),

@@ -86,7 +86,7 @@ def same(a, b, Z):
     assert_array_equal(a.lam_, b.lam_, strict=True)
     assert_array_equal(a.intercept_, b.intercept_, strict=True)
     assert (a.solver_, a.kernel_, a.n_features_in_) == (b.solver_, b.kernel_, b.n_features_in_)
-    assert (type(a.filter_), a.filter_.get_params()) == (type(b.filter_), b.filter_.get_params())
+    assert (type(a._filter), a._filter.get_params()) == (type(b._filter), b._filter.get_params())
     assert hasattr(a, "path_") == hasattr(b, "path_")
     if hasattr(a, "path_"):
         assert (a.path_.criterion_name, a.path_.exact) == (b.path_.criterion_name, b.path_.exact)
@@ -309,7 +309,7 @@ def test_a_newer_format_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_of_unpooled_that_is_not_a_model_is_refused(tmp_path):
     files.write(tmp_path / "a.model", "basis", {}, {"points": np.zeros(2)})
-    with pytest.raises(FileError, match="holds a basis, and a model was asked for"):
+    with pytest.raises(FileError, match="holds a basis, not a model"):
         load(tmp_path / "a.model")
     files.write(tmp_path / "a.model", "model", {"class": "Oracle"}, {})
     with pytest.raises(FileError, match="holds a Oracle, which this version of unpooled does not know"):

@@ -220,7 +220,7 @@ def _about(name: str, error: Exception) -> str:
         return text
     lines = text.splitlines()
     advice = [line for line in lines[1:] if line.startswith("Reshape")]
-    sentence = " ".join([lines[0].rstrip(":"), *advice])
+    sentence = ". ".join([lines[0].rstrip(":."), *advice])
     return sentence if f"{name} " in sentence else f"{name} cannot be used: {sentence}"
 
 

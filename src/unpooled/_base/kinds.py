@@ -134,9 +134,10 @@ class Switch(Kind):
 class Word(Kind):
     """One of a few words."""
 
-    def __init__(self, choices: Sequence[str], words: str = "", separator: str = ",") -> None:
-        self.choices, self.separator = tuple(choices), separator
-        self.words = words or " or ".join(map(repr, choices))
+    def __init__(self, choices: Sequence[str], words: str = "") -> None:
+        self.choices, self.separator = tuple(choices), ";" if len(choices) > 2 else ","
+        *first, last = map(repr, choices)
+        self.words = words or (f"{', '.join(first)} or {last}" if first else last)
 
     def holds(self, value: Any) -> bool:
         return isinstance(value, str) and value in self.choices

@@ -176,10 +176,12 @@ class Block:
 
     @property
     def n_rows(self) -> int:
+        """Number of labeled rows."""
         return sum(len(s) for s in self.labeled)
 
     @property
     def n_unlabeled(self) -> int:
+        """Number of rows without labels."""
         return sum(len(s) for s in self.unlabeled)
 
     def read(self) -> tuple[Rows, Array | None]:
@@ -256,6 +258,7 @@ class Source:
 
     @property
     def n_rows(self) -> int:
+        """Number of rows of all pieces."""
         return int(self.starts[-1])
 
     def slices(self, rows: np.ndarray) -> list[Slice]:

@@ -58,6 +58,7 @@ class KernelExpansion:
 
     @property
     def n_points(self) -> int:
+        """Number of points x_i."""
         return int(self.points.shape[0])
 
     @property

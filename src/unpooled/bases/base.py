@@ -197,7 +197,7 @@ class Basis(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return "\n".join(
             [
                 f"basis {self.digest[:12]}: {self.n_features_} features of the kernel {self.kernel_!r}",
-                f"made from {self.n_public_} public rows, and keeps {self.map_.size} of them or as many waves",
+                f"made from {self.n_public_} public rows, and keeps {self.map_.size} of them, or as many random waves",
                 f"inputs: {columns}; {scaled}",
                 f"public eigenvalues from {self.eigenvalues_[0]:.2g} to {self.eigenvalues_[-1]:.2g}",
             ]
@@ -306,7 +306,7 @@ class KernelWithoutBasis(KernelKind):
 
     def check(self, name: str, value: Any) -> None:
         if isinstance(value, Basis):
-            raise ValueError(f"{name} must be a kernel, and it is a fitted basis: pass it as basis=")
+            raise ValueError(f"{name} must be a kernel, got a fitted basis: pass it as basis=")
         super().check(name, value)
 
 

@@ -7,12 +7,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .._base.files import __version__
+from .._base.text import join_lines
 from .console import EXIT_CODES, STOPPED, UNEXPECTED, Out, Problem
 
 #: The panels of ``unpooled --help`` and their commands, in the order in which people come to need them.
@@ -31,6 +32,18 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # a Context of click, which newer versions of typer bring along
         return sorted(super().list_commands(ctx), key=list(_PANEL_OF).index)
+
+
+class _Command(TyperCommand):
+    """A command whose help explains its arguments: with click 8.5, typer 0.20 loses the texts of arguments."""
+
+    texts: ClassVar[dict[str, str]] = {}  #: the text of every parameter
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for param in self.params:
+            if param.name in self.texts:
+                param.help = self.texts[param.name]
+        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
@@ -87,11 +100,14 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[.
             with _report_errors(out, debug):
                 out.finish(function(out, **given))
 
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__name__ = function.__name__
+        run.__doc__ = "\n\n".join(join_lines(text) for text in (inspect.getdoc(function) or "").split("\n\n"))
         run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
         run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
         called = name or function.__name__
-        group.command(called, rich_help_panel=_PANEL_OF[called] if group is app else None)(run)
+        texts = {p.name: p.annotation.__metadata__[0].help for p in [*own, *added]}
+        explained = type("_Explained", (_Command,), {"texts": texts})
+        group.command(called, cls=explained, rich_help_panel=_PANEL_OF[called] if group is app else None)(run)
         return function
 
     return register

@@ -39,7 +39,7 @@ def forecast(
 ) -> dict[str, Any]:
     """Predict what a privacy budget would buy: the R² of a private regression against ε.
 
-    Only public rows are read, and nothing is spent. What a fit takes in memory and time: see `unpooled plan`.
+    Only public rows are read, and nothing is spent. `unpooled plan` predicts the memory and time of a fit.
     """
     from .. import bases
     from ..privacy import forecast as predict
@@ -80,7 +80,7 @@ def _parse_numbers(values: list[str] | None) -> list[float]:
 @command(app)
 def audit(
     out: Out,
-    name: Annotated[list[str] | None, typer.Argument(help="What to audit. Default: everything.")] = None,
+    name: Annotated[list[str] | None, typer.Argument(help="The parts to audit. Default: all of them.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs: one minute instead of several.")] = False,
     runs: Annotated[int | None, typer.Option(min=30, help="The number of runs on each of two data sets.")] = None,
 ) -> dict[str, Any]:

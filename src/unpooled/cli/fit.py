@@ -41,7 +41,7 @@ AROUND = 4  # λ shown on either side of the chosen one
 @command(app)
 def fit(
     out: Out,
-    summaries: Annotated[list[Path], typer.Argument(help="Summaries, which are added up.", metavar="SUMMARIES")],
+    summaries: Annotated[list[Path], typer.Argument(help="Summaries, which are added up.", metavar="SUMMARIES...")],
     output: Output,
     basis: BasisFile = None,
     model: Annotated[
@@ -261,7 +261,7 @@ def _sort_by_content(paths: Sequence[Path]) -> list[Path]:
 @command(app)
 def merge(
     out: Out,
-    sources: Annotated[list[Path], typer.Argument(help="Summaries, or scores, in any order.", metavar="FILES")],
+    sources: Annotated[list[Path], typer.Argument(help="Summaries, or scores, in any order.", metavar="FILES...")],
     output: Output,
 ) -> dict[str, Any]:
     """Add up summaries, or scores, into what one site with all the rows would have sent."""

@@ -126,7 +126,7 @@ def plan(
 ) -> dict[str, Any]:
     """Predict the memory and time of every way to fit a table, and recommend one.
 
-    Of a Parquet table only the metadata are read. What a privacy budget would buy: see `unpooled forecast`.
+    Of a Parquet table only the metadata are read. `unpooled forecast` predicts what a privacy budget would buy.
     """
     from ..planning.plan import plan as make_plan
 

@@ -121,6 +121,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         ``grid`` and the local learner is given a number as its own ``lam``. "local" leaves the choice to each block,
         which is over-regularised once averaged: for comparison. A number is used as it is, in every block.
     engine : None, "threads", "processes", "dask", a Dask client or its address, or an Engine
+        Where blocks are fitted. None is threads.
     grid : array or None
         The λ to choose from; None takes the local learner's own.
     score_by : {"rows", "sites"}
@@ -385,7 +386,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         blocks: list[dict[str, Any]] = self.blocks_
         path: BlockPath | None = if_fitted(self, "path_")
         own = isinstance(self.estimator, (SpectralRegressor, CorrentropyRegressor))

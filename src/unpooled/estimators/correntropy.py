@@ -78,6 +78,7 @@ class CorrentropyRegressor(ExpansionModel):
     n_iter : int, array of one per target, or "auto"
         The number of steps, which is the regularisation: 1/n_iter plays the part of λ/κ².
     step : float in (0, 1], default 1
+        The size of the first step, in units of 1/κ².
     decay : float in [0, 1), default 0
         θ of η_t = η t^{-θ}.
     loss : {"correntropy", "huber", "squared"} or Loss
@@ -322,7 +323,7 @@ class CorrentropyRegressor(ExpansionModel):
         return list(shuffled.split(np.empty((rows, 0))))
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         gentle = np.all(np.isinf(self.scale_))
         loss = (
             "squared errors, since the labels gave no reason to be wary of them"

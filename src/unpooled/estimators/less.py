@@ -73,7 +73,9 @@ class LESSRegressor(OnEngine, SpanModel):
     basis : a fitted basis of ``up.bases``, or None
         Used as it is, in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
     order : 1 or 2
+        2 sends Σφφᵀ as well, which gives the fit of the pooled rows in one round.
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
+        The filter that regularises; ``unpooled.filters`` has all of them, some with parameters.
     fit_intercept : True, False or "public", default True
         Fit an intercept; see :class:`SummaryRegressor`.
     ridge : bool, default False
@@ -279,7 +281,7 @@ class LESSRegressor(OnEngine, SpanModel):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         summary: Summary | None = if_fitted(self, "summary_")
         n_rows = sum(int(site["rows"]) for site in self.sites_) if summary is None else summary.n_rows
         return describe_sums(

@@ -92,6 +92,7 @@ class NystromRegressor(ReadsRows):
         Fit an intercept, which is not penalised: adding a constant to y moves it by this constant and changes nothing
         else.
     solver : {"auto", "gram", "rounds"}
+        "auto" takes the faster of the two routes; ``solver_`` names it.
     device : None, "cuda", "cpu" or a torch device
         Where torch works on the rows; None is NumPy on all cores, or where the rows are if they are tensors.
     precision : {"auto", "fixed", "single", "double"}
@@ -398,7 +399,7 @@ class NystromRegressor(ReadsRows):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         path: SummaryPath | None = if_fitted(self, "path_")
         return describe(
             self,

@@ -93,7 +93,7 @@ class RegularizationPath(LamPath):
         return {} if self.iterations is None else {"iterations": self.iterations}
 
     def coefficients(self) -> Iterable[tuple[Array, Array]]:
-        """Coefficients (N, T) and intercepts (T,) of every λ, computed now where the fit did not need them."""
+        """Return coefficients (N, T) and intercepts (T,) of every λ, computed now where the fit did not need them."""
         if self.problem is None:
             raise ValueError(NO_FUNCTIONS)
         if self.coefs is None or self.intercepts is None:
@@ -108,7 +108,7 @@ class RegularizationPath(LamPath):
         return X, (KernelExpansion(kernel, points, coef, b) for coef, b in self.coefficients())
 
     def family(self, target: int, own_norms: bool = True) -> Family | None:
-        """The functions of every λ for one target; None where they are not kept, or have too many points."""
+        """Return the functions of every λ for one target; None where they are not kept, or have too many points."""
         if self.problem is None:
             return None
         kernel, points = self.problem.kernel, self.problem.kernel.anchors(self.problem.X)
@@ -158,7 +158,7 @@ class SummaryPath(LamPath):
         return X, (BasisPredictor(map_, coef, b) for coef, b in every)
 
     def family(self, target: int, own_norms: bool = True) -> Family | None:
-        """The functions of every λ for one target; None where they are not kept.
+        """Return the functions of every λ for one target; None where they are not kept.
 
         Their norms are those that the fit has left, unless ``own_norms`` is False: later rounds have moved the model.
         """
@@ -240,7 +240,7 @@ class DescentPath(SearchPath):
         return ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain columns, for a data frame of your choice: every scale and iteration tried, or the iterations kept.
+        """Return plain columns, for a data frame of your choice: all scales and iterations tried, or those kept.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class DescentPath(SearchPath):
         return {"n_iter": np.tile(tried, len(scales))} | split_by_target(every, self.one_target)
 
     def predict(self, X: Any) -> Array:
-        """Predictions after every iteration kept: shape (L, n), or (L, n, T) for several targets.
+        """Predict after every iteration kept: shape (L, n), or (L, n, T) for several targets.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class DescentPath(SearchPath):
         return out[:, :, 0] if self.one_target else out
 
     def tuning(self, target: int, scale: float, n_iter: int) -> Tuning | None:
-        """The scores along the steps at the chosen scale, for one target; None where less than two were tried."""
+        """Return the scores along the steps at the chosen scale, for one target; None if fewer than two were tried."""
         if (trials := self._tried()) is None or len(trials[1]) < 2:
             return None
         scales, tried, scores = trials[0][:, target], trials[1], np.asarray(trials[2], dtype=float)[:, :, target]

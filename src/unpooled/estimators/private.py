@@ -79,7 +79,8 @@ class PrivateRegressor(OnEngine, PrivateModel):
 
     Parameters
     ----------
-    epsilon, delta : the budget of one fit. A δ above 1/n leads to a warning
+    epsilon, delta : float
+        The budget of one fit. A δ above 1/n leads to a warning.
     label_bound : c > 0 or None
         From knowledge that does not come from the labels. Labels outside [−c, c] are clipped silently, and so are
         predictions. The bound may be generous: the noise follows the residuals. Without a bound labels may have any
@@ -93,7 +94,9 @@ class PrivateRegressor(OnEngine, PrivateModel):
         "auto" is half the number of public rows and at most 500; with a large budget at most 1000, as long as the
         public rows inform about other rows.
     rounds : int or "auto"
+        "auto" takes 10, 16 or 24 rounds, more of them for a larger budget and more records.
     loss : {"auto", "huber", "correntropy"}
+        "auto" is Huber's loss with a ``label_bound``, and correntropy without.
     noise : {"total", "site"}
         With ``sites``: "total" is noise for the sum, and protects if nothing but the sum is seen (each site adds its
         share, under secure aggregation); with "site" every site adds all the noise that its own sums need.
@@ -102,6 +105,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     ledger : None, a ``privacy.Ledger`` or the path of one
         Charged before the records are read; where its budget does not suffice, nothing is read.
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
+        Where blocks of rows are worked on.
     random_state : int, default 0
         Draws features, never the noise.
     verbose : int, default 0
@@ -258,7 +262,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         check_kernel_or_basis(self.kernel, self.basis)
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
             "Differentially private kernel regression by rounds of noisy residual sums",

@@ -70,21 +70,31 @@ class PrivateSGDRegressor(PrivateModel):
 
     Parameters
     ----------
-    epsilon, delta : the budget of one fit. A δ above 1/n leads to a warning
-    label_bound : c > 0, from knowledge that does not come from the labels
+    epsilon, delta : float
+        The budget of one fit. A δ above 1/n leads to a warning.
+    label_bound : c > 0
+        From knowledge that does not come from the labels.
     kernel : Kernel, str or None
         A bounded kernel; without ``public`` a stationary one. None is ``Gaussian()`` from the public sample,
         or ``Gaussian(1.0)`` without one.
     n_features : int, default 500
         The most features. Noise does not grow with their number.
     method : {"tight", "paper"}
+        The two methods that are described above.
     basis : a fitted basis of ``up.bases``, or None
         Made from public rows alone; in place of ``kernel``, ``n_features`` and ``standardize``, and without ``public``.
-    step : η; None chooses
-    n_steps : T of "paper"; None is the schedule of the paper's Theorem 1 for η = 1/n, r = 0.75 and α = 0.8
-    passes, batch_size : of "tight"; None chooses
-    clip : C of "tight", None chooses
-    weight_decay, averaged : weight decay, and whether the mean of all iterates is released; of "tight"
+    step : float or None
+        The step size η; None chooses it.
+    n_steps : int or None
+        The number of steps T of "paper". None is the schedule of Theorem 1 for η = 1/n, r = 0.75 and α = 0.8.
+    passes, batch_size : int or None
+        The passes over the records and the size of a batch, of "tight"; None chooses them.
+    clip : float or None
+        The bound C at which "tight" clips residuals; None chooses it.
+    weight_decay : float, default 0
+        The λ of a penalty λ|w|²/2 on the weights, of "tight".
+    averaged : bool, default False
+        Release the mean of all iterates in place of the last one, of "tight".
     precondition : "auto", a positive number λ₀ or None
         Descend in the coordinates φ_i/√(λ_i + λ₀), λ_i the public eigenvalues, or in φ itself; of "tight".
     fit_intercept : bool, default True
@@ -238,7 +248,7 @@ class PrivateSGDRegressor(PrivateModel):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
             "Differentially private kernel regression by gradient descent with noise on its outcome",

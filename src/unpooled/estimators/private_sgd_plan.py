@@ -77,7 +77,7 @@ class DescentSchedule:
     @classmethod
     def from_dict(cls, content: Any) -> DescentSchedule:
         """The inverse; a ValueError where it is no plan."""
-        return from_plain(cls, content, "the plan of a private descent")
+        return from_plain(cls, content, "the schedule of a private descent")
 
 
 def paper_plan(model: Any, basis: Basis, n: int) -> tuple[DescentSchedule, noise.GridGaussian]:

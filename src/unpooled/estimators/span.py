@@ -98,7 +98,7 @@ class ExpansionModel(_FittedFunction):
         return coef[:, 0] if self.one_target_ else coef
 
     def predict(self, X: Any) -> Array:
-        """f(X), in the array library and on the device of X.
+        """Predict f(X), in the array library and on the device of X.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class ReadsRows(_FittedFunction):
         raise NotImplementedError
 
     def predict(self, X: Any) -> Array:
-        """f(X), in the order of the rows.
+        """Predict f(X), in the order of the rows.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class ReadsRows(_FittedFunction):
         return values[:, 0] if self.one_target_ else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions for ``X``, as scikit-learn defines it; the mean over targets where there are several.
+        """Compute R² of the predictions for ``X``, as scikit-learn defines it; of several targets the mean.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class SpanModel(ReadsRows):
         return lambda rows: self.predictor_.predict(namespace(rows).astype(rows, namespace(rows).float64))
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
-        """a (M, T) and b (T,) where the model is of that basis, else None.
+        """Return a (M, T) and b (T,) if the model is of that basis, else None.
 
         Parameters
         ----------
@@ -263,5 +263,5 @@ class BasisAverage(SpanModel):
         return self
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(target, "Kernel regression, a BasisAverage", lam=self.lam_, n_sites=self.n_sites_)

@@ -84,6 +84,7 @@ class SpectralRegressor(ExpansionModel):
     kernel : Kernel, str, scikit-learn kernel, callable or None
         None is ``Gaussian()``. A name is one of :func:`unpooled.kernels.as_kernel`, "precomputed" among them.
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
+        The filter that regularises; ``unpooled.filters`` has all of them, some with parameters.
     lam : float, array, "loo", "gcv" or "cv"
         A number is used as it is. "loo" (leave-one-out), "gcv" and "cv" (k folds) choose from ``grid``. An array
         means "loo" with this array as the grid. Leave-one-out is exact for Tikhonov (N·λ held fixed). For the other
@@ -117,7 +118,7 @@ class SpectralRegressor(ExpansionModel):
     intercept_ : float or array
         The b of the centred regression, the (weighted) mean of y; 0 without ``fit_intercept``.
     solver_ : str
-    kernel_, filter_ : the kernel with its length scale filled in, and the filter
+    kernel_ : the kernel with its length scale filled in
 
     Notes
     -----
@@ -143,7 +144,7 @@ class SpectralRegressor(ExpansionModel):
     per_target: bool = parameter(Switch(), False)
     cv: Any = parameter(Folds(), 5)
     random_state: Any = parameter(Seed(), 0)
-    solver: str = parameter(Word(SOLVERS, f"one of {', '.join(SOLVERS)}", ";"), "auto")
+    solver: str = parameter(Word(SOLVERS), "auto")
     verbose: int = parameter(VERBOSITY, 0)
 
     _saved: ClassVar = (Expansion(*SOLVERS[1:]), ForEachTarget("lam_", "lam", "one_lam"), _SpectralPathPart())
@@ -201,7 +202,7 @@ class SpectralRegressor(ExpansionModel):
                 if criterion is None
                 else self._fit_path(problem, criterion, lams, one_target, folds)
             )
-        self.filter_, self.solver_ = filter_, solution.solver
+        self._filter, self.solver_ = filter_, solution.solver
         if criterion is None:
             self.lam_ = float(lams[0])
         expansion = KernelExpansion(kernel, kernel.anchors(X), solution.coef, solution.intercept)
@@ -210,7 +211,7 @@ class SpectralRegressor(ExpansionModel):
     @classmethod
     def _from_parts(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         model = super()._from_parts(header, arrays)
-        model.filter_ = as_filter(model.filter)
+        model._filter = as_filter(model.filter)
         return model
 
     def _criterion_and_grid(self, problem: Problem) -> tuple[str | None, Floats]:
@@ -279,18 +280,18 @@ class SpectralRegressor(ExpansionModel):
             )
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         path: RegularizationPath | None = if_fitted(self, "path_")
         return describe(
             self,
             target,
-            method_name(as_filter(self.filter_)),
+            method_name(self._filter),
             kernel=self.kernel_,
             lam=of_target(self.lam_, target),
             path=path,
             tune=None if path is None else lambda: path.tuning(target),
             solver=self.solver_,
             fit_intercept=bool(self.fit_intercept),
-            filter=as_filter(self.filter_),
+            filter=self._filter,
             n_rows=int(self.predictor_.points.shape[0]),
         )

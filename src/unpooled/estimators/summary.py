@@ -124,6 +124,7 @@ class SummaryRegressor(SpanModel):
     Parameters
     ----------
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
+        The filter that regularises; ``unpooled.filters`` has all of them, some with parameters.
     lam : float, array or "auto"
         "auto", and an array, choose by GCV at order 2 and by an estimate of the risk at order 1, both from the summary
         alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange. From private summaries
@@ -248,7 +249,7 @@ class SummaryRegressor(SpanModel):
         return self.fit_summary(summary if so_far is None else so_far + summary, basis=basis)
 
     def candidates(self, *, basis: Basis | None = None) -> Candidates:
-        """The models of every λ of the grid, for sites to score; their scores go to :meth:`fit_summary`.
+        """Return the models of every λ of the grid, for sites to score; their scores go to :meth:`fit_summary`.
 
         Parameters
         ----------
@@ -354,8 +355,9 @@ class SummaryRegressor(SpanModel):
         self._asked = to_coefficients(rounds.point, self.shift_, self.centering_ != "none")
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
-        """a and b where residuals are to be taken next: the model itself, or, once plain steps have proved too long,
-        the point that rounds ask about next.
+        """Return the a and b whose residuals are to be taken next.
+
+        They are those of the model or, once plain steps have proved too long, of the point that rounds ask about next.
 
         Parameters
         ----------
@@ -369,7 +371,7 @@ class SummaryRegressor(SpanModel):
         return known if known is None or self.summary_order_ != 1 else self._asked
 
     def facts(self, target: int = 0) -> ModelFacts:
-        """The facts of the fitted model; ``target`` is the position of the label."""
+        """Return the facts of the fitted model; ``target`` is the position of the label."""
         return describe_sums(
             self,
             target,

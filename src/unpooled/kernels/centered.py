@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import Array, like, namespace, to_numpy
+from .._base.text import quote
 from .base import Kernel
 
 
@@ -98,6 +99,10 @@ class Centered(Kernel):
         )
 
     def resolve(self, X: Array, weights: Array | None = None) -> Kernel:
+        if not isinstance(self.kernel, Kernel):
+            raise ValueError(
+                f"Centered centres a Kernel object, and {quote(self.kernel)} is not one: use unpooled.kernels.as_kernel"
+            )
         kernel = Centered(self.kernel.resolve(X, weights), self.sample, self.weights)
         kernel._stored_grand_mean = kernel._compute_grand_mean(X)
         return kernel

@@ -285,7 +285,7 @@ def check_ledger(given: Any) -> None:
 
 def _read_opening(entries: list[Entry], path: Path) -> tuple[str, float, float]:
     if not entries:
-        raise LedgerError(f"there is no ledger {path}: create one with Ledger.create")
+        raise LedgerError(f"there is no ledger {path}: create one with Ledger.create, or `unpooled ledger create`")
     event = entries[0].event
     try:
         if event["what"] != "opened" or event["neighbours"] != NEIGHBOURS or not isinstance(event["dataset"], str):

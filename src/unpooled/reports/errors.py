@@ -164,7 +164,7 @@ def show_errors(known: ReportMaterial) -> Section:
         f"Predictions are {_describe_bias(overall.bias, overall.rmse)} on average."
     )
     if rows.sites is None:
-        section.lack("To see the error at each site, name the column of sites with --site (sites= in Python).")
+        section.lack("To see the error at each site, name the column of sites with --sites (sites= in Python).")
     else:
         _sites(known, section)
     section.add("<h3>Residuals</h3>", pair(_residuals(known), _histogram(known)))

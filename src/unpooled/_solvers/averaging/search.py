@@ -122,7 +122,7 @@ class BlockPath(SearchPath):
             f"{name} {', '.join(f'{v:.3g}' for v in np.unique(values[self.index]))}"
             for name, values in self.candidates.items()
         ]
-        return f"{tried} blocks tried{each}, taken {', '.join([str(self.n_blocks[self.chosen]), *taken])}"
+        return f"{tried} blocks tried{each}; takes {', '.join([f'n_blocks {self.n_blocks[self.chosen]}', *taken])}"
 
     def _summary(self) -> dict[str, np.ndarray]:
         """Return the best candidate of each number of blocks, by the mean over targets."""

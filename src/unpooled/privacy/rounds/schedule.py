@@ -132,7 +132,7 @@ class RoundSchedule:
     @classmethod
     def from_dict(cls, content: Any) -> RoundSchedule:
         """The inverse; a ValueError where it is no plan."""
-        return from_plain(cls, content, "the plan of private rounds")
+        return from_plain(cls, content, "the schedule of private rounds")
 
 
 def decided(
@@ -148,7 +148,7 @@ def decided(
     loss: str = "auto",
     sites: int = 1,
 ) -> RoundSchedule:
-    """The plan for n records; ``n_public`` is None where there are no public rows, ``sites`` add noise each."""
+    """Make the schedule of n records; ``n_public`` is None without public rows, ``sites`` add noise each."""
     mu = mu_for(epsilon, delta)
     loss = ("correntropy" if label_bound is None else "huber") if loss == "auto" else loss
     known = n * mu / math.sqrt(sites)
@@ -220,7 +220,7 @@ def check_bounded(kernel: Any) -> None:
             "unpooled.choose_length_scales(kernel, X, y) on public rows"
         )
     advice = (
-        "use Gaussian, Laplacian or Matern, or give as basis one that was fitted to public rows, for which no more "
-        "than a bounded part of a record counts"
+        "use Gaussian, Laplacian or Matern, or give a basis that was fitted to public rows, with which the influence "
+        "of every record is bounded"
     )
     require_kernel_bound(kernel, "the weights", advice)
