@@ -117,12 +117,12 @@ def test_files_that_are_not_there_or_not_what_they_should_be(study):
         (("summarize", "study.model", "north.csv", "-t", "stay", "-o", "x"), 4, "holds a model, and a basis was asked"),
         (("summarize", "study.basis", "nothing.csv", "-t", "stay", "-o", "x"), 3, "there is no file nothing.csv"),
         (("summarize", "study.basis", "study.model", "-t", "stay", "-o", "x"), 3, "is not a Parquet file"),
-        (("fit", "study.model", "-o", "x.model"), 4, "holds a model, and a summary was asked for"),
+        (("fit", "study.model", "-o", "x.model"), 4, "holds a model instead of a summary"),
         (("fit", "nothing.summary", "-o", "x.model"), 3, "nothing.summary does not exist"),
         (("merge", "study.basis", "-o", "x.summary"), 4, "only summaries or scores can be added up"),
         (("merge", "north.summary", "study.basis", "-o", "x.summary"), 4, "holds a basis, and a summary was asked"),
-        (("predict", "study.basis", "north.csv", "-o", "x.csv"), 4, "holds a basis, and a model was asked for"),
-        (("validate", "study.model", "north.csv", "-o", "x.scores"), 4, "holds a model, and candidates was asked for"),
+        (("predict", "study.basis", "north.csv", "-o", "x.csv"), 4, "holds a basis instead of a model"),
+        (("validate", "study.model", "north.csv", "-o", "x.scores"), 4, "holds a model instead of candidates"),
         (("predict", "study.model", "north.csv", "-o", "no/x.csv"), 3, "there is no folder no"),
         (("predict", "study.model", "north.csv", "-o", "x.txt"), 2, "must end in .parquet or .csv"),
         (("predict", "study.model", "north.csv", "-o", "x.csv", "--keep", "ident"), 3, "--keep asks for: 'ident'"),
@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_the_old_file(study, monkeypatch):
 def test_warnings_are_a_line_each_and_in_the_json(study):
     result = call("fit", "north.summary", "-o", "x.model", "--lam", "1e-7")
     (line,) = result.stderr.splitlines()
-    assert line.startswith("warning: 60 public rows stand for 90")
+    assert line.startswith("warning: 60 public rows stand in for 90")
     found = answer_of("fit", "north.summary", "-o", "x.model", "--lam", "1e-7")
     assert found["warnings"] == [line.removeprefix("warning: ")]
 

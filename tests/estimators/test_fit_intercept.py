@@ -38,7 +38,7 @@ def test_by_default_a_constant_added_to_the_labels_moves_the_intercept_and_nothi
 @pytest.mark.parametrize("cls", [up.LESSRegressor, up.PrivateRegressor, up.PrivateSGDRegressor])
 def test_a_basis_is_given_as_basis_and_in_place_of_a_kernel(cls):
     budget = {} if cls is up.LESSRegressor else {"epsilon": 1.0, "delta": 1e-6, "label_bound": 2.0}
-    with pytest.raises(ValueError, match="kernel must be a kernel, and it is a fitted basis: pass it as basis="):
+    with pytest.raises(ValueError, match="kernel must be a kernel, but it is a fitted basis: pass it as basis="):
         cls(kernel=basis(), **budget).fit(X, y)
     with pytest.raises(ValueError, match="kernel and basis cannot both be given: a fitted basis has a kernel already"):
         cls(kernel=KERNEL, basis=basis(), **budget).fit(X, y)
@@ -79,7 +79,7 @@ def test_coefficients_of_rows_are_the_dual_ones(name):
 IN_PARTS = {"correntropy", "averaged", "less in rounds", "private", "private descent"}
 
 
-@pytest.mark.filterwarnings("ignore:.*public rows stand for")
+@pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_progress_is_shown_on_standard_error_and_only_when_asked_for(case, capsys, monkeypatch):
     monkeypatch.setattr(progress, "SHOW_AFTER", 0.0)

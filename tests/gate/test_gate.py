@@ -131,7 +131,7 @@ def rows():
     return basis, X, y, weights
 
 
-@pytest.mark.filterwarnings("ignore:.*public rows stand for")
+@pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 def test_the_share_of_a_record_is_that_in_what_is_summed(rows):
     basis, X, y, weights = rows
     summary = up.Summary.of(basis, X, y, sample_weight=weights)

@@ -39,7 +39,7 @@ def test_a_file_of_one_kind_is_not_read_as_another(found, tmp_path):
         kind = files.read_any(path)[0]["kind"]
         for name, load in loaders.items():
             if name != kind:
-                with pytest.raises(FileError, match=f"holds .*{kind}, and .*{name} was asked for"):
+                with pytest.raises(FileError, match=f"holds .*{kind} instead of .*{name}"):
                     load(path)
 
 

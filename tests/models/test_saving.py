@@ -309,7 +309,7 @@ def test_a_newer_format_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_of_unpooled_that_is_not_a_model_is_refused(tmp_path):
     files.write(tmp_path / "a.model", "basis", {}, {"points": np.zeros(2)})
-    with pytest.raises(FileError, match="holds a basis, and a model was asked for"):
+    with pytest.raises(FileError, match="holds a basis instead of a model"):
         load(tmp_path / "a.model")
     files.write(tmp_path / "a.model", "model", {"class": "Oracle"}, {})
     with pytest.raises(FileError, match="holds a Oracle, which this version of unpooled does not know"):

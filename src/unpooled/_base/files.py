@@ -120,7 +120,7 @@ def read(path: PathLike, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
     """Return the header and the arrays of a file of the given kind; a FileError says what is wrong with the file."""
     header, arrays = read_any(path)
     if header.get("kind") != kind:
-        raise FileError(f"{os.fspath(path)} holds {_a(header.get('kind'))}, and {_a(kind)} was asked for")
+        raise FileError(f"{os.fspath(path)} holds {_a(header.get('kind'))} instead of {_a(kind)}")
     return header, arrays
 
 

@@ -133,7 +133,7 @@ class KernelExpansion:
         )
         if not shapes_agree:
             raise ValueError(
-                f"the arrays do not fit together: points {points.shape}, coef {coef.shape}, intercept {intercept.shape}"
+                f"the shapes do not match: points {points.shape}, coef {coef.shape}, intercept {intercept.shape}"
             )
         if not all(np.issubdtype(a.dtype, np.floating) and np.all(np.isfinite(a)) for a in (points, coef, intercept)):
             raise ValueError("the arrays must hold finite floating-point numbers")

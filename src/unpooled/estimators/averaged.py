@@ -61,21 +61,21 @@ class _BlocksPart:
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         n_blocks, blocks = header["n_blocks"], header["blocks"]
         if type(n_blocks) is not int or not BLOCKS.holds(blocks) or not len(blocks) == n_blocks > 0:
-            raise ValueError("its blocks are not as many as it says")
+            raise ValueError("it does not have as many blocks as it states")
         model.n_blocks_, model.blocks_ = n_blocks, blocks
         if "compression" in header:
             about = header["compression"]
             if not is_table(about, **{one.name: int if one.name in COUNTS else float for one in fields(Compression)}):
-                raise ValueError("the numbers of its compression are not those of one")
+                raise ValueError("its compression has missing or invalid entries")
             if min(about.values()) < 0 or about["n_points"] != len(model.predictor_.points):
-                raise ValueError("its compression does not go with its points")
+                raise ValueError("its compression does not match its points")
             model.compression_ = Compression(**about)
         if "path" in header:
             model.path_ = self._path(header["path"], arrays, model)
 
     def _path(self, about: Any, arrays: Arrays, model: Any) -> BlockPath:
         if not isinstance(about, dict) or about.keys() != {"chosen", "candidates"}:
-            raise ValueError("its path of blocks does not say which was taken")
+            raise ValueError("its path of blocks does not say which number of blocks was chosen")
         tried, scores, index = (arrays[f"path.{name}"] for name in ("n_blocks", "criterion", "index"))
         names = texts("candidates", about["candidates"], range(5))
         candidates = {name: arrays[f"path.{name}"] for name in names}
@@ -89,7 +89,7 @@ class _BlocksPart:
         T = len(index) if index.ndim == 1 else 0
         good = good and T in (1, model.predictor_.coef.shape[1]) and positions(index, T, C)
         if not good:
-            raise ValueError("its path of blocks does not fit together")
+            raise ValueError("the arrays of its path of blocks do not match")
         return BlockPath(tried, candidates, scores, chosen, index)
 
 

@@ -1,4 +1,4 @@
-"""CorrentropyRegressor: kernel gradient descent with a loss that gross outliers cannot move."""
+"""CorrentropyRegressor: kernel gradient descent with a loss that gross outliers hardly affect."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _DescentPart:
             good = good and bool(np.all(scales > 0)) and are_counts(tried)
             good = good and score.shape == ((S, tries) if one else (S, tries, T))
         if not good or len(set(known)) > 1:
-            raise ValueError("its path of iterations does not fit together")
+            raise ValueError("the arrays of its path of iterations do not match")
         model.path_ = DescentPath(n_iter=n_iter, one_target=one, scales=scales, tried=tried, score=score)
 
 
@@ -315,7 +315,7 @@ class CorrentropyRegressor(ExpansionModel):
             return check_folds(self.cv, n, kept)
         rows = n if kept is None else len(kept)
         if rows < 2:
-            raise ValueError(f"'auto' needs at least 2 rows of positive weight and there are n_samples = {rows}")
+            raise ValueError(f"'auto' needs at least 2 rows of positive weight, but there are n_samples = {rows}")
         seed = self.random_state
         seed = int(seed.integers(2**31)) if isinstance(seed, np.random.Generator) else seed  # scikit-learn takes none
         shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=seed)
@@ -325,9 +325,9 @@ class CorrentropyRegressor(ExpansionModel):
         """The facts of the fitted model; ``target`` is the position of the label."""
         gentle = np.all(np.isinf(self.scale_))
         loss = (
-            "squared errors, since the labels gave no reason to be wary of them"
+            "squared errors, since the labels gave no reason to expect gross errors"
             if gentle
-            else "a loss that gross errors in the labels cannot move"
+            else "a loss that gross errors in the labels hardly affect"
         )
         scale, n_iter = of_target(self.scale_, target), of_target(self.n_iter_, target)
         return describe(
@@ -358,7 +358,7 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     n_iter = None if isinstance(model.n_iter, str) else _for_each_target("n_iter", model.n_iter, n_targets).astype(int)
     if (scale is None or n_iter is None) and Y.shape[0] < 2:
         raise ValueError(
-            f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
+            f"'auto' needs at least 2 rows, but X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
         )
     return scale, n_iter
 

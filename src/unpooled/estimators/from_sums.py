@@ -188,7 +188,7 @@ def _warning(floor: Mismatch, equations: System, solutions: Solutions, chosen: i
     if floor.error <= max(FLOOR_WORTH_A_WARNING * spread, noise, rounding, float(added)):
         return ""
     return (
-        f"{floor.n_public} public rows stand for {equations.n:.0f}: predictions will be off by about "
+        f"{floor.n_public} public rows stand in for {equations.n:.0f}: predictions will be off by about "
         f"{floor.error:.2g} for that reason alone; use more public rows, order=2, or rounds of residuals"
     )
 

@@ -294,7 +294,7 @@ class NystromRegressor(ReadsRows):
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, Precomputed):
             raise ValueError(
-                "kernel must be computable at new points, and it is precomputed: "
+                "kernel must be computable at new points, but it is precomputed: "
                 "give the kernel as a function of two rows"
             )
         wanted_rows = [self._draw_rows(n, M)] + ([self._draw_rows(n, MANY)] if find_free_parts(kernel) else [])

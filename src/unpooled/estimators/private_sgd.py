@@ -58,7 +58,8 @@ def _check_precondition(name: str, value: Any) -> None:
 @declaration
 @dataclass(eq=False, repr=False)
 class PrivateSGDRegressor(PrivateModel):
-    """Differentially private regression by gradient descent with noise on its outcome (Wang and Guo 2024, corrected).
+    """Differentially private regression by gradient descent with noise added to its result (Wang and Guo 2024,
+    corrected).
 
     ``method="tight"`` visits every record once in each of several shuffled passes, in batches, with residuals clipped
     (Huber's loss), and adds the noise that this needs; ``method="paper"`` is Algorithm 1 of the paper with its errata
@@ -241,7 +242,7 @@ class PrivateSGDRegressor(PrivateModel):
         """The facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
-            "Differentially private kernel regression by gradient descent with noise on its outcome",
+            "Differentially private kernel regression by gradient descent with noise added to its result",
             n_rows=self.schedule_.n_rows,
             basis=if_fitted(self, "basis_"),
             privacy=self.privacy_,
@@ -289,4 +290,4 @@ def features_to_plan_with(model: PrivateSGDRegressor, basis: Basis, public: Any)
     if model.basis is not None:  # its rows are gone, the spectrum that they had is known
         phi = np.random.default_rng(0).standard_normal((MOST_ROWS, basis.n_features_)) * np.sqrt(basis.spread_)
         return phi, "made-up rows with the spectrum of the basis"
-    return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"
+    return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "standard normal rows"

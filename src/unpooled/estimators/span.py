@@ -226,7 +226,7 @@ class _ValidationPart:
                 or np.any(tried <= 0)
                 or np.any(errors < 0)
             ):
-                raise ValueError("the λ that were tried and their errors do not go together")
+                raise ValueError("the number of errors does not match the number of λ that were tried")
             model.validation_ = {"error": errors, "lam": tried}
 
 

@@ -50,12 +50,12 @@ class _SpectralPathPart:
             return
         about, T = header["path"], model.predictor_.coef.shape[1]
         if not is_table(about, criterion=str, exact=bool) or about["criterion"] not in criteria.CRITERIA:
-            raise ValueError("its path of λ does not say how it was judged")
+            raise ValueError("its path of λ does not name its criterion")
         lam, df, scored, index = path_arrays(arrays, T, model.one_target_)
         iterations = arrays.get("path.iterations")
         iterates = as_filter(model.filter).iterations(1.0) is not None
         if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
-            raise ValueError("its path of λ does not fit together")
+            raise ValueError("the arrays of its path of λ do not match")
         model.path_ = RegularizationPath(
             lam=lam,
             scored=scored,

@@ -55,9 +55,9 @@ class Expansion:
         if type(n_features) is not int or (n_features != width if width else n_features < max(n_points, 1)):
             raise ValueError(f"its points do not have the {quote(n_features)} features that it claims")
         if b.shape != (T,) or not (np.issubdtype(b.dtype, np.floating) and np.all(np.isfinite(b))):
-            raise ValueError("its intercept does not go with its targets")
+            raise ValueError("its intercept does not match its targets")
         if header["solver"] not in (self.solvers or ("",)):
-            raise ValueError("it does not say how it was found")
+            raise ValueError("it does not name the solver that was used")
         model._settle_expansion(predictor, predictor.kernel, b, one_target(header["one_target"], T))
         model.n_features_in_ = n_features
         _read_feature_names(model, header, n_features)
@@ -94,7 +94,7 @@ class SpanFunction:
             coef = read_array("coef", arrays, ndim=2)
             fitting = coef.shape[1] == T and 0 < coef.shape[0] <= predictor.map.size
             if not fitting or not is_digest(header["basis"]):
-                raise ValueError("its coefficients do not go with its basis")
+                raise ValueError("its coefficients do not match its basis")
             model.basis_digest_, model.coef_matrix_ = header["basis"], coef
         one = one_target(header["one_target"], T) if self.flag else T == 1
         if self.targets:
@@ -217,7 +217,7 @@ class Floor:
         hidden = ("mean", "operator")  # by noise for privacy, or where nothing is known of them
         filled = about | {k: 0.0 for k in hidden if about.get(k, 0.0) is None} if isinstance(about, dict) else about
         if not is_table(filled, **columns) or min(filled.values()) < 0:
-            raise ValueError("the numbers of its floor are not those of one")
+            raise ValueError("its floor has missing or invalid entries")
         model.floor_ = Mismatch(**about)
 
 
@@ -244,10 +244,10 @@ class SpanPath:
             return
         name = self.criterion or header["path"]
         if name not in ("gcv", "risk", "loo"):
-            raise ValueError("its path of λ does not say how it was judged")
+            raise ValueError("its path of λ does not name its criterion")
         lam, df, criterion, index = path_arrays(arrays, len(model.predictor_.intercept), model.one_target_)
         if not np.all(np.isfinite(df) & (df >= 0)) or np.any(np.isnan(criterion)):
-            raise ValueError("its path of λ has scores that are no numbers")
+            raise ValueError("its path of λ has scores that are not numbers")
         model.path_ = SummaryPath(lam, criterion, df, name, index)
 
 
@@ -258,7 +258,7 @@ def path_arrays(arrays: Arrays, T: int, one: bool) -> tuple[np.ndarray, np.ndarr
     good = L > 0 and lam.dtype.kind == df.dtype.kind == criterion.dtype.kind == "f" and df.shape == (L,)
     good = good and bool(np.all(np.isfinite(lam) & (lam > 0))) and criterion.shape == ((L,) if one else (L, T))
     if not (good and positions(index, T, L)):
-        raise ValueError("its path of λ does not fit together")
+        raise ValueError("the arrays of its path of λ do not match")
     return lam, df, criterion, index
 
 
@@ -286,7 +286,7 @@ def are_counts(values: np.ndarray) -> bool:
 def texts(what: str, value: Any, counts: Sequence[int]) -> list[str]:
     """The list of names, as many as there may be; a ValueError where it is none."""
     if not are_texts(value, counts):
-        raise ValueError(f"the names of its {what} do not go with their number")
+        raise ValueError(f"the number of names of its {what} is wrong")
     return list(value)
 
 

@@ -106,7 +106,7 @@ def _read_rounds(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict
     together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
     surplus = [name for name in arrays if name.startswith("rounds.") and name not in state]
     if surplus or not together or any(state[name].shape != shape for name, shape in shapes.items()):
-        raise ValueError("the state of its rounds does not fit together")
+        raise ValueError("the arrays of its rounds do not match")
     return state
 
 
@@ -284,15 +284,17 @@ class SummaryRegressor(SpanModel):
         of, mine = residuals.contents.model, digest_of(self)
         if of != mine:
             what = "labels" if of is None else f"the residuals of model {of[:12]}"
-            raise ValueError(f"residuals must be of this model, {mine[:12]}, and this is a summary of {what}")
+            raise ValueError(f"residuals must be of this model, {mine[:12]}, but this is a summary of {what}")
         if residuals.contents.loss != self.loss_:
-            raise ValueError(f"the residuals are of the loss {residuals.contents.loss}, the model's is {self.loss_}")
+            raise ValueError(
+                f"the residuals are for the loss {residuals.contents.loss}, but the model has {self.loss_}"
+            )
         if residuals.digest != self.basis_digest_:
-            names = f"{residuals.digest[:12]}, and the model of {self.basis_digest_[:12]}"
-            raise ValueError(f"the residuals are of the basis {names}: summarise them in the model's own")
+            names = f"{residuals.digest[:12]}, but the model has {self.basis_digest_[:12]}"
+            raise ValueError(f"the residuals belong to the basis {names}: summarise them in the model's basis")
         if self.targets_ and residuals.targets and residuals.targets != self.targets_:
-            names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
-            raise ValueError(f"the residuals are of the label {names}")
+            names = f"{', '.join(residuals.targets)}, but the model predicts {', '.join(self.targets_)}"
+            raise ValueError(f"the residuals belong to the label {names}")
         check_round(residuals, self.privacy_ is not None)
         with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
@@ -373,7 +375,7 @@ class SummaryRegressor(SpanModel):
         return describe_sums(
             self,
             target,
-            "learned from sums over rows, and from no row",
+            "learned from sums over rows, and from no individual row",
             n_rows=self.summary_.n_rows,
             summary=self.summary_,
             solve_again=(lambda basis: self._rules().solutions(self.summary_, basis, same_sample=False)[1])

@@ -1,6 +1,6 @@
 """The site's policy: a TOML file that the site owns and that says which sums may leave. In doubt, a file stays.
 
-The _fill_template explains every rule of the file to the people who own the data.
+The text of the template explains every rule of the file to the people who own the data.
 """
 
 from __future__ import annotations
@@ -193,18 +193,18 @@ class Policy:
             reasons.append('the policy says approve = "never": nothing leaves this site')
         n = release.n_rows
         if n < self.minimum_rows:
-            reasons.append(f"there are {_count(n, 'row')}, and at least {self.minimum_rows} must be added up")
+            reasons.append(f"there are {_count(n, 'row')}, but at least {self.minimum_rows} must be added up")
         if release.kind != "scores":
             reasons += self._check_orders(release)
         if n and release.numbers / n > self.max_numbers_per_row:
             reasons.append(
-                f"{_count(release.numbers, 'number')} would leave for {_count(n, 'row')}, and at most "
+                f"{_count(release.numbers, 'number')} would leave for {_count(n, 'row')}, but at most "
                 f"{self.max_numbers_per_row:g} per row are allowed: so many sums of so few records can be solved for "
                 "the records; use a basis with fewer features"
             )
         if release.largest_label_share > self.max_label_share:
             reasons.append(
-                f"one record has {100 * release.largest_label_share:.3g}% of the total of the labels, and at most "
+                f"one record has {100 * release.largest_label_share:.3g}% of the total of the labels, but at most "
                 f"{100 * self.max_label_share:.3g}% is allowed: the sum would reveal that record"
             )
         reasons += self._check_lists(release)
@@ -213,8 +213,8 @@ class Policy:
             apart = abs(other.n_rows - n)
             if 0 < apart < self.minimum_difference and _comparable(release, other):
                 reasons.append(
-                    f"a file of {_count(other.n_rows, 'row')} left before with the same basis, and this one has {n}: "
-                    f"the difference would reveal {_count(apart, 'record')}, and it must be 0 or at least "
+                    f"a file of {_count(other.n_rows, 'row')} left before with the same basis, but this one has {n}: "
+                    f"the difference would reveal {_count(apart, 'record')}; it must be 0 or at least "
                     f"{self.minimum_difference}; send the same rows as before, or wait for more"
                 )
                 break
@@ -223,7 +223,7 @@ class Policy:
     def list_privacy_refusals(self, private: Mapping[str, Any] | None) -> list[str]:
         """List the reasons why a guarantee, or none, is not enough, before anything is spent or summed."""
         if private is None:
-            said = 'no noise was added, and the policy says privacy = "required": ask for differential privacy'
+            said = 'no noise was added, but the policy says privacy = "required": ask for differential privacy'
             return [said] if self.privacy == "required" else []
         reasons = []
         for name, letter, most, any_ in (
@@ -232,7 +232,7 @@ class Policy:
         ):
             value = private.get(name)
             if most < any_ and not (isinstance(value, float) and value <= most):
-                reasons.append(f"its {letter} is {quote(value)}, and at most {most:g} is allowed: ask for more noise")
+                reasons.append(f"its {letter} is {quote(value)}, but at most {most:g} is allowed: ask for more noise")
         return reasons
 
     def _check_orders(self, release: Release) -> list[str]:
@@ -241,9 +241,9 @@ class Policy:
         if release.order not in self.orders:
             allowed = " and ".join(map(str, self.orders))
             what = "a function fitted here counts as" if release.kind == "functions" else "the summary is of"
-            reasons.append(f"{what} order {release.order}, and the policy allows order {allowed}")
+            reasons.append(f"{what} order {release.order}, but the policy allows order {allowed}")
         if release.is_residual and not self.residual_rounds:
-            reasons.append("this is a residual round, and the policy does not allow them")
+            reasons.append("this is a residual round, but the policy does not allow residual rounds")
         if release.order >= 2 and n and M / n > self.max_features_per_row:
             most = math.floor(self.max_features_per_row * n)
             reasons.append(

@@ -260,7 +260,7 @@ def is_auto(length_scale: Any) -> bool:
 
 
 _NO_ROWS = (
-    "length_scale='median' needs rows to take the median distance of: give length_scale as a number, "
+    "length_scale='median' needs rows from which to take the median distance: give length_scale as a number, "
     "call kernel.resolve(X), or give the kernel to an estimator or a basis"
 )
 _NO_LABELS = (

@@ -237,7 +237,7 @@ def test_sentences():
         fit(X, y, lam=1e-9)
     with pytest.raises(ValueError, match=r"and those of Wave are not"):
         fit(X, y, Wave(1.0))
-    with pytest.raises(ValueError, match=r"X has values that are too large for single precision: take precision="):
+    with pytest.raises(ValueError, match=r"X has values that are too large for single precision: use precision="):
         fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
     elsewhere = mock.patch("unpooled.estimators.nystrom.find_device", return_value=torch.device("meta"))
     with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' needs a CPU, but device is meta"):
