@@ -101,7 +101,7 @@ class Task:
         return Tree(len(self.parts), self.combine)
 
     def count_workers(self, most: int) -> int:
-        """Return how many parts are in work at the same time on an engine that can do ``most``."""
+        """Return how many parts are processed at the same time on an engine that can do ``most``."""
         return min(most, self.at_once or most, len(self.parts))
 
     def run_on(self, part: Part) -> Any:
@@ -110,7 +110,7 @@ class Task:
 
 
 class Engine(ABC):
-    """A place where blocks are worked on: threads, processes, a cluster, a federation."""
+    """A place where blocks are processed: threads, processes, a cluster, a federation."""
 
     #: whether it may travel in a file with the model fitted on it; a connection to a cluster may not
     is_picklable = False
@@ -118,7 +118,7 @@ class Engine(ABC):
     @property
     @abstractmethod
     def n_workers(self) -> int:
-        """The number of parts that are worked on at the same time."""
+        """The number of parts that are processed at the same time."""
 
     def map_reduce(
         self,
@@ -133,8 +133,8 @@ class Engine(ABC):
     ) -> Any:
         """Return the ``combine`` of ``fn(part, *args)`` over all parts.
 
-        At most ``at_once`` parts are in work at the same time (None: as many as there are workers). If a part fails, a
-        ``BlockError`` is raised; a partial result is never returned. ``label`` stands before the progress bar that
+        At most ``at_once`` parts are processed at the same time (None: as many as there are workers). If a part fails,
+        a ``BlockError`` is raised; a partial result is never returned. ``label`` stands before the progress bar that
         ``verbose`` shows.
         """
         with Progress(len(parts), label, verbose) as progress:

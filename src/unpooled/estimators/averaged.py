@@ -128,7 +128,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
     refit : bool, default True
         Fit all the data once λ is chosen; False keeps the fit to the training halves, the paper's final estimator.
     max_validation : int, default 20,000
-        The most validation rows to score on; a random sample is drawn where there are more.
+        The most validation rows to score on; a random sample is drawn if there are more.
     memory_limit : float or None
         Bytes that the blocks being fitted may use together; None is half of the free memory.
     time_limit : float or None, default 300
@@ -216,7 +216,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         sites : one site label per row, or the name of a column
         unlabeled : rows without labels
         unlabeled_sites : a label for each of those
-        sample_weight : one a row; weights count as repeated rows
+        sample_weight : one weight per row; a weight counts as repeated rows
         """
         with undo_on_failure(self):
             self._check_parameters()
@@ -236,7 +236,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
     def compress(self, n_points: int, random_state: int | None = 0) -> AveragedRegressor:
         """Return a copy of the model on at most ``n_points`` points, which predicts faster and needs less memory.
 
-        f̄ is projected onto the span of so many kernel functions; ``compression_`` of the new model reports the error.
+        f̄ is projected onto the span of that many kernel functions; ``compression_`` of the new model reports the
+        error.
 
         Parameters
         ----------

@@ -59,14 +59,14 @@ class _DescentPart:
 @declaration
 @dataclass(eq=False, repr=False)
 class CorrentropyRegressor(ExpansionModel):
-    """Kernel regression for labels some of which are wrong: gradient descent on the correntropy loss, stopped early.
+    """Kernel regression for labels, some of which are wrong: gradient descent on the correntropy loss, stopped early.
 
     With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,
 
         f ← f - η_t Σ w_i ψ(f(x_i) - y_i) K_{x_i},      η_t = (step/κ²)·t^{-decay},   t = 1 ... n_iter
 
     (Xie, Hu, Wang and Wang 2022, (5); the step is divided by κ² so that any kernel will do). A label that is wrong by
-    more than a few σ has almost no influence. σ = ∞ is least squares, and then n_iter = t steps are
+    more than a few σ has almost no influence. σ = ∞ is least squares, and then n_iter = t steps give
     ``SpectralRegressor(filter="landweber", lam=κ²/t)``.
 
     Parameters
@@ -87,7 +87,7 @@ class CorrentropyRegressor(ExpansionModel):
         Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by this constant
         and changes nothing else. Without an intercept the descent starts at zero, and labels far from zero look wrong.
     cv : int or splitter, default 5
-        The folds of the choice; a number is that many shuffled folds (fewer where there are fewer rows).
+        The folds of the choice; a number is that many shuffled folds (fewer if there are fewer rows).
     random_state : int, RandomState or None, default 0
         Shuffles the folds; nothing else is random.
     jump : float in [0, 0.5], default 0.02
@@ -98,7 +98,7 @@ class CorrentropyRegressor(ExpansionModel):
 
     Attributes
     ----------
-    scale_, n_iter_ : float and int, or arrays of one per target where they were chosen or given for each
+    scale_, n_iter_ : float and int, or arrays of one per target if they were chosen or given for each
     predictor_ : KernelExpansion
         The fitted function: kernel, points (unlabeled ones too), coefficients, intercept.
     dual_coef_ : (n,) or (n, T)
@@ -114,8 +114,8 @@ class CorrentropyRegressor(ExpansionModel):
     Notes
     -----
     "auto" compares errors on held-out rows, and never their squares: see ``unpooled/_solvers/descent/robust.py``. It
-    works with up to 40 % of gross outliers, even if all are on one side, and uses least squares where the labels give
-    no reason not to.
+    works with up to 40 % of gross outliers, even if all are on one side, and uses least squares if the labels give no
+    reason not to.
 
     ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, inform
     about the distribution of x and not about y: see ``unpooled/_solvers/descent/descent.py``. They are there for
@@ -154,7 +154,7 @@ class CorrentropyRegressor(ExpansionModel):
     )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, unlabeled: Any = None) -> CorrentropyRegressor:
-        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels where there are some.
+        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels if there are any.
 
         Parameters
         ----------

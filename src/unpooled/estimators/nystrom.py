@@ -93,7 +93,8 @@ class NystromRegressor(ReadsRows):
         else.
     solver : {"auto", "gram", "rounds"}
     device : None, "cuda", "cpu" or a torch device
-        Where torch works on the rows; None is NumPy on all cores, or where the rows are if they are tensors.
+        The device on which torch works on the rows; None is NumPy on all cores, or the device of the rows if they are
+        tensors.
     precision : {"auto", "fixed", "single", "double"}
         The precision of kernel values; sums of them are in double precision, or exact. "auto" is single for rows of
         single precision and on a GPU, unless λ is too small for it. "fixed" rounds values to 16 bits, whose products
@@ -118,10 +119,10 @@ class NystromRegressor(ReadsRows):
     lam_ : float
     coef_ : (M,) or (M, T), of the kernel functions
     intercept_ : float or (T,)
-    path_ : SummaryPath, every λ with its score, where λ was chosen
+    path_ : SummaryPath, every λ with its score, if λ was chosen
     predictor_ : BasisPredictor
     kernel_ : the kernel with its length scale filled in
-    targets_ : names of the labels, where they have names
+    targets_ : names of the labels, if they have names
     solver_ : "gram" or "rounds"
     precision_ : "fixed", "single" or "double"
     n_iter_ : int, passes over the rows after the first; 1 with the Gram matrix, which needs none
@@ -177,7 +178,7 @@ class NystromRegressor(ReadsRows):
         ----------
         X : arrays, tensors, frames, a path to Parquet or CSV, a Dask collection
         y : labels, (n,) or (n, T); of a path or a frame, names of columns
-        sample_weight : one a row, or the name of a column; weights count as repeated rows
+        sample_weight : one weight per row, or the name of a column; a weight counts as repeated rows
         """
         with undo_on_failure(self):
             self._check_parameters()

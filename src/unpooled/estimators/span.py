@@ -147,7 +147,7 @@ class ReadsRows(_FittedFunction):
         ----------
         X : rows as ``fit`` takes them, which are read once
         y : labels, or the name of their column
-        sample_weight : one a row, or the name of a column
+        sample_weight : one weight per row, or the name of a column
 
         Returns
         -------

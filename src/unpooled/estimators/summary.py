@@ -126,23 +126,24 @@ class SummaryRegressor(SpanModel):
     filter : {"tikhonov", "iterated-tikhonov", "cutoff", "landweber", "nu"} or Filter
     lam : float, array or "auto"
         "auto", and an array, choose by GCV at order 2 and by an estimate of the risk at order 1, both from the summary
-        alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange. From private summaries
+        alone; or by leave-one-out, if ``fit_summary`` gets the scores of a second exchange. From private summaries
         both account for the noise, whose size is public: more noise leads to more regularisation.
     fit_intercept : True, False or "public", default True
         True fits an intercept, with features and labels centred at their means over the rows: adding a constant to y
         then moves the intercept by it and changes nothing else. "public" centres the features at their mean over the
         public sample, which at order 1 needs no Σφ(x).
     n_features : "all", "rule" or int
-        "rule" keeps at order 1, for each λ, the eigenvalues above κ²λ: the paper's choice of N. An int keeps so many.
+        "rule" keeps at order 1, for each λ, the eigenvalues above κ²λ: the paper's choice of N. An int keeps that many.
     ridge : bool, default False
         In rounds of residuals keep a term -λa, so that they converge to ridge regression and not to least squares.
     steps : {"plain", "conjugate"}
         How rounds step: the paper's full steps, held back where they would overshoot, or conjugate gradients, which
         need far fewer rounds.
     grid : array or None
-        The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade.
+        The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three per decade.
     verbose : int, default 0
-        As in the other estimators; learning from sums is one step, of which there is no progress to show.
+        Accepted as in the other estimators, without effect: learning from sums is a single step with no progress to
+        show.
 
     Attributes
     ----------
@@ -152,16 +153,16 @@ class SummaryRegressor(SpanModel):
     predictor_ : BasisPredictor
     kernel_ : the kernel of the basis
     loss_ : str, the loss with its scale
-    targets_ : names of the labels, where they have names
+    targets_ : names of the labels, if they have names
     path_ : SummaryPath
-        Score and degrees of freedom of every λ, where λ was chosen.
+        Score and degrees of freedom of every λ, if λ was chosen.
     floor_ : Mismatch
         The cost of the public sample for LESS: exact at order 2, expected at order 1.
     n_features_rule_ : int, the N of the paper's rule at the chosen λ
     summary_ : Summary, the sum that was learned from
     n_rounds_ : int, the exchanges that the model was learned from
     privacy_ : Guarantee
-        The promise to every record where the summaries are private; None otherwise.
+        The promise to every record if the summaries are private; None otherwise.
 
     Examples
     --------
@@ -191,16 +192,16 @@ class SummaryRegressor(SpanModel):
     def fit_summary(
         self, summary: Summary, *, scores: Scores | None = None, basis: Basis | None = None
     ) -> SummaryRegressor:
-        """Learn from a summary, in general the sum of the sites'.
+        """Learn from a summary, in general the sum of the sites' summaries.
 
-        ``scores`` are what sites answered to :meth:`candidates`, added up. ``basis`` is found by the summary itself
-        where it lives in this process or lies beside the file.
+        ``scores`` is the sum of the sites' answers to :meth:`candidates`. The summary finds its ``basis`` if that is in
+        this process or beside the summary's file.
 
         Parameters
         ----------
-        summary : of all rows
-        scores : of the candidates on all rows, where there was a second exchange
-        basis : where it is not found by itself
+        summary : the summary of all rows
+        scores : the scores of the candidates on all rows, if there was a second exchange
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -235,8 +236,8 @@ class SummaryRegressor(SpanModel):
 
         Parameters
         ----------
-        summary : of rows that no earlier summary contains
-        basis : where it is not found by itself
+        summary : a summary of rows that no earlier summary contains
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -248,11 +249,11 @@ class SummaryRegressor(SpanModel):
         return self.fit_summary(summary if so_far is None else so_far + summary, basis=basis)
 
     def candidates(self, *, basis: Basis | None = None) -> Candidates:
-        """The models of every λ of the grid, for sites to score; their scores go to :meth:`fit_summary`.
+        """Return the models of every λ of the grid, for sites to score; their scores go to :meth:`fit_summary`.
 
         Parameters
         ----------
-        basis : where it is not found by itself
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -271,8 +272,8 @@ class SummaryRegressor(SpanModel):
 
         Parameters
         ----------
-        residuals : of all rows, the sum of the sites'
-        basis : where it is not found by itself
+        residuals : the summary of the residuals of all rows, which is the sum of the sites' summaries
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -356,8 +357,9 @@ class SummaryRegressor(SpanModel):
         self._asked = to_coefficients(rounds.point, self.shift_, self.centering_ != "none")
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
-        """a and b where residuals are to be taken next: the model itself, or, once plain steps have proved too long,
-        the point that rounds ask about next.
+        """Return the a and b at which residuals are to be taken next.
+
+        They are the model's own or, once plain steps have proved too long, those of the point that rounds ask about.
 
         Parameters
         ----------

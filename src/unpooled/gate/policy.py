@@ -33,38 +33,40 @@ def _toml(value: Any) -> str:
 _TEXT = """\
 # What may leave this site. This file is yours: it is read here whenever a summary is made, and it is never sent.
 # A summary holds sums over all your records and no record. These rules keep it from saying much about any one of them.
-# A file that breaks a rule is not written, and the log says why. A rule that is missing here is as below.
+# A file that breaks a rule is not written, and the log says why. If you delete a rule, its default value applies.
 
-# "always": what keeps all the rules may leave. "ask": a person must say yes each time as well. "never": nothing leaves.
+# "always": a file that keeps all the rules may leave. "ask": a person must also say yes each time. "never": nothing
+# leaves.
 approve = {approve}
 
 # The fewest records that may be added up.
 minimum_rows = {minimum_rows}
 
-# Order 1 sends one sum for each feature: how the outcome goes with that feature. Order 2 also sends one for each pair
+# Order 1 sends one sum for each feature: how the outcome varies with that feature. Order 2 also sends one for each pair
 # of features: it gives the better model, and says more about the records. [1] allows order 1 only.
 orders = {orders}
 
-# In a residual round you are sent a model, and you answer with sums of its errors on your records. May there be any?
+# In a residual round you are sent a model, and you answer with sums of its errors on your records. true allows such rounds.
 residual_rounds = {residual_rounds}
 
 # Order 2 only: the most features for each record. With nearly as many features as records the sums can be turned back
 # into the records. 0.2 means five records or more for each feature.
 max_features_per_row = {max_features_per_row}
 
-# The most numbers that may leave for each record, at any order. Where more numbers leave than the records are made of,
-# they could be solved for the records.
+# The most numbers that may leave for each record, at any order. If more numbers leave than the records consist of, the
+# records could be computed from them.
 max_numbers_per_row = {max_numbers_per_row}
 
-# The largest share that one record may have in the total of the outcome (its size, without the sign). Were one bill
-# half of all bills, the sum would show that bill. 0.2 means a fifth; an outcome of yes (1) and no (0) then needs at
-# least five times yes. In a residual round it is the share in the errors. In a file with noise for differential privacy
-# it is not looked at: the noise hides every record, and that a file is refused must not tell what the noise hides.
+# The largest share that one record may have in the total of the outcome (its size, without the sign). If one bill
+# were half of the total of all bills, the sum would reveal that bill. 0.2 means a fifth; for an outcome of yes (1) and
+# no (0) at least five records must then say yes. In a residual round it is the share in the errors. The rule does not
+# apply to a file with noise for differential privacy: the noise hides every record, and a refusal must not reveal what
+# the noise hides.
 max_label_share = {max_label_share}
 
 # If a file of 100 records left yesterday and one of 101 leaves today, their difference is one record. Files that can
-# be compared so must have the same number of records, or differ by at least this many. 1 switches the rule off.
-# It knows how many records there are, not which: it does not notice that one was exchanged for another.
+# be compared in this way must have the same number of records, or differ by at least this many. 1 switches the rule
+# off. The rule compares only the numbers of records: it does not notice if one record was exchanged for another.
 minimum_difference = {minimum_difference}
 
 # The columns that may be predicted, such as ["length_of_stay"]. Empty: any.
@@ -76,11 +78,12 @@ bases = {bases}
 # "required": only files with noise added for differential privacy may leave. The other rules hold for those as well.
 privacy = {privacy}
 
-# The largest ε that one file with noise may have: the smaller, the more noise. inf allows any. What all files together
-# may cost is the business of a ledger: see "unpooled ledger create".
+# The largest ε that one file with noise may have: the smaller, the more noise. inf allows any. A ledger
+# limits what all files together may cost: see "unpooled ledger create".
 max_epsilon = {max_epsilon}
 
-# The same for δ, the probability that the promise fails: it should be far below one in the number of records.
+# The largest δ that one file with noise may have, the probability that the promise fails: it should be far below one
+# divided by the number of records.
 max_delta = {max_delta}
 """
 
@@ -100,15 +103,15 @@ class Policy:
     ----------
     approve : "always", "ask" or "never"
     minimum_rows : the fewest records that may be added up
-    orders : of summaries that may leave
+    orders : the orders of summaries that may leave
     residual_rounds : whether sums of a model's errors may leave
-    max_features_per_row, max_numbers_per_row : for each record; the first for order 2 only
-    max_label_share : of one record in the total of the outcome
-    minimum_difference : in records, between files that can be compared
+    max_features_per_row, max_numbers_per_row : the most features, at order 2, and numbers for each record
+    max_label_share : the largest share of one record in the total of the outcome
+    minimum_difference : the fewest records by which files that can be compared must differ, if they differ
     targets : columns that may be predicted; empty is any
     bases : digests of bases that may be used; empty is any
     privacy : "optional" or "required"
-    max_epsilon, max_delta : of one file with noise
+    max_epsilon, max_delta : the largest ε and δ of one file with noise
     """
 
     approve: str = "always"

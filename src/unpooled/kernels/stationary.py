@@ -24,10 +24,10 @@ MEDIAN = "median"
 class Stationary(Kernel):
     """The base of kernels k(r) of the distance r between x/ℓ and z/ℓ, with k(0) = 1 and so κ = 1.
 
-    ``length_scale`` is a positive number, a vector with one positive number a feature, or a word. "median", the
+    ``length_scale`` is a positive number, a vector with one positive number per feature, or a word. "median", the
     default, is the median distance between distinct rows: those that an estimator is fitted to, or the public sample of
-    a basis. "auto" is a number a feature, chosen with the labels by the estimator that the kernel is given to: see
-    :func:`unpooled.choose_length_scales`. By itself a kernel has values only where its length scale is a number:
+    a basis. "auto" is one number per feature, chosen with the labels by the estimator that the kernel is given to: see
+    :func:`unpooled.choose_length_scales`. A kernel on its own has values only if its length scale is a number:
     ``kernel.resolve(X)`` gives the kernel with the median distance of ``X``.
 
     Parameters
@@ -112,7 +112,7 @@ class Gaussian(Stationary):
 
     Parameters
     ----------
-    length_scale : "median", "auto", float, or array of one number a feature; default "median"
+    length_scale : "median", "auto", float, or array of one number per feature; default "median"
     """
 
     def block(self, X: Array, Z: Array) -> Array:
@@ -132,7 +132,7 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    length_scale : "median", "auto", float, or array of one number a feature; default "median"
+    length_scale : "median", "auto", float, or array of one number per feature; default "median"
     nu : 0.5, 1.5 or 2.5
     """
 
@@ -182,7 +182,7 @@ class Laplacian(Stationary):
 
     Parameters
     ----------
-    length_scale : "median", "auto", float, or array of one number a feature; default "median"
+    length_scale : "median", "auto", float, or array of one number per feature; default "median"
     """
 
     def block(self, X: Array, Z: Array) -> Array:

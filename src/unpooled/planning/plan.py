@@ -72,12 +72,12 @@ def plan(
     targets, dtype : with n and d: the number of columns of labels, and the precision of the rows
     kernel : as for the regressors
     lam : the λ of the fit; None if it is to be chosen
-    n_features : the points of a basis; "auto" takes as many as pay and fit
-    memory : bytes, or text such as "8 GB", that a fit may take beside its rows; None is what is free, the quota of a
-        container counted
+    n_features : the points of a basis; "auto" takes as many as fit and are worth their cost
+    memory : bytes, or text such as "8 GB", that a fit may take beside its rows; None is all that is free, within the
+        quota of a container
     time : seconds that it may take; None is 300
     device : as for :class:`NystromRegressor`
-    rates : those of another machine, which a plan made there has as ``.rates``; None measures them, once a process
+    rates : the ``.rates`` of a plan that was made on another machine; None measures those of this one, once per process
 
     Examples
     --------
