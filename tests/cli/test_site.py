@@ -101,7 +101,7 @@ def test_scores_go_through_the_same_gate(site):
     rules("minimum_rows = 100\n")
     validate = ("validate", "first.models", "site/rows.csv", "-o", "out.scores")
     (reason,) = refused(*validate)
-    assert "90 rows, and at least 100" in reason
+    assert "90 rows, but at least 100" in reason
     rules("minimum_rows = 50\n")
     assert answer_of(*validate)["release"]["kind"] == "scores"
 

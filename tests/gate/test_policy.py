@@ -30,7 +30,7 @@ def test_what_keeps_all_rules_may_leave():
     ("policy", "changes", "sentence"),
     [
         ({}, {"n_rows": 19, "numbers": 5}, "there are 19 rows, but at least 20 must be added up"),
-        ({"minimum_rows": 2}, {"n_rows": 1, "n_features": 1, "numbers": 2}, "there are 1 row, and at least 2"),
+        ({"minimum_rows": 2}, {"n_rows": 1, "n_features": 1, "numbers": 2}, "there are 1 row, but at least 2"),
         ({"orders": [1]}, {"order": 2}, "the summary is of order 2, but the policy allows order 1"),
         ({}, {"order": 3}, "the summary is of order 3, but the policy allows order 1 and 2"),
         ({}, {"order": 2, "n_features": 21}, "turned back into the rows; use a basis with at most 20 features"),

@@ -25,7 +25,7 @@ class ChainError(ValueError):
 
 
 class ChainGrown(ChainError):
-    """Somebody else has added to the file in the meantime."""
+    """An error: the file has grown in the meantime, so its entries must be read again."""
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,7 @@ living_bases: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDiction
 
 
 class KernelWithoutBasis(KernelKind):
-    """Whatever a user calls a kernel; a fitted basis has a parameter of its own."""
+    """The kind of anything that a user calls a kernel; a fitted basis has a parameter of its own."""
 
     def check(self, name: str, value: Any) -> None:
         if isinstance(value, Basis):

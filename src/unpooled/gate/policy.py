@@ -42,8 +42,8 @@ approve = {approve}
 # The fewest records that may be added up.
 minimum_rows = {minimum_rows}
 
-# Order 1 sends one sum for each feature: how the outcome varies with that feature. Order 2 also sends one for each pair
-# of features: it gives the better model, and says more about the records. [1] allows order 1 only.
+# Order 1 sends one sum for each feature: how the outcome varies with that feature. Order 2 also sends one for each
+# pair of features: it gives the better model, and says more about the records. [1] allows order 1 only.
 orders = {orders}
 
 # In a residual round you are sent a model, and you answer with sums of its errors on your records. true allows such rounds.
