@@ -39,7 +39,7 @@ class Part(Protocol):
 
 
 Function = Callable[..., Any]
-Combine = Callable[[Any, Any], Any]
+_Combine = Callable[[Any, Any], Any]
 
 
 class BlockError(RuntimeError):
@@ -91,7 +91,7 @@ class Task:
 
     fn: Function
     parts: Sequence[Part]
-    combine: Combine
+    combine: _Combine
     args: tuple[Any, ...] = ()
     at_once: int | None = None
     label: str = ""
@@ -106,7 +106,7 @@ class Task:
 
     def run_on(self, part: Part) -> Any:
         """Return the result for a part; an error comes back with the name of the block."""
-        return run_naming_block(self.fn, part, self.args)
+        return _run_naming_block(self.fn, part, self.args)
 
 
 class Engine(ABC):
@@ -124,7 +124,7 @@ class Engine(ABC):
         self,
         fn: Function,
         parts: Sequence[Part],
-        combine: Combine,
+        combine: _Combine,
         *,
         args: tuple[Any, ...] = (),
         at_once: int | None = None,
@@ -162,7 +162,7 @@ class Tree:
     Results may arrive in any order. Only those that wait for their neighbour are kept.
     """
 
-    def __init__(self, n: int, combine: Combine) -> None:
+    def __init__(self, n: int, combine: _Combine) -> None:
         if n < 1:
             raise ValueError("there is nothing to combine: at least one part is needed")
         self._sizes = [n]
@@ -201,10 +201,10 @@ def count_blas_threads(n_parts: int) -> int:
 def run_part(fn: Function, part: Part, args: tuple[Any, ...], blas_threads: int) -> Any:
     """Return fn(part, *args), computed on its share of the cores; an error comes back with the name of the block."""
     with threads.limit_blas(blas_threads):
-        return run_naming_block(fn, part, args)
+        return _run_naming_block(fn, part, args)
 
 
-def run_naming_block(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
+def _run_naming_block(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
     """Return fn(part, *args); an error comes back with the name of the block."""
     try:
         return fn(part, *args)

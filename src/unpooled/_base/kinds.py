@@ -53,7 +53,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class _Parameter:
     """A parameter of a class, as it was declared."""
 
     name: str
@@ -74,11 +74,11 @@ def declaration(cls: type[T]) -> type[T]:
     return cls
 
 
-def parameters_of(cls: Any) -> tuple[Parameter, ...]:
+def parameters_of(cls: Any) -> tuple[_Parameter, ...]:
     """Return the parameters that a class declares, in their order; none if it declares none."""
     if not dataclasses.is_dataclass(cls):
         return ()
-    return tuple(Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
+    return tuple(_Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
 
 
 def kind_of(cls: Any, name: str) -> Kind:

@@ -81,7 +81,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     return Rows(xp.concat([part.X for part in parts]), Y, weights)
 
 
-class Piece(Protocol):
+class _Piece(Protocol):
     """A stretch of rows that is read at once."""
 
     @property

@@ -132,7 +132,7 @@ class FromSums:
         return int(path.index[0]), path
 
 
-class Functions(Protocol):
+class _Functions(Protocol):
     """Functions for every λ in the span of a basis."""
 
     @property
@@ -147,7 +147,7 @@ class Functions(Protocol):
 
 def make_path(
     basis: Basis,
-    functions: Functions,
+    functions: _Functions,
     criterion: Floats,
     name: str,
     trusted: np.ndarray,

@@ -39,7 +39,7 @@ class Expansion:
         own_header, own_arrays = model.predictor_.to_parts()
         header |= own_header | {
             "n_features_in": int(model.n_features_in_),
-            "feature_names": feature_names(model),
+            "feature_names": _feature_names(model),
             "one_target": bool(model.one_target_),
             "solver": model.solver_ if self.solvers else "",
         }
@@ -58,7 +58,7 @@ class Expansion:
             raise ValueError("its intercept does not match its targets")
         if header["solver"] not in (self.solvers or ("",)):
             raise ValueError("it does not name the solver that was used")
-        model._settle_expansion(predictor, predictor.kernel, b, one_target(header["one_target"], T))
+        model._settle_expansion(predictor, predictor.kernel, b, _one_target(header["one_target"], T))
         model.n_features_in_ = n_features
         _read_feature_names(model, header, n_features)
         if self.solvers:
@@ -77,7 +77,7 @@ class SpanFunction:
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         own_header, own_arrays = model.predictor_.to_parts()
-        header |= own_header | {"feature_names": feature_names(model)}
+        header |= own_header | {"feature_names": _feature_names(model)}
         arrays |= own_arrays
         if self.flag:
             header["one_target"] = bool(model.one_target_)
@@ -96,7 +96,7 @@ class SpanFunction:
             if not fitting or not is_digest(header["basis"]):
                 raise ValueError("its coefficients do not match its basis")
             model.basis_digest_, model.coef_matrix_ = header["basis"], coef
-        one = one_target(header["one_target"], T) if self.flag else T == 1
+        one = _one_target(header["one_target"], T) if self.flag else T == 1
         if self.targets:
             model.targets_ = tuple(texts("labels", header["targets"], (0, T) if self.flag else (T,)))
         model._settle_span(predictor, coef, one)
@@ -290,14 +290,14 @@ def texts(what: str, value: Any, counts: Sequence[int]) -> list[str]:
     return list(value)
 
 
-def one_target(value: Any, n_outputs: int) -> bool:
+def _one_target(value: Any, n_outputs: int) -> bool:
     """Whether labels came as a vector."""
     if type(value) is not bool or (value and n_outputs != 1):
         raise ValueError("it does not say how many labels it predicts")
     return value
 
 
-def feature_names(model: Any) -> list[str]:
+def _feature_names(model: Any) -> list[str]:
     """The names of the inputs that a model has learned; none where its rows had no names."""
     return [str(name) for name in vars(model).get("feature_names_in_", ())]
 

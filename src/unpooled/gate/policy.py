@@ -46,7 +46,8 @@ minimum_rows = {minimum_rows}
 # pair of features: it gives the better model, and says more about the records. [1] allows order 1 only.
 orders = {orders}
 
-# In a residual round you are sent a model, and you answer with sums of its errors on your records. true allows such rounds.
+# In a residual round you are sent a model, and you answer with sums of its errors on your records. true
+# allows such rounds.
 residual_rounds = {residual_rounds}
 
 # Order 2 only: the most features for each record. With nearly as many features as records the sums can be turned back

@@ -53,7 +53,7 @@ class Stationary(Kernel):
         if is_median(self.length_scale):
             length_scale: Any = median_distance(X, weights)
         else:
-            length_scale = check_length_scale(self.length_scale, X.shape[1])
+            length_scale = _check_length_scale(self.length_scale, X.shape[1])
         return type(self)(**{**self.get_params(deep=False), "length_scale": length_scale})
 
     def _get_length_scale(self, n_features: int) -> float | np.ndarray:
@@ -61,7 +61,7 @@ class Stationary(Kernel):
             raise ValueError(_NO_ROWS)
         if is_auto(self.length_scale):
             raise ValueError(_NO_LABELS)
-        return check_length_scale(self.length_scale, n_features)
+        return _check_length_scale(self.length_scale, n_features)
 
     def scale_rows(self, X: Array, Z: Array) -> tuple[Array, Array]:
         """Compute (x - m)/ℓ and (z - m)/ℓ for a row m in the middle of Z.
@@ -141,7 +141,7 @@ class Matern(Stationary):
         self.nu = nu
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(*self.scale_rows(X, Z))
+        r = _distance(*self.scale_rows(X, Z))
         nu = self._check_nu()
         r = clip_(r, None, 1e15)  # the value is 0 at such distances, but ∞·0 would be NaN
         r *= math.sqrt(2 * nu)  # every form below is a polynomial in √(2ν)·r times e^{-√(2ν) r}
@@ -154,7 +154,7 @@ class Matern(Stationary):
         return polynomial
 
     def _slope(self, Z: np.ndarray) -> np.ndarray:
-        t = clip_(distance(Z, Z), None, 1e15)
+        t = clip_(_distance(Z, Z), None, 1e15)
         nu = self._check_nu()
         t *= math.sqrt(2 * nu)
         decay = np.exp(-t)
@@ -186,7 +186,7 @@ class Laplacian(Stationary):
     """
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(*self.scale_rows(X, Z))
+        r = _distance(*self.scale_rows(X, Z))
         r *= -1.0
         return exp_(r)
 
@@ -239,11 +239,11 @@ def _summed_differences(X: Array, Z: Array) -> Array:
     return total
 
 
-def distance(X: Array, Z: Array) -> Array:
+def _distance(X: Array, Z: Array) -> Array:
     """Compute ‖x_i - z_j‖₂; single precision goes through double, since a root near zero loses half the digits."""
     xp = namespace(X, Z)
     if X.dtype == xp.float32:
-        wide = distance(xp.astype(X, xp.float64), xp.astype(Z, xp.float64))
+        wide = _distance(xp.astype(X, xp.float64), xp.astype(Z, xp.float64))
         with np.errstate(over="ignore"):
             return xp.astype(wide, xp.float32)
     return sqrt_(_squared_distance(X, Z, tolerance=1e-13))
@@ -269,7 +269,7 @@ _NO_LABELS = (
 )
 
 
-def check_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
+def _check_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
     """Return a positive float or a vector of ``n_features`` positive floats; raise a ValueError for anything else."""
     try:
         value = np.asarray(to_numpy(length_scale) if is_foreign(length_scale) else length_scale)

@@ -87,9 +87,9 @@ def noisy_gcv(system: Any, solutions: Any, tikhonov: bool) -> Floats:
     noise, t, g, raw = system.noise, system.projected, solutions.g[:, :, None], system.raw
     a = g * t[None]
     size = np.sum(a * a, axis=1)
-    estimate = cross_terms(t, system.d_variance, system.y_square, system.sigma[:, None] + edge(noise, len(t)))
+    estimate = cross_terms(t, system.d_variance, system.y_square, system.sigma[:, None] + _edge(noise, len(t)))
     cross = np.sum(g * estimate, axis=1)
-    inflated = edge(noise, len(t)) * size
+    inflated = _edge(noise, len(t)) * size
     if tikhonov:
         inflated = np.minimum(
             inflated, -(noise.gram**2) * np.stack([_stein(*pair, raw, t) for pair in zip(solutions.g, a)])
@@ -109,7 +109,7 @@ def of_intercept(system: Any, a: Floats) -> Floats:
     return np.asarray(share * np.sum(a * a, axis=1))
 
 
-def edge(noise: Noise, M: int) -> float:
+def _edge(noise: Noise, M: int) -> float:
     """Return about ‖E‖, the largest eigenvalue of M×M noise."""
     return float(noise.gram * np.sqrt(2.0 * M))
 
