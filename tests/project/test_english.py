@@ -242,6 +242,16 @@ def test_the_counters_see_planted_faults(what: str, code: str, expected: int) ->
     assert len(places.get("planted.py", {}).get(what, [])) == expected
 
 
+def test_a_name_is_not_used_because_another_file_has_the_same() -> None:
+    files = {
+        "a/routes.py": "def f(): ...",
+        "b/routes.py": "__all__ = ['f']\ndef f(): ...",
+        "c.py": "from .b.routes import f",
+    }
+    places = count({path: ast.parse(text) for path, text in files.items()})
+    assert places == {"a/routes.py": {"lonely": ["1: f"]}}
+
+
 @pytest.mark.parametrize(
     ("line", "numbered"),
     [

@@ -44,7 +44,7 @@ class Tuning:
     ----------
     symbol : "λ", or "steps" of a descent
     values : (L,) rising
-    score : (L,) root mean square error expected for a new row, or a mean bounded loss; NaN where there is none
+    score : (L,) root mean square error expected for a new row, or a mean bounded loss; NaN if there is none
     judged_by : a key of CRITERIA
     chosen : position of the choice
     df : (L,) degrees of freedom, or None

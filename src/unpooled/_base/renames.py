@@ -58,7 +58,7 @@ def format_of(name: str) -> int:
 
 
 def translate(header: _Header) -> _Header:
-    """Return a model's header of format 1 in the words of format 2; a ValueError where its names are others.
+    """Return a model's header of format 1 in the words of format 2; a ValueError if its names are others.
 
     Whether the values are what they may be is for the reader of format 2 to say.
     """

@@ -328,7 +328,7 @@ class FittedBasis(Kind):
 
 
 def check_kernel_or_basis(kernel: Any, basis: Any) -> None:
-    """Raise a ValueError where both are given: a basis has a kernel already."""
+    """Raise a ValueError if both are given: a basis has a kernel already."""
     if kernel is not None and basis is not None:
         raise ValueError(
             "kernel and basis cannot both be given: a fitted basis has a kernel already, so leave kernel out"

@@ -258,7 +258,7 @@ def _read_privacy_options(
     missing: int,
     sample_weight: str | None,
 ) -> PrivacyRequest | None:
-    """Read the options of noise; None where no noise is asked for."""
+    """Read the options of noise; None if no noise is asked for."""
     if epsilon is None or delta is None:
         given = {"--label-bound": label_bound, "--ledger": ledger, "--epsilon": epsilon, "--delta": delta}
         given |= {"--parties": parties if parties > 1 else None, "--missing": missing or None}

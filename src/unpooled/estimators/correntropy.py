@@ -346,7 +346,7 @@ class CorrentropyRegressor(ExpansionModel):
 
 
 def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """scale and n_iter as one number a target, None where they are to be chosen."""
+    """scale and n_iter as one number per target, None if they are to be chosen."""
     loss, n_targets = as_loss(model.loss), int(Y.shape[1])
     scale: np.ndarray | None = None
     if not loss.has_scale:

@@ -84,7 +84,7 @@ def run(
     )
     shift = basis.mean_ if plan.fit_intercept == "public" else np.zeros(M)
     if loss.bound < np.inf and with_intercept:
-        # A robust fit must not start from zero where the labels are far from it.
+        # A robust fit must not start from zero if the labels are far from it.
         start = median(source, mapped, Functions(np.zeros((M, T)), np.zeros(T)), False, engine)
         rounds.point[-1] = np.tile(start, L)
     history: list[dict[str, float]] = []
@@ -145,7 +145,7 @@ def _degrees_of_freedom(spread: Floats, plan: RoundRules, lams: Floats, kappa_sq
 
 
 def _loss(given: Any) -> tuple[Loss, float]:
-    """The loss, and the constant that its scale is to be, in robust standard deviations; 0 where it is known."""
+    """The loss, and the constant that its scale is to be, in robust standard deviations; 0 if it is known."""
     loss = as_loss(given)
     return loss, CONSTANTS[given] if isinstance(given, str) and loss.has_scale else 0.0
 

@@ -343,7 +343,7 @@ class NystromRegressor(ReadsRows):
 
     @property
     def _named_lams(self) -> Floats | None:
-        """The λ that the user gave; None where they follow from the rows."""
+        """The λ that the user gave; None if they follow from the rows."""
         if not isinstance(self.lam, str):
             return np.atleast_1d(check_positive_numbers("lam", self.lam))
         return None if self.grid is None else np.atleast_1d(check_positive_numbers("grid", self.grid))

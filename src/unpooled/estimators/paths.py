@@ -158,7 +158,7 @@ class SummaryPath(LamPath):
         return X, (BasisPredictor(map_, coef, b) for coef, b in every)
 
     def family(self, target: int, own_norms: bool = True) -> Family | None:
-        """The functions of every λ for one target; None where they are not kept.
+        """The functions of every λ for one target; None if they are not kept.
 
         Their norms are those that the fit has left, unless ``own_norms`` is False: later rounds have moved the model.
         """
@@ -219,7 +219,7 @@ class DescentPath(SearchPath):
         return self.index
 
     def _tried(self) -> tuple[Floats, np.ndarray, Floats] | None:
-        """Scales (S, T), iterations (I,) and scores (S, I, T); None where nothing was tried."""
+        """Scales (S, T), iterations (I,) and scores (S, I, T); None if nothing was tried."""
         if self.score is None or self.scales is None or self.tried is None:
             return None
         return self.scales, self.tried, self.score.reshape(len(self.scales), len(self.tried), -1)

@@ -76,7 +76,7 @@ class DescentSchedule:
 
     @classmethod
     def from_dict(cls, content: Any) -> DescentSchedule:
-        """The inverse; a ValueError where it is no plan."""
+        """The inverse; a ValueError if it is not a plan."""
         return from_plain(cls, content, "the plan of a private descent")
 
 

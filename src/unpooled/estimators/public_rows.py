@@ -93,7 +93,7 @@ def basis_and_rows(
 
 
 def check_no_public(public: Any) -> None:
-    """Raise a ValueError where there are public rows beside a fitted basis."""
+    """Raise a ValueError if there are public rows beside a fitted basis."""
     if public is not None:
         raise ValueError("basis was fitted to its own public sample already: leave public out")
 

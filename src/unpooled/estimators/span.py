@@ -141,7 +141,7 @@ class ReadsRows(_FittedFunction):
         return values[:, 0] if self.one_target_ else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions for ``X``, as scikit-learn defines it; the mean over targets where there are several.
+        """R² of the predictions for ``X``, as scikit-learn defines it; the mean over targets if there are several.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class BasisAverage(SpanModel):
     lam_ : float
     n_sites_ : int
     coef_, intercept_, predictor_ : the average
-    validation_ : dict, the λ that were tried and their validation errors, where λ was chosen
+    validation_ : dict, the λ that were tried and their validation errors, if λ was chosen
     """
 
     _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), _ValidationPart())

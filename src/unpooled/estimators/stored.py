@@ -200,7 +200,7 @@ class _LossSpec(Kind):
 
 
 class Floor:
-    """The floor, the cost of the public sample; None where ``optional`` says that there may be no floor."""
+    """The floor, the cost of the public sample; None if ``optional`` says that there may be no floor."""
 
     def __init__(self, *, optional: bool = False) -> None:
         self.optional = optional
@@ -225,7 +225,7 @@ class Floor:
 
 
 class SpanPath:
-    """The path of λ in the span of a basis, where λ was chosen; ``criterion`` names it where the file does not."""
+    """The path of λ in the span of a basis, if λ was chosen; ``criterion`` names it where the file does not."""
 
     def __init__(self, criterion: str = "") -> None:
         self.criterion = criterion
@@ -284,7 +284,7 @@ def are_counts(values: np.ndarray) -> bool:
 
 
 def texts(what: str, value: Any, counts: Sequence[int]) -> list[str]:
-    """The list of names, as many as there may be; a ValueError where it is none."""
+    """The list of names, as many as there may be; a ValueError if it is not one."""
     if not are_texts(value, counts):
         raise ValueError(f"the number of names of its {what} is wrong")
     return list(value)

@@ -137,8 +137,8 @@ class SummaryRegressor(SpanModel):
     ridge : bool, default False
         In rounds of residuals keep a term -λa, so that they converge to ridge regression and not to least squares.
     steps : {"plain", "conjugate"}
-        How rounds step: the paper's full steps, held back where they would overshoot, or conjugate gradients, which
-        need far fewer rounds.
+        The kind of steps that rounds take: the paper's full steps, held back where they would overshoot, or conjugate
+        gradients, which need far fewer rounds.
     grid : array or None
         The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three per decade.
     verbose : int, default 0

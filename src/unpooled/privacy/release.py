@@ -194,7 +194,7 @@ class BoundedTarget(Target):
         return silence_warnings()
 
     def push(self, u: np.ndarray, residual: bool) -> np.ndarray:
-        """Return ψ(u) clipped to [−c, c], and 0 where a label is so large that ψ is not a number."""
+        """Return ψ(u) clipped to [−c, c], and 0 if a label is so large that ψ is not a number."""
         with np.errstate(all="ignore"):
             psi = np.nan_to_num(super().push(u, residual), nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.clip(psi, -self.label_bound, self.label_bound)
