@@ -41,7 +41,7 @@ class Kind:
             raise ValueError(f"{name} must be {self.words}{self.separator} got {quote(value)}")
 
     def check_values(self, value: Any, n_features: int) -> None:
-        """Raise a ValueError if a value cannot be used with so many features, which a kernel from a file may not."""
+        """Raise a ValueError if a value cannot be used with this many features, which a kernel from a file may not."""
 
     def to_plain(self, value: Any) -> Any:
         """Return the value in a form that JSON can hold."""

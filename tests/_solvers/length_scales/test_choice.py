@@ -79,7 +79,7 @@ def test_where_the_median_is_better_it_is_taken_and_that_is_said():
     assert found == Gaussian("median").resolve(X)
     assert found.search_.taken == "median"
     assert found.search_.held_out["median"] < min(v for k, v in found.search_.held_out.items() if k != "median")
-    assert "on rows held out" in found.search_.why
+    assert "on held-out rows" in found.search_.why
 
 
 def many_rows(kernels, X, y):

@@ -222,7 +222,7 @@ class ScaledKernel:
 
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
 BETA = 0.01
-RISES = 2  # the path ends after so many points in a row, each worse than the one before
+RISES = 2  # the path ends after this many points in a row, each worse than the one before
 STARTS = math.log(10.0) * np.arange(-7.0, 0.5, 2.0)  # starting values of log λ/κ²
 APART = 3.0  # the ratio of the initial length scales of two free parts of one kernel
 ALIKE = 2e-3  # differences below this share of the error do not matter

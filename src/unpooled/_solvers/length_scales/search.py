@@ -72,9 +72,9 @@ def squared_errors(kernel: Kernel, n_points: int, seen: Rows, held: Rows) -> Flo
 MOST_ROWS = 1500  # rows for which L is computed
 MOST_HELD_OUT = 1500  # further rows that are held out
 FEWEST_ROWS = 20  # fewer rows cannot distinguish single features
-FOLDED = 600  # up to so many rows, each is held out in turn
+FOLDED = 600  # up to this many rows, each is held out in turn
 FOLDS = 3
-LARGE, MANY = 5000, 12_000  # from and up to so many rows, the effect of many rows on length scales is measured
+LARGE, MANY = 5000, 12_000  # from and up to this many rows, the effect of many rows on length scales is measured
 POINTS = 1000  # points whose kernel functions span the functions of that measurement
 TIMES = (1.0, 2.0, 0.5, 0.25)  # factors that are tried on all length scales
 IRRELEVANT = (4.0, 10.0, 30.0)  # multiples of the common length scale above which features are left out on trial
@@ -170,7 +170,7 @@ def _judge(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point
     objection = path.is_worse(best.errors, median.errors, weights)
     taken = MEDIAN if objection else ALL if best.name == ALL else EACH
     left, left_by_median = best.mean / n_targets, median.mean / n_targets
-    why = f"on held-out rows {best.name} left {left:.3g} of the variance of y unexplained, "
+    why = f"on held-out rows, {best.name} left {left:.3g} of the variance of y unexplained, "
     why += f"the median distance {left_by_median:.3g}"
     held_out = {point.name: point.mean / n_targets for point in points}
     evaluations = sum(split.model.evaluations for split in splits)
@@ -229,7 +229,7 @@ def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def draw_rows(Z: Floats, most: int, random_state: int) -> np.ndarray:
-    """Draw at most so many rows in random order, independently of their labels.
+    """Draw at most ``most`` rows in random order, independently of their labels.
 
     Positions are drawn in the order of |z|, for the scaled rows z: the order of rows and columns does not matter.
     """

@@ -187,7 +187,7 @@ class Work:
     guess: np.ndarray  #: (T,) subtracted from the labels
     all_lams: bool = True  #: whether no λ may be left out, because the user has named them
     probes: int = 0  #: labels of random signs that give the degrees of freedom of rounds
-    draw: Callable[[int], Rows] | None = None  #: draws so many rows at random, for the preconditioner of rounds
+    draw: Callable[[int], Rows] | None = None  #: draws this many rows at random, for the preconditioner of rounds
     tol: float = 3e-3
     most: int = 100  #: rounds
     after_round: Callable[[int], None] = lambda _: None

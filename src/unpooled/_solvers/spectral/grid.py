@@ -18,7 +18,7 @@ from .criteria import filter_path
 from .problem import Problem, coefficients_at, ridge_iterations
 from .routes import LOW_RANK
 
-REDUCED_FROM = 300  # from so many rows on, a reduction without scores is faster than an eigendecomposition
+REDUCED_FROM = 300  # from this many rows on, a reduction without scores is faster than an eigendecomposition
 
 
 def _full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:

@@ -43,10 +43,10 @@ from .problem import (
     ridge_iterations,
 )
 
-LARGE = 1000  # from so many rows on, the low-rank and mixed routes are worth it
+LARGE = 1000  # from this many rows on, the low-rank and mixed routes are worth it
 PASSES_PER_ROW = 0.125  # a decomposition takes about as long as N/8 matrix products
 OF_LOW_RANK = 4  # columns as long as 𝕂 that the low-rank route holds for each of its own at its peak
-BANDED_FROM = 3000  # from so many rows on, a reduction to banded form is faster than an eigendecomposition
+BANDED_FROM = 3000  # from this many rows on, a reduction to banded form is faster than an eigendecomposition
 REDUCTION, ORTHOGONAL, DIAGONAL = 0.5, 0.75, 0.35  # speeds of the banded form relative to a matrix product
 EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
 EIGH_ON_DEVICE = {False: 45.0, True: 20.0}  # the same count on a GPU, in double and in single precision
