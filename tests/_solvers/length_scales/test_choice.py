@@ -100,7 +100,7 @@ def test_with_many_rows_the_best_multiple_is_taken_and_the_median_where_that_is_
     times, report = many_rows([worse, bad, good], X, y)
     assert times == 1
     assert report.taken == "median"
-    assert "because; with 100 rows to learn from the median distance was better" in report.why
+    assert "because; with 100 rows to learn from, the median distance was better" in report.why
 
 
 def test_many_rows_are_looked_at_where_there_are_many(monkeypatch):
