@@ -1,6 +1,6 @@
 """Kernel regression for data that cannot be pooled.
 
-The public surface is what this file lists; everything else may move. A name is loaded when it is first asked for, so
+This file lists the public names; everything else may change. A name is loaded when it is first used, so
 that ``import unpooled`` costs next to nothing and a fit never waits for drawing, reports or networks.
 """
 

@@ -29,8 +29,8 @@ contents = st.recursive(
     [
         (AdvisedError("give basis=", "give --basis"), "at_command_line"),
         (AdvisedError("as it is"), "at_command_line"),
-        (NotAddable("these do not add up: one is blue", "one is blue"), "reason"),
-        (NotAddable("these do not add up"), "reason"),
+        (NotAddable("these cannot be added up: one is blue", "one is blue"), "reason"),
+        (NotAddable("these cannot be added up"), "reason"),
     ],
 )
 def test_an_error_comes_back_whole_from_another_process_and_with_a_word_put_before_it(error, field):
@@ -45,7 +45,7 @@ def test_sums_that_do_not_add_up_say_why_beside_the_sentence():
     sums = [up.Summary.of(basis, X, y, order=order) for order in (1, 2)]
     with pytest.raises(NotAddable) as found:
         sums[0] + sums[1]
-    assert str(found.value) == f"these summaries do not add up: {found.value.reason}"
+    assert str(found.value) == f"these summaries cannot be added up: {found.value.reason}"
     assert found.value.reason.startswith("one has order 1 and the other order 2")
 
 

@@ -317,5 +317,5 @@ def test_a_description_says_what_the_basis_is():
         .fit(pd.DataFrame(points(0, 20), columns=["a", "b"]))
         .describe()
     )
-    for words in ("20 public rows", "Gaussian", "a, b", "mean 0 and spread 1 on the public sample"):
+    for words in ("20 public rows", "Gaussian", "a, b", "mean 0 and standard deviation 1 on the public sample"):
         assert words in text

@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_the_old_file(study, monkeypatch):
 def test_warnings_are_a_line_each_and_in_the_json(study):
     result = call("fit", "north.summary", "-o", "x.model", "--lam", "1e-7")
     (line,) = result.stderr.splitlines()
-    assert line.startswith("warning: 60 public rows stand for 90")
+    assert line.startswith("warning: 60 public rows stand in for 90")
     found = answer_of("fit", "north.summary", "-o", "x.model", "--lam", "1e-7")
     assert found["warnings"] == [line.removeprefix("warning: ")]
 

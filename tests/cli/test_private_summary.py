@@ -68,7 +68,7 @@ def test_a_policy_can_demand_noise_and_enough_of_it(study):
     policy.write_text('privacy = "required"\nmax_epsilon = 0.5\n')
     assert 'privacy = "required"' in said(*summarize(), code=5)
     sentence = said(*summarize(*ASK, "--ledger", "rows.ledger"), code=5)
-    assert "its ε is 1.0, and at most 0.5 is allowed" in sentence
+    assert "its ε is 1.0, but at most 0.5 is allowed" in sentence
     assert answer_of("ledger", "show", "rows.ledger")["spent"] == 0.0
     policy.write_text('privacy = "required"\nmax_epsilon = 1.0\nmax_label_share = 0.0001\n')
     found = answer_of(*summarize(*ASK, "--ledger", "rows.ledger"))

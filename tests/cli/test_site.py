@@ -62,7 +62,7 @@ def test_what_leaves_is_shown_and_logged(site):
 def test_too_few_rows(site):
     write(patients(2, 12), site / "site", "rows")
     (reason, *_) = refused(*SUMMARIZE)
-    assert reason == "there are 12 rows, and at least 20 must be added up"
+    assert reason == "there are 12 rows, but at least 20 must be added up"
 
 
 def test_second_order_with_too_many_features(site):
@@ -81,7 +81,7 @@ def test_one_record_that_is_most_of_the_label(site):
 def test_an_order_or_a_round_that_is_not_allowed(site):
     rules("orders = [1]\nresidual_rounds = false\n")
     (reason,) = refused(*SUMMARIZE, "--order", 2)
-    assert reason == "the summary is of order 2, and the policy allows order 1"
+    assert reason == "the summary is of order 2, but the policy allows order 1"
     call(*SUMMARIZE[:-1], "ok.summary")
     call("fit", "ok.summary", "-o", "first.model")
     (reason,) = refused(*SUMMARIZE, "--residuals-of", "first.model")
@@ -101,7 +101,7 @@ def test_scores_go_through_the_same_gate(site):
     rules("minimum_rows = 100\n")
     validate = ("validate", "first.models", "site/rows.csv", "-o", "out.scores")
     (reason,) = refused(*validate)
-    assert "90 rows, and at least 100" in reason
+    assert "90 rows, but at least 100" in reason
     rules("minimum_rows = 50\n")
     assert answer_of(*validate)["release"]["kind"] == "scores"
 
@@ -176,7 +176,7 @@ def test_a_log_that_was_changed_or_cut_does_not_verify(site):
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
     call("log", "verify", "site")
     options = ("--head", noted["head"], "--count", noted["count"])
-    assert "2 entries, and 3 were noted" in said("log", "verify", "site", *options, code=6)
+    assert "2 entries, but 3 were noted" in said("log", "verify", "site", *options, code=6)
     path.write_bytes(whole)
     call("log", "verify", "site", *options)
 

@@ -144,7 +144,7 @@ def test_robust_rounds_carry_their_loss_along(study):
     assert answer_of("fit", *found, "-o", "round2.model")["rounds"] == 2
 
 
-@pytest.mark.filterwarnings("ignore:.*public rows stand for")
+@pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_second_exchange_finds_the_lam_of_exact_leave_one_out(study, order):
     found = summarize(order=order)

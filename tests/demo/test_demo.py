@@ -30,7 +30,7 @@ NAMES = {
     "averaged": "average of functions",
     "second large": "second order, 30 features",
     "pooled": "kernel ridge, rows pooled",
-    "unaware": "the same, hospital untold",
+    "unaware": "the same, hospital unknown",
 }
 
 

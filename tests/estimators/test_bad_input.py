@@ -269,7 +269,7 @@ BAD_KERNELS = {
     "a negative gamma by name": (Pairwise("rbf", gamma=-1.0), "^gamma must be"),
     "gamma zero by name": (Pairwise("rbf", gamma=0.0), "^gamma must be"),
     "a metric that is not known": (Pairwise("manhattan"), "metric"),
-    "too many features for it": (Brownian(), "^X must have one feature for the kernel Brownian, and has 2"),
+    "too many features for it": (Brownian(), "^X must have one feature for the kernel Brownian, but it has 2"),
 }
 
 

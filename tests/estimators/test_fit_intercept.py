@@ -79,7 +79,7 @@ def test_coefficients_of_rows_are_the_dual_ones(name):
 IN_PARTS = {"correntropy", "averaged", "less in rounds", "private", "private descent"}
 
 
-@pytest.mark.filterwarnings("ignore:.*public rows stand for")
+@pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_progress_is_shown_on_standard_error_and_only_when_asked_for(case, capsys, monkeypatch):
     monkeypatch.setattr(progress, "SHOW_AFTER", 0.0)

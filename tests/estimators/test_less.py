@@ -33,7 +33,7 @@ from unpooled.losses import Huber
 dd = pytest.importorskip("dask.dataframe")
 da = pytest.importorskip("dask.array")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
+pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 ESTIMATORS = {
     "as it comes": up.LESSRegressor(fit_intercept=False),
     "centred": up.LESSRegressor(fit_intercept=True),

@@ -28,7 +28,7 @@ def engine_of(sites, folder, hook=None, **choices):
 
 
 @both
-@pytest.mark.filterwarnings("ignore:.*public rows stand for:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*public rows stand in for:UserWarning")
 @pytest.mark.parametrize(
     ("choices", "params"),
     [

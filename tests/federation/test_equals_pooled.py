@@ -58,7 +58,7 @@ def test_second_order_is_ridge_regression_on_the_pooled_rows(sites, tmp_path, se
 @both
 def test_less_is_less_of_the_pooled_rows(sites, tmp_path, secure):
     _, model = run(sites, tmp_path, kind="less", secure=secure)
-    with pytest.warns(UserWarning, match="public rows stand for"):
+    with pytest.warns(UserWarning, match="public rows stand in for"):
         twin = up.SummaryRegressor(fit_intercept=True).fit_summary(up.Summary.of(sites.basis, frame(sites), "y"))
     assert model.lam_ == twin.lam_
     assert np.max(np.abs(model.coef_ - twin.coef_)) < GRID

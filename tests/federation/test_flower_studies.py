@@ -50,7 +50,7 @@ def test_a_secure_second_order_study_gives_the_model_of_the_pooled_rows(tmp_path
     assert np.max(np.abs(model.coef_ - reference.coef_)) < GRID * np.max(np.abs(reference.coef_))
 
 
-@pytest.mark.filterwarnings("ignore:.*public rows stand for")  # the floor, which rounds remove
+@pytest.mark.filterwarnings("ignore:.*public rows stand in for")  # the floor, which rounds remove
 def test_residual_rounds_are_those_of_the_pooled_rows(tmp_path):
     folder = made(tmp_path / "study", names(3), kind="rounds", rounds=3, lam=1e-3, ridge=True, steps="conjugate")
     record, model = run(folder)

@@ -36,7 +36,7 @@ def test_what_may_leave_is_written_and_logged_with_its_hash(gate, tmp_path):
 
 def test_what_is_refused_is_not_written_and_the_log_says_why(gate, tmp_path):
     (tmp_path / "a.summary").write_bytes(b"before")
-    with pytest.raises(Refused, match="there are 3 rows, and at least 20") as caught:
+    with pytest.raises(Refused, match="there are 3 rows, but at least 20") as caught:
         gate.write(tmp_path / "a.summary", b"sums", release(n_rows=3, numbers=3))
     assert (tmp_path / "a.summary").read_bytes() == b"before"
     (entry,) = gate.log.entries()
@@ -131,7 +131,7 @@ def rows():
     return basis, X, y, weights
 
 
-@pytest.mark.filterwarnings("ignore:.*public rows stand for")
+@pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 def test_the_share_of_a_record_is_that_in_what_is_summed(rows):
     basis, X, y, weights = rows
     summary = up.Summary.of(basis, X, y, sample_weight=weights)

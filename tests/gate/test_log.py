@@ -20,7 +20,7 @@ def log(tmp_path):
     """Five entries."""
     log = Log(tmp_path / "unpooled.log")
     log.append(describe_release(FINE, "site1.summary", "12" * 32))
-    log.append(describe_refusal(release(n_rows=3), ["there are 3 rows, and at least 20 must be added up"]))
+    log.append(describe_refusal(release(n_rows=3), ["there are 3 rows, but at least 20 must be added up"]))
     for i in range(3):
         log.append({"what": "note", "Zürich": [i, 0.1, None, True, "a\nb"]})
     return log
@@ -35,7 +35,7 @@ def test_entries_come_back_as_they_went_in(log):
     assert [entry.sequence for entry in entries] == list(range(5))
     assert entries[0].previous == "0" * 64
     assert all(b.previous == a.sha256 for a, b in itertools.pairwise(entries))
-    assert entries[1].event["reasons"] == ["there are 3 rows, and at least 20 must be added up"]
+    assert entries[1].event["reasons"] == ["there are 3 rows, but at least 20 must be added up"]
     assert entries[4].event == {"what": "note", "Zürich": [2, 0.1, None, True, "a\nb"]}
     assert all(entry.time.endswith("+00:00") for entry in entries)
     assert log.append({}) == log.entries()[5]
@@ -142,7 +142,7 @@ def test_a_log_cut_off_is_found_by_the_head_or_the_number_that_was_noted(log):
     log.path.write_bytes(b"".join(lines_of(log)[:4]))
     assert log.verify().ok, "the file alone does not show it"
     assert "lacks the head that was noted" in str(log.verify(noted.head))
-    assert "has 4 entries, and 5 were noted: its end was cut off" in str(log.verify(expected_count=5))
+    assert "has 4 entries, but 5 were noted: its end was cut off" in str(log.verify(expected_count=5))
     for _ in range(3):
         log.append({"what": "covering up"})
     assert log.verify(expected_count=5).ok

@@ -29,13 +29,13 @@ def test_what_keeps_all_rules_may_leave():
 @pytest.mark.parametrize(
     ("policy", "changes", "sentence"),
     [
-        ({}, {"n_rows": 19, "numbers": 5}, "there are 19 rows, and at least 20 must be added up"),
-        ({"minimum_rows": 2}, {"n_rows": 1, "n_features": 1, "numbers": 2}, "there are 1 row, and at least 2"),
-        ({"orders": [1]}, {"order": 2}, "the summary is of order 2, and the policy allows order 1"),
-        ({}, {"order": 3}, "the summary is of order 3, and the policy allows order 1 and 2"),
+        ({}, {"n_rows": 19, "numbers": 5}, "there are 19 rows, but at least 20 must be added up"),
+        ({"minimum_rows": 2}, {"n_rows": 1, "n_features": 1, "numbers": 2}, "there are 1 row, but at least 2"),
+        ({"orders": [1]}, {"order": 2}, "the summary is of order 2, but the policy allows order 1"),
+        ({}, {"order": 3}, "the summary is of order 3, but the policy allows order 1 and 2"),
         ({}, {"order": 2, "n_features": 21}, "turned back into the rows; use a basis with at most 20 features"),
-        ({}, {"numbers": 1001}, "1001 numbers would leave for 100 rows, and at most 10 per row are allowed"),
-        ({}, {"largest_label_share": 0.21}, "one record has 21% of the total of the labels, and at most 20%"),
+        ({}, {"numbers": 1001}, "1001 numbers would leave for 100 rows, but at most 10 per row are allowed"),
+        ({}, {"largest_label_share": 0.21}, "one record has 21% of the total of the labels, but at most 20%"),
         ({"residual_rounds": False}, {"is_residual": True}, "residual round"),
         ({"targets": ["age"]}, {}, "'stay' may not be a target here; the policy allows age"),
         ({"targets": ["stay"]}, {"targets": ("stay", "hiv"), "n_targets": 2}, "'hiv' may not be a target here"),
@@ -58,10 +58,10 @@ def test_rules_of_summaries_do_not_bind_scores():
 def test_required_privacy_is_met_by_noise():
     assert Policy(privacy="required").refusals(release(private={"epsilon": 1.0, "delta": 1e-6})) == []
     assert Policy(max_epsilon=1.0, max_delta=1e-6).refusals(release(private={"epsilon": 1.0, "delta": 1e-6})) == []
-    assert "its ε is 2.0, and at most 1 is allowed" in refusal(
+    assert "its ε is 2.0, but at most 1 is allowed" in refusal(
         Policy(max_epsilon=1.0), release(private={"epsilon": 2.0, "delta": 1e-6})
     )
-    assert "its δ is None, and at most 1e-06" in refusal(Policy(max_delta=1e-6), release(private={"epsilon": 2.0}))
+    assert "its δ is None, but at most 1e-06" in refusal(Policy(max_delta=1e-6), release(private={"epsilon": 2.0}))
     assert "guarantee of the noise is not known" in refusal(Policy(privacy="required"), release(private={}))
 
 

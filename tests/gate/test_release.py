@@ -59,7 +59,7 @@ def test_what_keeps_the_rules_leaves_as_the_command_line_lets_it(site, place):
 
 
 def test_three_rows_do_not_leave_and_the_log_says_why(site, place):
-    with pytest.raises(Refused, match="there are 3 rows, and at least 20 must be added up") as caught:
+    with pytest.raises(Refused, match="there are 3 rows, but at least 20 must be added up") as caught:
         release(of(3, order=2), place, policy=site, label_share=0.1)
     assert any("turned back into the rows" in reason for reason in caught.value.reasons)
     assert log_of(site) == ["refused"]

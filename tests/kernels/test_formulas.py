@@ -90,7 +90,7 @@ def test_brownian_is_one_plus_the_smaller_coordinate(seed, n, m, dtype):
 def test_brownian_refuses_negative_numbers_and_several_features():
     with pytest.raises(ValueError, match="^X must not be negative"):
         Brownian()(np.array([[-0.1], [0.5]]))
-    with pytest.raises(ValueError, match="^X must have one feature for the kernel Brownian, and has 2"):
+    with pytest.raises(ValueError, match="^X must have one feature for the kernel Brownian, but it has 2"):
         Brownian()(np.ones((3, 2)))
 
 

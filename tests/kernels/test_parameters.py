@@ -79,7 +79,7 @@ def test_the_median_distance_is_the_length_scale_of_a_kernel_that_is_given_none(
 def test_a_kernel_by_itself_has_no_values_until_its_length_scale_is_a_number(make):
     X = points(0, 6, 2)
     for use in (lambda k: k(X), lambda k: k.block(X, X)):
-        with pytest.raises(ValueError, match="^length_scale='median' needs rows to take the median distance of"):
+        with pytest.raises(ValueError, match="^length_scale='median' needs rows from which to take"):
             use(make(Gaussian()))
     assert make(Gaussian()).resolve(X)(X).shape == (6, 6)
 

@@ -154,7 +154,7 @@ def test_a_study_by_files_goes_on_with_the_files_it_has():
     grid = up.Candidates.load(FOLDER / "study.candidates").lam
     regressor = {"filter": "tikhonov", "lam": "auto", "fit_intercept": True, "grid": grid}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*public rows stand for")
+        warnings.filterwarnings("ignore", message=".*public rows stand in for")
         learned = {
             "a second exchange": up.SummaryRegressor(**regressor).fit_summary(
                 first, scores=up.Scores.load(FOLDER / "study.scores"), basis=basis

@@ -37,7 +37,7 @@ def test_the_whole_budget_can_be_spent_in_parts_and_not_a_bit_more(ledger):
             pass
     assert ledger.epsilon_spent() == pytest.approx(EPSILON, rel=1e-9)
     assert ledger.mu_left() < 1e-3
-    with pytest.raises(Overspend, match="one more would bring the clinic's records to ε = .* and its budget is ε = 1"):
+    with pytest.raises(Overspend, match="one more would bring the clinic's records to ε = .* but its budget is ε = 1"):
         ledger.charge(part(1e-3), "one more")
     assert len(ledger.charges()) == 4
 

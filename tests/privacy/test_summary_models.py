@@ -13,7 +13,7 @@ from unpooled.privacy import PrivacyRequest
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.* public rows stand for"
+    "ignore:.* public rows stand in for"
 )  # the floor of LESS is not what this is about
 B = basis(40, 300)
 X, Y = rows(n=4000)

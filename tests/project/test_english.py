@@ -99,9 +99,8 @@ def list_definitions(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def name_module(path: str) -> str:
-    """Return the last part of a module's name; for a package, its folder's name."""
-    parts = Path(path).with_suffix("").parts
-    return parts[-1] if parts[-1] != "__init__" else (parts[-2] if len(parts) > 1 else "unpooled")
+    """Return the name of a file's module, such as ``unpooled.gate.policy``; for a package, that of its folder."""
+    return ".".join(["unpooled", *Path(path).with_suffix("").parts]).removesuffix(".__init__")
 
 
 def list_uses(path: str, tree: ast.Module) -> set[tuple[str, str]]:
@@ -112,11 +111,11 @@ def list_uses(path: str, tree: ast.Module) -> set[tuple[str, str]]:
         if isinstance(node, ast.ImportFrom):
             folders = ("unpooled", *Path(path).parts[:-1])
             package = folders[: len(folders) - node.level + 1] if node.level else ()
-            module = (node.module or "").rpartition(".")[2] or package[-1]
+            module = ".".join([*package, *([node.module] if node.module else [])])
             names |= {(module, alias.name) for alias in node.names}
-            modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+            modules |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
-            names |= {(home.rpartition(".")[2], name) for name, home in ast.literal_eval(node.value).items()}
+            names |= {(f"unpooled.{home}", name) for name, home in ast.literal_eval(node.value).items()}
     return names | {
         (modules[node.value.id], node.attr)
         for node in ast.walk(tree)
@@ -127,10 +126,10 @@ def list_uses(path: str, tree: ast.Module) -> set[tuple[str, str]]:
 def count(trees: dict[str, ast.Module]) -> dict[str, Places]:
     """The places of everything counted, by file and by what it is; a file without any is left out."""
     of_others = {path: list_uses(path, tree) for path, tree in trees.items()}
-    public = {name for path, tree in trees.items() for name in list_public(tree) if "/_" not in f"/{Path(path).parent}"}
     places: dict[str, Places] = {}
     for path, tree in trees.items():
         taken = set[tuple[str, str]]().union(*(names for other, names in of_others.items() if other != path))
+        public = set() if "/_" in f"/{Path(path).parent}" else list_public(tree)
         elsewhere = public | {name for module, name in taken if module == name_module(path)}
         here = {
             "openings": list(find_openings(tree)),
@@ -241,6 +240,16 @@ def test_the_counters_see_planted_faults(what: str, code: str, expected: int) ->
     other = ast.parse("from .planted import shared\nfrom .third import twin\nfrom . import planted\nplanted.read_it()")
     places = count({"planted.py": ast.parse(code), "other.py": other})
     assert len(places.get("planted.py", {}).get(what, [])) == expected
+
+
+def test_a_name_is_not_used_because_another_file_has_the_same() -> None:
+    files = {
+        "a/routes.py": "def f(): ...",
+        "b/routes.py": "__all__ = ['f']\ndef f(): ...",
+        "c.py": "from .b.routes import f",
+    }
+    places = count({path: ast.parse(text) for path, text in files.items()})
+    assert places == {"a/routes.py": {"lonely": ["1: f"]}}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import FromFunction, Gaussian, Linear, Pairwise, Precomputed
 from unpooled.losses import Correntropy, Huber
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
+pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 
 
 @contextlib.contextmanager

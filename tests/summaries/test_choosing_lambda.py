@@ -19,7 +19,7 @@ from tests.made_up import WAVE, regression
 from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Matern
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
+pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 few = settings(max_examples=8, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
 centring = pytest.mark.parametrize("center", [False, True, "public"])

@@ -20,7 +20,7 @@ from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Linear, Matern
 from unpooled.losses import Correntropy, Huber
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
+pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 few = settings(max_examples=7, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
 

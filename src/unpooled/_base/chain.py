@@ -25,7 +25,7 @@ class ChainError(ValueError):
 
 
 class ChainGrown(ChainError):
-    """Somebody else has added to the file in the meantime."""
+    """An error: the file has grown in the meantime, so its entries must be read again."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Chain:
             checked, entries = _check(data, self.path)  # from the first line on, whatever was checked before
         problem = checked.problem
         if problem is None and expected_count is not None and checked.count < expected_count:
-            problem = f"{self.path} has {checked.count} entries, and {expected_count} were noted: its end was cut off"
+            problem = f"{self.path} has {checked.count} entries, but {expected_count} were noted: its end was cut off"
         if problem is None and expected_head is not None:
             hashes = [START, *(entry.sha256 for entry in entries)]
             places = hashes if expected_count is None else hashes[expected_count : expected_count + 1]

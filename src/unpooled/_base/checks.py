@@ -346,7 +346,7 @@ class AdvisedError(ValueError):
 
 
 class NotAddable(ValueError):
-    """Two sums that do not add up.
+    """Two sums that cannot be added up.
 
     Attributes
     ----------

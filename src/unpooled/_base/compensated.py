@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Floats = np.ndarray
+_Floats = np.ndarray
 
 
-def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+def two_sum(a: _Floats, b: _Floats) -> tuple[_Floats, _Floats]:
     """Return s = fl(a + b) and the error e with s + e = a + b exactly (Knuth)."""
     s = a + b
     back = s - a
@@ -27,11 +27,11 @@ def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 class Sum:
     """The pair high + low; |low| is at most half a unit in the last place of high, the sum rounded to a double."""
 
-    high: Floats
-    low: Floats
+    high: _Floats
+    low: _Floats
 
     @classmethod
-    def of(cls, values: Floats) -> Sum:
+    def of(cls, values: _Floats) -> Sum:
         """Return numbers as sums whose low part is zero."""
         values = np.asarray(values, dtype=np.float64)
         return cls(values, np.zeros_like(values))
@@ -48,7 +48,7 @@ class Sum:
         return not np.any(self.low)
 
 
-def _renormalise(s: Floats, e: Floats) -> tuple[Floats, Floats]:
+def _renormalise(s: _Floats, e: _Floats) -> tuple[_Floats, _Floats]:
     """Return high + low = s + e, with low no larger than the rounding of high."""
     high = s + e
     return high, e - (high - s)

@@ -90,7 +90,7 @@ class Picture:
 
 def draw(picture: Picture, ax: Axes | None = None, **line: Any) -> Axes:
     """Draw into the given axes, or into new ones; ``line`` is passed on to matplotlib for every curve."""
-    ax = axes_for(ax, picture.height)
+    ax = _axes_for(ax, picture.height)
     label = line.pop("label", None)
     for curve in picture.curves:
         name = curve.label if label is None else f"{label}{curve.after}"
@@ -113,7 +113,7 @@ def draw(picture: Picture, ax: Axes | None = None, **line: Any) -> Axes:
     return ax
 
 
-def axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
+def _axes_for(ax: Axes | None, height: float = 4.0) -> Axes:
     """Return the given axes, or new ones: pyplot's if the user has imported it, so that pyplot can show them."""
     if ax is not None:
         return ax

@@ -39,7 +39,7 @@ class Part(Protocol):
 
 
 Function = Callable[..., Any]
-Combine = Callable[[Any, Any], Any]
+_Combine = Callable[[Any, Any], Any]
 
 
 class BlockError(RuntimeError):
@@ -91,7 +91,7 @@ class Task:
 
     fn: Function
     parts: Sequence[Part]
-    combine: Combine
+    combine: _Combine
     args: tuple[Any, ...] = ()
     at_once: int | None = None
     label: str = ""
@@ -101,16 +101,16 @@ class Task:
         return Tree(len(self.parts), self.combine)
 
     def count_workers(self, most: int) -> int:
-        """Return how many parts are in work at the same time on an engine that can do ``most``."""
+        """Return how many parts are processed at the same time on an engine that can do ``most``."""
         return min(most, self.at_once or most, len(self.parts))
 
     def run_on(self, part: Part) -> Any:
         """Return the result for a part; an error comes back with the name of the block."""
-        return run_naming_block(self.fn, part, self.args)
+        return _run_naming_block(self.fn, part, self.args)
 
 
 class Engine(ABC):
-    """A place where blocks are worked on: threads, processes, a cluster, a federation."""
+    """A place where blocks are processed: threads, processes, a cluster, a federation."""
 
     #: whether it may travel in a file with the model fitted on it; a connection to a cluster may not
     is_picklable = False
@@ -118,13 +118,13 @@ class Engine(ABC):
     @property
     @abstractmethod
     def n_workers(self) -> int:
-        """The number of parts that are worked on at the same time."""
+        """The number of parts that are processed at the same time."""
 
     def map_reduce(
         self,
         fn: Function,
         parts: Sequence[Part],
-        combine: Combine,
+        combine: _Combine,
         *,
         args: tuple[Any, ...] = (),
         at_once: int | None = None,
@@ -133,8 +133,8 @@ class Engine(ABC):
     ) -> Any:
         """Return the ``combine`` of ``fn(part, *args)`` over all parts.
 
-        At most ``at_once`` parts are in work at the same time (None: as many as there are workers). If a part fails, a
-        ``BlockError`` is raised; a partial result is never returned. ``label`` stands before the progress bar that
+        At most ``at_once`` parts are processed at the same time (None: as many as there are workers). If a part fails,
+        a ``BlockError`` is raised; a partial result is never returned. ``label`` stands before the progress bar that
         ``verbose`` shows.
         """
         with Progress(len(parts), label, verbose) as progress:
@@ -162,7 +162,7 @@ class Tree:
     Results may arrive in any order. Only those that wait for their neighbour are kept.
     """
 
-    def __init__(self, n: int, combine: Combine) -> None:
+    def __init__(self, n: int, combine: _Combine) -> None:
         if n < 1:
             raise ValueError("there is nothing to combine: at least one part is needed")
         self._sizes = [n]
@@ -201,10 +201,10 @@ def count_blas_threads(n_parts: int) -> int:
 def run_part(fn: Function, part: Part, args: tuple[Any, ...], blas_threads: int) -> Any:
     """Return fn(part, *args), computed on its share of the cores; an error comes back with the name of the block."""
     with threads.limit_blas(blas_threads):
-        return run_naming_block(fn, part, args)
+        return _run_naming_block(fn, part, args)
 
 
-def run_naming_block(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
+def _run_naming_block(fn: Function, part: Part, args: tuple[Any, ...]) -> Any:
     """Return fn(part, *args); an error comes back with the name of the block."""
     try:
         return fn(part, *args)

@@ -43,7 +43,7 @@ class FileError(ValueError):
     """A file that is damaged, of another program, or from a newer version."""
 
 
-class Content(dict[str, V]):
+class _Content(dict[str, V]):
     """The header or the arrays of a file, which remember the entries that nobody has read."""
 
     def __init__(self, content: dict[str, V]) -> None:
@@ -66,9 +66,9 @@ class Content(dict[str, V]):
 @contextmanager
 def open_content(
     header: dict[str, Any], arrays: dict[str, np.ndarray], what: str
-) -> Iterator[tuple[Content[Any], Content[np.ndarray]]]:
+) -> Iterator[tuple[_Content[Any], _Content[np.ndarray]]]:
     """Give the header and the arrays from which ``what`` is read; raise a ValueError if an entry is left unread."""
-    entries, numbers = Content(header), Content(arrays)
+    entries, numbers = _Content(header), _Content(arrays)
     yield entries, numbers
     if surplus := sorted((entries.unread - ENVELOPE) | numbers.unread):
         raise ValueError(f"it has {quote(surplus[0])}, which no {what} has")

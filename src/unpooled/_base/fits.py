@@ -20,7 +20,7 @@ def undo_on_failure(estimator: Any, *, from_scratch: bool = True) -> Iterator[No
     """
     before = estimator.__dict__
     generators = [(value, _state_of(value)) for value in before.values() if isinstance(value, GENERATORS)]
-    estimator.__dict__ = {name: value for name, value in before.items() if not (from_scratch and is_fitted_name(name))}
+    estimator.__dict__ = {name: value for name, value in before.items() if not (from_scratch and _is_fitted_name(name))}
     try:
         yield
     except BaseException:
@@ -44,6 +44,6 @@ def _set_state(generator: Any, state: Any) -> None:
         generator.set_state(state)
 
 
-def is_fitted_name(name: str) -> bool:
+def _is_fitted_name(name: str) -> bool:
     """Return whether an attribute is one that a fit sets, by scikit-learn's convention."""
     return name.endswith("_") and not name.endswith("__")

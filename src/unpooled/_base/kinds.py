@@ -41,7 +41,7 @@ class Kind:
             raise ValueError(f"{name} must be {self.words}{self.separator} got {quote(value)}")
 
     def check_values(self, value: Any, n_features: int) -> None:
-        """Raise a ValueError if a value cannot be used with so many features, which a kernel from a file may not."""
+        """Raise a ValueError if a value cannot be used with this many features, which a kernel from a file may not."""
 
     def to_plain(self, value: Any) -> Any:
         """Return the value in a form that JSON can hold."""
@@ -53,7 +53,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class _Parameter:
     """A parameter of a class, as it was declared."""
 
     name: str
@@ -74,11 +74,11 @@ def declaration(cls: type[T]) -> type[T]:
     return cls
 
 
-def parameters_of(cls: Any) -> tuple[Parameter, ...]:
+def parameters_of(cls: Any) -> tuple[_Parameter, ...]:
     """Return the parameters that a class declares, in their order; none if it declares none."""
     if not dataclasses.is_dataclass(cls):
         return ()
-    return tuple(Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
+    return tuple(_Parameter(one.name, one.metadata["kind"], one.default) for one in dataclasses.fields(cls))
 
 
 def kind_of(cls: Any, name: str) -> Kind:

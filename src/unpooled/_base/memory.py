@@ -55,7 +55,7 @@ def require(needed: float, array: Array, what: str, instead: str) -> None:
     free = free_for(array)
     if free is not None and needed > free + sum(_meminfo("SwapFree")):
         raise MemoryError(
-            f"{what} needs about {format_size(needed)} at its peak, and {format_size(free)} are free: {instead}"
+            f"{what} needs about {format_size(needed)} at its peak, but only {format_size(free)} is free: {instead}"
         )
 
 

@@ -44,7 +44,7 @@ class Tuning:
     ----------
     symbol : "λ", or "steps" of a descent
     values : (L,) rising
-    score : (L,) root mean square error expected for a new row, or a mean bounded loss; NaN where there is none
+    score : (L,) root mean square error expected for a new row, or a mean bounded loss; NaN if there is none
     judged_by : a key of CRITERIA
     chosen : position of the choice
     df : (L,) degrees of freedom, or None
@@ -192,7 +192,7 @@ def split_by_target(columns: Mapping[str, Floats], one_target: bool, between: st
     }
 
 
-class Function(Protocol):
+class _Function(Protocol):
     """A fitted function, which takes rows to values of shape (n, T)."""
 
     def predict(self, X: Array) -> Array: ...
@@ -216,7 +216,7 @@ class LamPath(SearchPath):
         """Return degrees of freedom (L,) and scores (L,) or (L, T), as far as they are known without further work."""
 
     @abstractmethod
-    def _functions(self, X: Any) -> tuple[Array, Iterable[Function]]:
+    def _functions(self, X: Any) -> tuple[Array, Iterable[_Function]]:
         """Return the rows, checked, and the function of every λ."""
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 from .kinds import is_same
 
-Header = dict[str, Any]
+_Header = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def format_of(name: str) -> int:
     return 2 if name in CHANGES else 1
 
 
-def translate(header: Header) -> Header:
-    """Return a model's header of format 1 in the words of format 2; a ValueError where its names are others.
+def translate(header: _Header) -> _Header:
+    """Return a model's header of format 1 in the words of format 2; a ValueError if its names are others.
 
     Whether the values are what they may be is for the reader of format 2 to say.
     """
@@ -75,7 +75,7 @@ def translate(header: Header) -> Header:
     return content
 
 
-def translate_back(header: Header) -> list[Header]:
+def translate_back(header: _Header) -> list[_Header]:
     """Return the headers that :func:`translate` makes this one of: none where format 1 has no words for it."""
     name = header["class"]
     changes = CHANGES.get(name, Changes())
@@ -93,7 +93,7 @@ def translate_back(header: Header) -> list[Header]:
     return [content]
 
 
-def _rename(header: Header, renamed: Mapping[str, str], added: Mapping[str, Any]) -> Header:
+def _rename(header: _Header, renamed: Mapping[str, str], added: Mapping[str, Any]) -> _Header:
     """Return a copy of a header with other names and more entries; a part that is no object is left as it is."""
     parts = {name: dict(value) for name, value in header.items() if isinstance(value, dict)} | {"": dict(header)}
     for old, new in renamed.items():

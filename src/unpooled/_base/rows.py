@@ -81,7 +81,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     return Rows(xp.concat([part.X for part in parts]), Y, weights)
 
 
-class Piece(Protocol):
+class _Piece(Protocol):
     """A stretch of rows that is read at once."""
 
     @property
@@ -165,7 +165,7 @@ class Block:
 
     Attributes
     ----------
-    name : of the site
+    name : the name of the site
     labeled : slices of pieces
     unlabeled : slices of pieces without labels
     """
@@ -226,9 +226,9 @@ class Source:
     ----------
     pieces : read one at a time; each has ``n_rows``, ``read(rows)`` and ``chunks(size)``
     n_features : columns of X
-    names : of the features, or None
+    names : the names of the features, or None
     site_labels : the site of every row, or None
-    target_names : of the labels, or nothing
+    target_names : the names of the labels; empty if they have none
     n_outputs : columns of labels
     one_target : whether labels are a vector
     streamed : whether reading a row means reading its whole piece

@@ -44,10 +44,10 @@ def _controller() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-Before = TypeVar("Before")
+_Before = TypeVar("_Before")
 
 
-class SharedSetting(Generic[Before]):
+class SharedSetting(Generic[_Before]):
     """A setting of the whole process that stays changed while any thread is inside the context.
 
     The first thread to enter changes the setting, and the last one to leave restores it. All threads must share one
@@ -60,7 +60,9 @@ class SharedSetting(Generic[Before]):
     always : restore whenever a thread leaves, for a setting of which each thread has a copy
     """
 
-    def __init__(self, change: Callable[[], Before], restore: Callable[[Before], object], always: bool = False) -> None:
+    def __init__(
+        self, change: Callable[[], _Before], restore: Callable[[_Before], object], always: bool = False
+    ) -> None:
         self._change, self._restore, self._always = change, restore, always
         self._lock = threading.Lock()
         self._inside = 0

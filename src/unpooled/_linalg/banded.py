@@ -33,15 +33,15 @@ from .operator import NotPositiveDefinite
 BLOCK = 64  # wide enough for fast products, narrow enough for cheap shifts
 PANELS_PER_COPY = 8
 PANELS_PER_PRODUCT = 4
-Reflectors = list[tuple[int, np.ndarray, np.ndarray]]  # (first row, V, T) of I - V T Vᵀ
+_Reflectors = list[tuple[int, np.ndarray, np.ndarray]]  # (first row, V, T) of I - V T Vᵀ
 
 
 @dataclass
-class ReflectorProduct:
+class _ReflectorProduct:
     """Q as the product of its reflectors, H_1 H_2 …, applied to a few columns at a time."""
 
     n: int
-    reflectors: Reflectors = field(repr=False)
+    reflectors: _Reflectors = field(repr=False)
 
     def times(self, W: np.ndarray) -> np.ndarray:
         """Return QW."""
@@ -60,7 +60,7 @@ class ReflectorProduct:
 
 
 @dataclass
-class ExplicitMatrix:
+class _ExplicitMatrix:
     """Q as an explicit matrix."""
 
     matrix: np.ndarray = field(repr=False)
@@ -80,7 +80,7 @@ class ExplicitMatrix:
 class BandedForm:
     """The block tridiagonal form M = QBQᵀ: diagonal blocks D_k (lower triangles), blocks S_k below them, and Q."""
 
-    Q: ExplicitMatrix | ReflectorProduct
+    Q: _ExplicitMatrix | _ReflectorProduct
     D: list[np.ndarray]
     S: list[np.ndarray]
     _factors: dict[float, list[tuple[np.ndarray, np.ndarray | None]]] = field(default_factory=dict, repr=False)
@@ -114,7 +114,7 @@ class BandedForm:
 
     def inverse_diagonal(self, mu: float) -> np.ndarray:
         """Return diag (M + μI)⁻¹: the squared row norms of Z = QL⁻ᵀ, one block of columns after another."""
-        assert isinstance(self.Q, ExplicitMatrix), "the reduction was made for solving only"
+        assert isinstance(self.Q, _ExplicitMatrix), "the reduction was made for solving only"
         Q = self.Q.matrix
         gemm, trsm = _functions(Q, blas=("gemm", "trsm"))
         total = np.zeros(len(Q), dtype=Q.dtype)
@@ -156,21 +156,21 @@ class BandedForm:
 def reduce(M: np.ndarray, block: int = BLOCK) -> BandedForm:
     """Reduce a symmetric matrix, with Q. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)  # the transpose of a C-ordered matrix is Fortran-ordered
-    return BandedForm(ExplicitMatrix(_orthogonal(reflectors, M)), D, S)
+    return BandedForm(_ExplicitMatrix(_orthogonal(reflectors, M)), D, S)
 
 
 def reduce_for_solving(M: np.ndarray, block: int = BLOCK) -> BandedForm:
     """Reduce a symmetric matrix without Q: enough to solve, but not for diagonals. Overwrites M."""
     D, S, reflectors = _block_tridiagonal(M.T, block)
-    return BandedForm(ReflectorProduct(len(M), reflectors), D, S)
+    return BandedForm(_ReflectorProduct(len(M), reflectors), D, S)
 
 
-def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], Reflectors]:
+def _block_tridiagonal(A: np.ndarray, b: int) -> tuple[list[np.ndarray], list[np.ndarray], _Reflectors]:
     """Return the blocks D and S and the reflectors of a matrix in Fortran order, which is overwritten."""
     symm, syr2k, gemm, geqrf = _functions(A, blas=("symm", "syr2k", "gemm"), lapack=("geqrf",))
     D: list[np.ndarray] = []
     S: list[np.ndarray] = []
-    reflectors: Reflectors = []
+    reflectors: _Reflectors = []
     n, first, done = len(A), 0, 0  # A holds rows and columns first..n of the reduced matrix; done of them are finished
     while n - done > b:
         o = done - first
@@ -207,7 +207,7 @@ def _triangular_factor(V: np.ndarray, tau: np.ndarray) -> np.ndarray:
     return np.asfortranarray(T)
 
 
-def _orthogonal(reflectors: Reflectors, spent: np.ndarray) -> np.ndarray:
+def _orthogonal(reflectors: _Reflectors, spent: np.ndarray) -> np.ndarray:
     """Multiply the reflectors to Q, from the last one on: a few at a time, merged into wide products.
 
     ``spent`` is the matrix that was reduced; its memory is reused.
@@ -234,7 +234,7 @@ def _orthogonal(reflectors: Reflectors, spent: np.ndarray) -> np.ndarray:
     return Q
 
 
-def _merge(group: Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def _merge(group: _Reflectors, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return V and T of (I - V₁T₁V₁ᵀ)(I - V₂T₂V₂ᵀ)… = I - V T Vᵀ, with V = [V₁ V₂ …] and T block upper triangular."""
     (gemm,) = _functions(group[0][1], blas=("gemm",))
     width = sum(T.shape[0] for _, _, T in group)

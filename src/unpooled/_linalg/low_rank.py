@@ -18,7 +18,7 @@ import scipy.linalg
 from .operator import Coordinates, Decomposition, root_of
 
 
-class Columns(Protocol):
+class _Columns(Protocol):
     """A kernel whose columns can be computed one by one."""
 
     def __call__(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray: ...
@@ -33,13 +33,13 @@ FIRST_CHECK = 32  # columns before the first guess at the rank
 
 
 def decompose(
-    kernel: Columns, X: np.ndarray, weights: np.ndarray | None, center: bool, lam: float, max_rank: int
+    kernel: _Columns, X: np.ndarray, weights: np.ndarray | None, center: bool, lam: float, max_rank: int
 ) -> tuple[Decomposition, Coordinates] | None:
     """Return the thin decomposition for every λ' ≥ λ, or None if it takes more than ``max_rank`` columns."""
     n = len(X)
     root = root_of(weights, n)
     aim, least = TOLERANCE[X.dtype.itemsize]
-    L = pivoted_cholesky(kernel, X, root, aim * n * lam, least * n * lam, max_rank)
+    L = _pivoted_cholesky(kernel, X, root, aim * n * lam, least * n * lam, max_rank)
     if L is None:
         return None
     coordinates = Coordinates(n, root, center)
@@ -55,8 +55,8 @@ def decompose(
     return Decomposition(singular.astype(float) ** 2 / n, Q @ W), coordinates
 
 
-def pivoted_cholesky(
-    kernel: Columns, X: np.ndarray, root: np.ndarray | None, aim: float, least: float, max_rank: int
+def _pivoted_cholesky(
+    kernel: _Columns, X: np.ndarray, root: np.ndarray | None, aim: float, least: float, max_rank: int
 ) -> np.ndarray | None:
     """Return L with tr(R𝕂R - LLᵀ) ≤ aim, R = diag(root), or as small as rounding can tell if that is below ``least``.
 

@@ -134,7 +134,7 @@ class KernelExpansion:
         )
         if not shapes_agree:
             raise ValueError(
-                f"the arrays do not fit together: points {points.shape}, coef {coef.shape}, intercept {intercept.shape}"
+                f"the shapes do not match: points {points.shape}, coef {coef.shape}, intercept {intercept.shape}"
             )
         if not all(np.issubdtype(a.dtype, np.floating) and np.all(np.isfinite(a)) for a in (points, coef, intercept)):
             raise ValueError("the arrays must hold finite floating-point numbers")
@@ -284,7 +284,7 @@ def compress(f: KernelExpansion, n_points: int, random_state: int | None = 0) ->
     X, c = to_numpy(f.points).astype(float), to_numpy(f.coef).astype(float)
     n_points = min(n_points, len(X))
     pool = np.sort(rng.permutation(len(X))[: max(CANDIDATES_PER_POINT * n_points, CHECKED_ROWS)])
-    chosen, L = pivoted_cholesky(f.kernel, X[pool], n_points)
+    chosen, L = _pivoted_cholesky(f.kernel, X[pool], n_points)
     Z = X[pool[chosen]]
     without = KernelExpansion(f.kernel, X, c, np.zeros(c.shape[1]))
     at_z = without.predict(Z)
@@ -302,7 +302,7 @@ def compress(f: KernelExpansion, n_points: int, random_state: int | None = 0) ->
     return g, Compression(len(Z), len(X), float(lost.max()), rms, rms / spread if spread else 0.0)
 
 
-def pivoted_cholesky(kernel: Kernel, X: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+def _pivoted_cholesky(kernel: Kernel, X: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Return pivots and the factor L of K(X[pivots], X[pivots]) = LLᵀ; fewer than ``rank`` if rounding is reached."""
     left = np.asarray(kernel.diag(X), dtype=float).copy()
     stop = 1e-12 * float(left.max())

@@ -29,9 +29,9 @@ OF_A_THREAD = 16 << 20  # bytes: blocks of kernel values, and the buffers of BLA
 CHOLESKY = 0.85  # the speed of a factorisation beside a matrix product
 SKINNY = 0.75  # the speed of products with a few columns beside a large one
 
-Job = TypeVar("Job", contravariant=True)
-Work = TypeVar("Work", contravariant=True)
-Result = TypeVar("Result", covariant=True)
+_Job = TypeVar("_Job", contravariant=True)
+_Work = TypeVar("_Work", contravariant=True)
+_Result = TypeVar("_Result", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -43,29 +43,29 @@ class Memory:
     most: float  #: at most
 
 
-class Route(ABC, Generic[Job, Work, Result]):
+class Route(ABC, Generic[_Job, _Work, _Result]):
     """A method of doing a job."""
 
     name: str
 
     @abstractmethod
-    def can_do(self, job: Job) -> bool:
+    def can_do(self, job: _Job) -> bool:
         """Return whether it can do the job at all."""
 
     @abstractmethod
-    def pays(self, job: Job) -> bool:
+    def pays(self, job: _Job) -> bool:
         """Return whether solver="auto" takes it, if it can do the job, before the routes that come after it."""
 
     @abstractmethod
-    def memory(self, job: Job) -> Memory:
+    def memory(self, job: _Job) -> Memory:
         """Return the memory it needs in addition to the rows."""
 
     @abstractmethod
-    def seconds(self, job: Job, cost: Cost) -> float:
+    def seconds(self, job: _Job, cost: Cost) -> float:
         """Return how long it takes on a machine of that speed."""
 
     @abstractmethod
-    def solve(self, work: Work) -> Result | None:
+    def solve(self, work: _Work) -> _Result | None:
         """Return the solution; None if the numbers turn out not to allow it, so that another route has to be taken."""
 
 

@@ -39,7 +39,7 @@ class LowerBound:
 
     Attributes
     ----------
-    epsilon : holds whatever the mechanism is; 0 where the runs show nothing
+    epsilon : holds whatever the mechanism is; 0 if the runs show nothing
     gaussian_epsilon, mu : hold if the mechanism is μ-Gaussian private
     delta : the δ of the bounds
     runs : the number of runs on each of the two data sets
@@ -63,7 +63,7 @@ def lower_bound(
     ----------
     first, second : arrays of shape (runs,) or (runs, k), every row an independent run
     delta : the δ of the claim
-    confidence : of each bound
+    confidence : the confidence of each bound
     direction : k numbers, the direction in which outputs differ most; None learns it from the runs that choose the rule
     """
     delta, confidence = check_probability("delta", delta, zero=True), check_probability("confidence", confidence)

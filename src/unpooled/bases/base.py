@@ -193,11 +193,13 @@ class Basis(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         check_is_fitted(self, "map_")
         names = [str(name) for name in getattr(self, "feature_names_in_", [])]
         columns = ", ".join(names) if names else f"{self.n_features_in_} columns without names"
-        scaled = "scaled to mean 0 and spread 1 on the public sample" if self.map_.scaling is not None else "not scaled"
+        scaled = "not scaled"
+        if self.map_.scaling is not None:
+            scaled = "scaled to mean 0 and standard deviation 1 on the public sample"
         return "\n".join(
             [
                 f"basis {self.digest[:12]}: {self.n_features_} features of the kernel {self.kernel_!r}",
-                f"made from {self.n_public_} public rows, and keeps {self.map_.size} of them, or as many random waves",
+                f"made from {self.n_public_} public rows; it keeps {self.map_.size} of these rows, or as many waves",
                 f"inputs: {columns}; {scaled}",
                 f"public eigenvalues from {self.eigenvalues_[0]:.2g} to {self.eigenvalues_[-1]:.2g}",
             ]
@@ -278,7 +280,7 @@ class Basis(NotebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         names = header["feature_names"]
         M = A.shape[1]
         if not (M and A.shape[0] == map_.size and eigenvalues.shape == mean.shape == spread.shape == (M,)):
-            raise ValueError("the shapes of its arrays do not fit together")
+            raise ValueError("the shapes of its arrays do not match")
         if np.any(eigenvalues < 0) or np.any(np.diff(eigenvalues) > 0):
             raise ValueError("its eigenvalues are negative or not in descending order")
         n_public, kappa_sq = header["n_public"], header["kappa_sq"]
@@ -302,7 +304,7 @@ living_bases: weakref.WeakValueDictionary[str, Basis] = weakref.WeakValueDiction
 
 
 class KernelWithoutBasis(KernelKind):
-    """Whatever a user calls a kernel; a fitted basis has a parameter of its own."""
+    """The kind of anything that a user calls a kernel; a fitted basis has a parameter of its own."""
 
     def check(self, name: str, value: Any) -> None:
         if isinstance(value, Basis):
@@ -326,7 +328,7 @@ class FittedBasis(Kind):
 
 
 def check_kernel_or_basis(kernel: Any, basis: Any) -> None:
-    """Raise a ValueError where both are given: a basis has a kernel already."""
+    """Raise a ValueError if both are given: a basis has a kernel already."""
     if kernel is not None and basis is not None:
         raise ValueError(
             "kernel and basis cannot both be given: a fitted basis has a kernel already, so leave kernel out"

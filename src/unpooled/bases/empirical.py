@@ -66,7 +66,7 @@ class EmpiricalFeatures(Basis):
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, Precomputed):
             raise ValueError(
-                "kernel must be one that can be computed at new points, and it is 'precomputed': give a kernel function"
+                "kernel must be one that can be computed at new points, but it is 'precomputed': give a kernel function"
             )
         U = to_numpy(U).astype(np.float64)
         scaling = Scaling.of(U, weights) if self.standardize else None

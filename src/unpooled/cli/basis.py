@@ -44,8 +44,8 @@ def basis(
     n_features: Annotated[
         str, typer.Option(help="The number of features, or auto: all that are larger than rounding; 500 with --random.")
     ] = "auto",
-    max_points: Annotated[int, typer.Option(min=1, help="The most rows that are kept in the basis.")] = 1000,
-    columns: Annotated[list[str] | None, typer.Option(help="The inputs, with commas. Default: all columns.")] = None,
+    max_points: Annotated[int, typer.Option(min=1, help="The largest number of rows to keep in the basis.")] = 1000,
+    columns: Annotated[list[str] | None, typer.Option(help="Inputs, separated by commas. Default: all.")] = None,
     drop: Drop = None,
     random: Annotated[bool, typer.Option("--random", help="Use random waves; the basis then holds no row.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Draws the waves, or the rows that are kept.")] = 0,

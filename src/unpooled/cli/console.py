@@ -156,10 +156,10 @@ BasisFile = Annotated[
     typer.Option("--basis", help="The basis. Without it, a .basis file nearby with the right digest is used."),
 ]
 Target = Annotated[
-    list[str] | None, typer.Option("--target", "-t", help="The column to predict, or several with commas.")
+    list[str] | None, typer.Option("--target", "-t", help="The column to predict, or several, separated by commas.")
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option("--drop", help="Columns that are not inputs, such as the site; several with commas.")
+    list[str] | None, typer.Option("--drop", help="Columns that are not inputs, such as the site, separated by commas.")
 ]
 SampleWeight = Annotated[
     str | None, typer.Option("--sample-weight", help="A column of weights: a row of weight 2 counts as two rows.")

@@ -27,7 +27,9 @@ def forecast(
     public: Annotated[
         Path | None, typer.Argument(help="Public rows without labels, or a .basis file. Without it: --n-inputs.")
     ] = None,
-    epsilon: Annotated[list[str] | None, typer.Option(help="ε, or several with commas. Default: 0.1 to 10.")] = None,
+    epsilon: Annotated[
+        list[str] | None, typer.Option(help="Values of ε, separated by commas. Default: 0.1 to 10.")
+    ] = None,
     delta: Delta = DELTA,
     label_bound: Annotated[float, typer.Option(help="c: labels will be clipped to [-c, c].")] = 1.0,
     explained: Annotated[
@@ -133,7 +135,7 @@ def reproduce(
     folder: Annotated[Path, typer.Option("--output", "-o", help="The folder for results, plots and the page.")] = Path(
         "reproduce"
     ),
-    again: Annotated[bool, typer.Option("--again", help="Also run what has a result there already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also rerun experiments that have a result there.")] = False,
     names: Annotated[bool, typer.Option("--list", help="List the experiments and run none.")] = False,
 ) -> dict[str, Any]:
     """Run the papers' claims as experiments: tables and verdicts here, a page with plots in the folder.

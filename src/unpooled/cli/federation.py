@@ -67,7 +67,7 @@ def key(out: Out, folder: _SiteFolder) -> dict[str, Any]:
         write_node_key(folder)
     out.say(identity.public)
     out.say(
-        f"Give the other sites this line by a way that you trust, and send {node} to the server. {place} stays here."
+        f"Give the other sites this line in a way that you trust, and send {node} to the server. {place} stays here."
     )
     return {"key": identity.public, "private": place, "node": node}
 

@@ -75,7 +75,7 @@ def fit(
     if total.contents.model is not None:
         if scores or candidates is not None:
             raise Problem(
-                "--scores and --candidates belong to the first round, and these are summaries of residuals", USAGE
+                "--scores and --candidates belong to the first round, but these are summaries of residuals", USAGE
             )
         fitted, source = _find_model(total.contents.model, model, folders, what)
         _check_first_round(fitted, source, choices)
@@ -83,7 +83,7 @@ def fit(
             fitted.update(total, basis=shared)
     else:
         if model is not None:
-            raise Problem(f"--model belongs to summaries of residuals, and {what} is of labels", USAGE)
+            raise Problem(f"--model belongs to summaries of residuals, but {what} is a summary of labels", USAGE)
         fitted = _regressor(choices, bool(scores))
         scored = _add_files(scores, "scores") if scores else None
         if scored is not None and scored.n_rows != total.n_rows:
@@ -223,7 +223,7 @@ def _read_kind(path: Path) -> str:
     """Read whether a file holds a summary or scores."""
     kind = str(files.read_any(path)[0].get("kind"))
     if kind not in KINDS:
-        raise Problem(f"{path} holds a {quote_unless_name(kind)}, and only summaries or scores can be added up", FILE)
+        raise Problem(f"{path} holds a {quote_unless_name(kind)}, but only summaries or scores can be added up", FILE)
     return kind
 
 
@@ -281,7 +281,7 @@ def find_basis(digest: str, given: Path | None, folders: Iterable[Path], what: s
         basis = bases.load(given)
         if basis.digest != digest:
             raise Problem(
-                f"{what} belongs to the basis {digest[:12]}, and {given} is the basis {basis.digest[:12]}", FILE
+                f"{what} belongs to the basis {digest[:12]}, but {given} is the basis {basis.digest[:12]}", FILE
             )
         return basis
     places = _list_folders(folders)
@@ -301,7 +301,7 @@ def _find_model(digest: str, given: Path | None, folders: Iterable[Path], what: 
         model = models.load(given)
         if (own := declared.digest_of(model)) != digest:
             raise Problem(
-                f"{what} belongs to the residuals of model {digest[:12]}, and {given} is model {own[:12]}", FILE
+                f"{what} belongs to the residuals of model {digest[:12]}, but {given} is model {own[:12]}", FILE
             )
         return model, given
     places = _list_folders(folders)

@@ -169,7 +169,7 @@ def _loss(name: str | None, scale: float | None, model: Any) -> Any:
         raise Problem("--loss huber and --loss correntropy need --scale, a positive number; squared takes none", USAGE)
     chosen = as_loss(name, scale)
     if model is not None and spec_of(chosen) != own:
-        raise Problem(f"--loss is {spec_of(chosen)}, and the model was fitted with {own}: leave --loss out", FILE)
+        raise Problem(f"--loss is {spec_of(chosen)}, but the model was fitted with {own}: leave --loss out", FILE)
     return chosen
 
 
@@ -179,10 +179,10 @@ def _check_model(model: Any, path: Path | None, shared: Basis, basis: Path, targ
     own = model.facts().basis_digest
     if own != shared.digest:
         of = "no basis" if own is None else f"the basis {own[:12]}"
-        raise Problem(f"{path} is a model in {of}, and {basis} is the basis {shared.digest[:12]}", FILE)
+        raise Problem(f"{path} is a model in {of}, but {basis} is the basis {shared.digest[:12]}", FILE)
     known = list(model.facts().targets)
     if known and known != targets:
-        raise Problem(f"{path} predicts {', '.join(known)}, and --target is {', '.join(targets)}", FILE)
+        raise Problem(f"{path} predicts {', '.join(known)}, but --target is {', '.join(targets)}", FILE)
 
 
 def _open_gate(out: Out, data: Path, policy: Path | None, log: Path | None, yes: bool) -> tuple[Gate, Path | None]:
@@ -258,7 +258,7 @@ def _read_privacy_options(
     missing: int,
     sample_weight: str | None,
 ) -> PrivacyRequest | None:
-    """Read the options of noise; None where no noise is asked for."""
+    """Read the options of noise; None if no noise is asked for."""
     if epsilon is None or delta is None:
         given = {"--label-bound": label_bound, "--ledger": ledger, "--epsilon": epsilon, "--delta": delta}
         given |= {"--parties": parties if parties > 1 else None, "--missing": missing or None}
@@ -320,9 +320,9 @@ def validate(
     if not targets:
         raise Problem("--target must name the column to predict", USAGE)
     if asked.targets and list(asked.targets) != targets:
-        raise Problem(f"{candidates} predict {', '.join(asked.targets)}, and --target is {', '.join(targets)}", FILE)
+        raise Problem(f"{candidates} predict {', '.join(asked.targets)}, but --target is {', '.join(targets)}", FILE)
     if asked.coef.shape[1] != shared.n_features_:
-        raise Problem(f"{candidates} have {asked.coef.shape[1]} features, and the basis {shared.n_features_}", FILE)
+        raise Problem(f"{candidates} have {asked.coef.shape[1]} features, but the basis has {shared.n_features_}", FILE)
     rows = sources.select_rows(
         data,
         sources.columns_of(shared),

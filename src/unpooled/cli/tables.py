@@ -177,7 +177,9 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A .model file.")],
     data: Data,
     output: Output,
-    keep: Annotated[list[str] | None, typer.Option(help="Columns to copy beside the predictions, with commas.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Columns to copy beside the predictions, separated by commas.")
+    ] = None,
 ) -> dict[str, Any]:
     """Predict the rows of a table, in their order. OUTPUT ends in .parquet or .csv.
 

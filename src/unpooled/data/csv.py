@@ -60,7 +60,7 @@ class Csv:
 
 
 @dataclass(frozen=True)
-class SpilledRowGroup(RowGroup):
+class _SpilledRowGroup(RowGroup):
     """A row group of the temporary file, which exists as long as its pieces do; other processes get a plain one."""
 
     folder: Any = field(default=None, compare=False, repr=False)
@@ -150,7 +150,7 @@ class _ColumnStore:
         with pq.ParquetFile(self.path) as file:
             counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         return [
-            SpilledRowGroup(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
+            _SpilledRowGroup(self.path, group, n, self.features, self.targets, self.weight, False, self.folder)
             for group, n in enumerate(counts)
         ]
 

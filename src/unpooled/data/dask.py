@@ -13,7 +13,7 @@ from .._base.rows import Rows, Source, find_label_names
 
 
 @dataclass(frozen=True)
-class Partition:
+class _Partition:
     """One partition of a collection: ``lazy`` computes to its (X, Y, weights)."""
 
     lazy: Any
@@ -23,7 +23,7 @@ class Partition:
 
     def read(self, rows: np.ndarray | None = None) -> Rows:
         value = self.lazy.compute(scheduler="synchronous") if self.value is None else self.value
-        whole = as_rows(*value)
+        whole = _as_rows(*value)
         if len(whole) != self.n_rows:
             raise ValueError(f"a partition has {len(whole)} rows now, but had {self.n_rows} when it was first read")
         return whole if rows is None else whole.take(rows)
@@ -32,16 +32,16 @@ class Partition:
         """Give all rows at once: a partition cannot be computed in parts."""
         yield self.read()
 
-    def without_data(self) -> Partition:
+    def without_data(self) -> _Partition:
         """Return the partition without its graph."""
         return replace(self, lazy=None)
 
-    def with_data(self, value: tuple[Any, Any, Any]) -> Partition:
+    def with_data(self, value: tuple[Any, Any, Any]) -> _Partition:
         """Return the partition with the value that its graph gives."""
         return replace(self, value=value)
 
 
-def as_rows(X: Any, Y: Any, weights: Any) -> Rows:
+def _as_rows(X: Any, Y: Any, weights: Any) -> Rows:
     """Return the arrays of one partition, checked."""
     X = np.asarray(X)
     X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
@@ -83,7 +83,9 @@ def open_dask(X: Any, y: Any, sample_weight: Any, sites: Any) -> Source:
     lazy_X = list(X.to_delayed()[:, 0])
     triple = delayed(_triple, pure=True)
     pieces = [
-        Partition(triple(x, *(block[i] for block in blocks)), int(k)) for i, (x, k) in enumerate(zip(lazy_X, rows)) if k
+        _Partition(triple(x, *(block[i] for block in blocks)), int(k))
+        for i, (x, k) in enumerate(zip(lazy_X, rows))
+        if k
     ]
     if not pieces and y is not None:
         raise ValueError("X has no rows")

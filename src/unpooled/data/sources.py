@@ -77,7 +77,7 @@ class UnreadRows:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         if is_stream(X):
-            if is_parquet(X):
+            if _is_parquet(X):
                 source = _open_stream(owner, X, y, None, None, learn)
                 return cls(owner, X, y, source.n_rows, source.n_outputs, False, learn, source)
             shape = _shape(X)  # of a Dask array, if it knows it
@@ -116,7 +116,7 @@ class UnreadRows:
 
 def must_be_read(X: Any) -> bool:
     """Return whether the columns of rows are unknown until their values are read."""
-    return not is_parquet(X) if is_stream(X) else _shape(X) is None
+    return not _is_parquet(X) if is_stream(X) else _shape(X) is None
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
@@ -326,7 +326,7 @@ def is_stream(X: Any) -> bool:
     return isinstance(X, (str, Path, Parquet, Csv)) or is_dask(X)
 
 
-def is_parquet(X: Any) -> bool:
+def _is_parquet(X: Any) -> bool:
     """Return whether a stream is Parquet, which announces its rows and columns without being read."""
     return not is_dask(X) and isinstance(_open_file(X), Parquet)
 

@@ -57,14 +57,14 @@ def _from_csv(given: Csv, keep: list[str]) -> Iterator[tuple[np.ndarray, Any]]:
         yield X, pa.table([batch.column(name) for name in keep], schema=schema)
 
 
-class Writer(Protocol):
+class _Writer(Protocol):
     """A file to which tables are written, one after another."""
 
     def write_table(self, table: Any) -> None: ...
 
 
 @contextmanager
-def open_writer(path: PathLike, schema: Any) -> Iterator[Writer]:
+def open_writer(path: PathLike, schema: Any) -> Iterator[_Writer]:
     """Open a Parquet or CSV file by its name; the file appears once all of it is written."""
     if not str(path).lower().endswith(FORMATS):
         raise ValueError(f"{path} must end in {' or '.join(FORMATS)}, which decides its format")

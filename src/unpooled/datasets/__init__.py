@@ -101,7 +101,7 @@ def load_heart() -> SiteDataset:
     """Load patients of four hospitals: 740 rows, 15 features, the highest heart rate in an exercise test.
 
     Source: A. Janosi, W. Steinbrunn, M. Pfisterer, R. Detrano: Heart Disease, UCI Machine Learning Repository. Licence:
-    CC BY 4.0. The heart rate is in beats a minute. The hospitals differ considerably: Switzerland has 46 rows and did
+    CC BY 4.0. The heart rate is in beats per minute. The hospitals differ considerably: Switzerland has 46 rows and did
     not record cholesterol, which is 0 there.
     """
     import pyarrow.parquet as pq

@@ -153,7 +153,7 @@ def _methods(data: SiteDataset) -> dict[str, Method]:
         "averaged": ("average of functions", REFUSED, 2),
         "second large": (f"second order, {FEATURES} features", REFUSED, 1),
         "pooled": ("kernel ridge, rows pooled", REFUSED, 1),
-        "unaware": ("the same, hospital untold", REFUSED, 1),
+        "unaware": ("the same, hospital unknown", REFUSED, 1),
     }
     return {key: Method(*line, data, np.full(len(data.y), np.nan)) for key, line in lines.items()}
 

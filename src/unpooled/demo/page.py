@@ -78,9 +78,9 @@ def _list_lessons(played: DemoResults) -> list[str]:
         f"The average of the four functions ({m['averaged'].rmse:.1f}) does not help: it works if sites have "
         "similar patients, and these hospitals differ. It also reveals as much as the rows themselves: such a function "
         "contains the inputs of every patient it was fitted to.",
-        f"LESS comes to {less.rmse:.1f} with {less.mean_numbers:.0f} numbers a hospital and one exchange. It takes "
-        "the covariance of the functions from the public patients, who are not quite like the others; from the sums "
-        f"alone it estimates that this adds an error of about {played.floor:.0f} beats.",
+        f"LESS has an error of {less.rmse:.1f} with {less.mean_numbers:.0f} numbers a hospital and one exchange. It "
+        "takes the covariance of the functions from the public patients, who are not quite like the others; from the "
+        f"sums alone it estimates that this adds an error of about {played.floor:.0f} beats.",
         f"Residual rounds remove most of that with messages of the same kind: {rounds.rmse:.1f} after {ROUNDS} "
         f"exchanges, where all rows in one place give {pooled.rmse:.1f}.",
         f"Second order needs one exchange, and the public patients need not be like the others: with {FEATURES} "

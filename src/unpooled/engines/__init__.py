@@ -25,7 +25,7 @@ def as_engine(engine: Any) -> Engine:
     """
     if engine is None or (isinstance(engine, str) and engine == "threads"):
         return Threads()
-    if not is_engine(engine):
+    if not _is_engine(engine):
         raise ValueError(
             "engine must be 'threads', 'processes', 'dask', a Dask client or its address (tcp://…), or an Engine; "
             f"got {quote(engine)}"
@@ -37,7 +37,7 @@ def as_engine(engine: Any) -> Engine:
     return Dask(None if isinstance(engine, str) and engine == "dask" else engine)
 
 
-def is_engine(value: Any) -> bool:
+def _is_engine(value: Any) -> bool:
     """Return whether :func:`as_engine` accepts a value; connects to nothing."""
     if isinstance(value, str):
         return value in NAMES or "://" in value
@@ -57,12 +57,12 @@ class EngineKind(Kind):
         self.in_files = in_files
 
     def holds(self, value: Any) -> bool:
-        return value is None or is_engine(value)
+        return value is None or _is_engine(value)
 
     def to_plain(self, value: Any) -> Any:
         return value if isinstance(value, str) and value in NAMES else None
 
     def from_plain(self, written: Any) -> Any:
-        if not (written is None or (isinstance(written, str) and is_engine(written))):
+        if not (written is None or (isinstance(written, str) and _is_engine(written))):
             raise ValueError(f"its engine must be the name of an engine, got {quote(written)}")
         return self.to_plain(written)

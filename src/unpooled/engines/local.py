@@ -119,8 +119,8 @@ class Processes(Engine):
                 if attempt == self.retries:
                     suspects = ", ".join(repr(part.name) for part in parts[done : done + workers])
                     raise BlockError(
-                        f"a worker process died {self.retries + 1} times while one of the blocks {suspects} was in "
-                        "work, perhaps for lack of memory: use more blocks, or fewer workers"
+                        f"a worker process died {self.retries + 1} times while one of the blocks {suspects} was "
+                        "being processed, perhaps for lack of memory: use more blocks, or fewer workers"
                     ) from error
             except KeyboardInterrupt:
                 get_reusable_executor().shutdown(wait=True, kill_workers=True)

@@ -61,21 +61,21 @@ class _BlocksPart:
     def read(self, model: Any, header: Header, arrays: Arrays) -> None:
         n_blocks, blocks = header["n_blocks"], header["blocks"]
         if type(n_blocks) is not int or not BLOCKS.holds(blocks) or not len(blocks) == n_blocks > 0:
-            raise ValueError("its blocks are not as many as it says")
+            raise ValueError("it does not have as many blocks as it states")
         model.n_blocks_, model.blocks_ = n_blocks, blocks
         if "compression" in header:
             about = header["compression"]
             if not is_table(about, **{one.name: int if one.name in COUNTS else float for one in fields(Compression)}):
-                raise ValueError("the numbers of its compression are not those of one")
+                raise ValueError("its compression has missing or invalid entries")
             if min(about.values()) < 0 or about["n_points"] != len(model.predictor_.points):
-                raise ValueError("its compression does not go with its points")
+                raise ValueError("its compression does not match its points")
             model.compression_ = Compression(**about)
         if "path" in header:
             model.path_ = self._path(header["path"], arrays, model)
 
     def _path(self, about: Any, arrays: Arrays, model: Any) -> BlockPath:
         if not isinstance(about, dict) or about.keys() != {"chosen", "candidates"}:
-            raise ValueError("its path of blocks does not say which was taken")
+            raise ValueError("its path of blocks does not say which number of blocks was chosen")
         tried, scores, index = (arrays[f"path.{name}"] for name in ("n_blocks", "criterion", "index"))
         names = texts("candidates", about["candidates"], range(5))
         candidates = {name: arrays[f"path.{name}"] for name in names}
@@ -89,7 +89,7 @@ class _BlocksPart:
         T = len(index) if index.ndim == 1 else 0
         good = good and T in (1, model.predictor_.coef.shape[1]) and positions(index, T, C)
         if not good:
-            raise ValueError("its path of blocks does not fit together")
+            raise ValueError("the arrays of its path of blocks do not match")
         return BlockPath(tried, candidates, scores, chosen, index)
 
 
@@ -129,7 +129,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
     refit : bool, default True
         Fit all the data once λ is chosen; False keeps the fit to the training halves, the paper's final estimator.
     max_validation : int, default 20,000
-        The most validation rows to score on; a random sample is drawn where there are more.
+        The most validation rows to score on; a random sample is drawn if there are more.
     memory_limit : float or None
         Bytes that the blocks being fitted may use together; None is half of the free memory.
     time_limit : float or None, default 300
@@ -217,7 +217,7 @@ class AveragedRegressor(OnEngine, ReadsRows):
         sites : one site label per row, or the name of a column
         unlabeled : rows without labels
         unlabeled_sites : a label for each of those
-        sample_weight : one a row; weights count as repeated rows
+        sample_weight : one weight per row; a weight counts as repeated rows
         """
         with undo_on_failure(self):
             self._check_parameters()
@@ -237,7 +237,8 @@ class AveragedRegressor(OnEngine, ReadsRows):
     def compress(self, n_points: int, random_state: int | None = 0) -> AveragedRegressor:
         """Return a copy of the model on at most ``n_points`` points, which predicts faster and needs less memory.
 
-        f̄ is projected onto the span of so many kernel functions; ``compression_`` of the new model reports the error.
+        f̄ is projected onto the span of that many kernel functions; ``compression_`` of the new model reports the
+        error.
 
         Parameters
         ----------

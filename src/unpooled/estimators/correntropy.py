@@ -1,4 +1,4 @@
-"""CorrentropyRegressor: kernel gradient descent with a loss that gross outliers cannot move."""
+"""CorrentropyRegressor: kernel gradient descent with a loss that gross outliers hardly affect."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ class _DescentPart:
             good = good and bool(np.all(scales > 0)) and are_counts(tried)
             good = good and score.shape == ((S, tries) if one else (S, tries, T))
         if not good or len(set(known)) > 1:
-            raise ValueError("its path of iterations does not fit together")
+            raise ValueError("the arrays of its path of iterations do not match")
         model.path_ = DescentPath(n_iter=n_iter, one_target=one, scales=scales, tried=tried, score=score)
 
 
 @declaration
 @dataclass(eq=False, repr=False)
 class CorrentropyRegressor(ExpansionModel):
-    """Kernel regression for labels some of which are wrong: gradient descent on the correntropy loss, stopped early.
+    """Kernel regression for labels, some of which are wrong: gradient descent on the correntropy loss, stopped early.
 
     With φ_σ(u) = σ²(1 - exp(-u²/(2σ²))), ψ = φ_σ', and weights w that sum to one, from f = 0,
 
         f ← f - η_t Σ w_i ψ(f(x_i) - y_i) K_{x_i},      η_t = (step/κ²)·t^{-decay},   t = 1 ... n_iter
 
     (Xie, Hu, Wang and Wang 2022, (5); the step is divided by κ² so that any kernel will do). A label that is wrong by
-    more than a few σ has almost no influence. σ = ∞ is least squares, and then n_iter = t steps are
+    more than a few σ has almost no influence. σ = ∞ is least squares, and then n_iter = t steps give
     ``SpectralRegressor(filter="landweber", lam=κ²/t)``.
 
     Parameters
@@ -88,7 +88,7 @@ class CorrentropyRegressor(ExpansionModel):
         Fit an intercept beside the centred kernel: adding a constant to y then moves the intercept by this constant
         and changes nothing else. Without an intercept the descent starts at zero, and labels far from zero look wrong.
     cv : int or splitter, default 5
-        The folds of the choice; a number is that many shuffled folds (fewer where there are fewer rows).
+        The folds of the choice; a number is that many shuffled folds (fewer if there are fewer rows).
     random_state : int, RandomState or None, default 0
         Shuffles the folds; nothing else is random.
     jump : float in [0, 0.5], default 0.02
@@ -99,7 +99,7 @@ class CorrentropyRegressor(ExpansionModel):
 
     Attributes
     ----------
-    scale_, n_iter_ : float and int, or arrays of one per target where they were chosen or given for each
+    scale_, n_iter_ : float and int, or arrays of one per target if they were chosen or given for each
     predictor_ : KernelExpansion
         The fitted function: kernel, points (unlabeled ones too), coefficients, intercept.
     dual_coef_ : (n,) or (n, T)
@@ -115,8 +115,8 @@ class CorrentropyRegressor(ExpansionModel):
     Notes
     -----
     "auto" compares errors on held-out rows, and never their squares: see ``unpooled/_solvers/descent/robust.py``. It
-    works with up to 40 % of gross outliers, even if all are on one side, and uses least squares where the labels give
-    no reason not to.
+    works with up to 40 % of gross outliers, even if all are on one side, and uses least squares if the labels give no
+    reason not to.
 
     ``sample_weight`` acts as repeated rows at a given scale and n_iter. ``unlabeled`` rows, of weight 1 each, inform
     about the distribution of x and not about y: see ``unpooled/_solvers/descent/descent.py``. They are there for
@@ -155,7 +155,7 @@ class CorrentropyRegressor(ExpansionModel):
     )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, unlabeled: Any = None) -> CorrentropyRegressor:
-        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels where there are some.
+        """Fit to rows ``X`` and labels ``y``, of shape (N,) or (N, T), and rows without labels if there are any.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class CorrentropyRegressor(ExpansionModel):
             return check_folds(self.cv, n, kept)
         rows = n if kept is None else len(kept)
         if rows < 2:
-            raise ValueError(f"'auto' needs at least 2 rows of positive weight and there are n_samples = {rows}")
+            raise ValueError(f"'auto' needs at least 2 rows of positive weight, but there are n_samples = {rows}")
         seed = self.random_state
         seed = int(seed.integers(2**31)) if isinstance(seed, np.random.Generator) else seed  # scikit-learn takes none
         shuffled = KFold(min(int(self.cv), rows), shuffle=True, random_state=seed)
@@ -326,9 +326,9 @@ class CorrentropyRegressor(ExpansionModel):
         """Return the facts of the fitted model; ``target`` is the position of the label."""
         gentle = np.all(np.isinf(self.scale_))
         loss = (
-            "squared errors, since the labels gave no reason to be wary of them"
+            "squared errors, since the labels gave no reason to expect gross errors"
             if gentle
-            else "a loss that gross errors in the labels cannot move"
+            else "a loss that gross errors in the labels hardly affect"
         )
         scale, n_iter = of_target(self.scale_, target), of_target(self.n_iter_, target)
         return describe(
@@ -347,7 +347,7 @@ class CorrentropyRegressor(ExpansionModel):
 
 
 def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """scale and n_iter as one number a target, None where they are to be chosen."""
+    """scale and n_iter as one number per target, None if they are to be chosen."""
     loss, n_targets = as_loss(model.loss), int(Y.shape[1])
     scale: np.ndarray | None = None
     if not loss.has_scale:
@@ -359,7 +359,7 @@ def choices_for(model: CorrentropyRegressor, Y: Array) -> tuple[np.ndarray | Non
     n_iter = None if isinstance(model.n_iter, str) else _for_each_target("n_iter", model.n_iter, n_targets).astype(int)
     if (scale is None or n_iter is None) and Y.shape[0] < 2:
         raise ValueError(
-            f"'auto' needs at least 2 rows and X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
+            f"'auto' needs at least 2 rows, but X has n_samples = {Y.shape[0]}: give scale and n_iter as numbers"
         )
     return scale, n_iter
 

@@ -37,7 +37,7 @@ class ModelFacts:
     name : of its class
     kind : what it is, as the subject of a sentence
     target : the position of the label that the facts are about
-    inputs, targets : names of the columns of inputs and of labels; empty where they have none
+    inputs, targets : names of the columns of inputs and of labels; empty if they have none
     n_inputs, n_targets : their numbers
     predictor : the fitted function
     kernel : with its length scale filled in
@@ -50,7 +50,7 @@ class ModelFacts:
     fit_intercept : whether there is an intercept, or "public"
     filter, loss : the filter, and the name of the loss
     n_rows : rows it was learned from
-    blocks, sites : the blocks of an average, the sites with their rows; None where there is no such thing
+    blocks, sites : the blocks of an average, the sites with their rows; None if there is no such thing
     n_sites : of an average of sites' own models
     order : of the sums that sites were, or would be, asked for
     basis, basis_digest, n_features : of a model in the span of a basis
@@ -98,7 +98,7 @@ class ModelFacts:
 
     @property
     def label(self) -> str:
-        """The name of the label, where it has one."""
+        """The name of the label, if it has one."""
         return self.targets[self.target] if self.targets else "the label"
 
     @property
@@ -108,12 +108,12 @@ class ModelFacts:
 
     @cached_property
     def tuning(self) -> Tuning | None:
-        """The scores along the path for the label; None where nothing was tried."""
+        """The scores along the path for the label; None if nothing was tried."""
         return None if self.tune is None else self.tune()
 
     @property
     def expansion(self) -> tuple[Kernel, np.ndarray] | None:
-        """The kernel and the points it is expanded in, as the kernel sees them; None where there are none."""
+        """The kernel and the points it is expanded in, as the kernel sees them; None if there are none."""
         if self.predictor.expansion is None or self.predictor.n_functions < 2:
             return None
         kernel, points = self.predictor.expansion
@@ -121,7 +121,7 @@ class ModelFacts:
 
     @property
     def scaling(self) -> Scaling | None:
-        """The scaling of inputs before the kernel sees them; None where there is none."""
+        """The scaling of inputs before the kernel sees them; None if there is none."""
         return self.predictor.scaling
 
     @property
@@ -195,7 +195,7 @@ def if_fitted(model: Any, name: str, otherwise: Any = None) -> Any:
 
 
 def of_target(values: Any, target: int) -> Any:
-    """The value of one label, where there is one for each or one for all; None where there is none."""
+    """The value of one label, where there is one for each or one for all; None if there is none."""
     if values is None:
         return None
     values = np.atleast_1d(values)
@@ -234,7 +234,7 @@ class ShowsChoices(html.NotebookMixin):
 
         Parameters
         ----------
-        target : the position of the label, where there are several
+        target : the position of the label, if there are several
 
         Returns
         -------

@@ -47,7 +47,7 @@ class SumsFit:
     lam: float
     coef: Floats
     intercept: Floats
-    path: SummaryPath | None  #: None where λ was given
+    path: SummaryPath | None  #: None if λ was given
     floor: Mismatch
     n_features_rule: int
     equations: System
@@ -132,7 +132,7 @@ class FromSums:
         return int(path.index[0]), path
 
 
-class Functions(Protocol):
+class _Functions(Protocol):
     """Functions for every λ in the span of a basis."""
 
     @property
@@ -147,7 +147,7 @@ class Functions(Protocol):
 
 def make_path(
     basis: Basis,
-    functions: Functions,
+    functions: _Functions,
     criterion: Floats,
     name: str,
     trusted: np.ndarray,
@@ -180,7 +180,7 @@ def become_fit(model: Any, learned: SumsFit, summary: Summary, basis: Basis) -> 
 
 
 def _warning(floor: Mismatch, equations: System, solutions: Solutions, chosen: int) -> str:
-    """A sentence where a small public sample costs more than what noise and rounding cost anyway."""
+    """A sentence if a small public sample costs more than what noise and rounding cost anyway."""
     spread = float(np.sqrt(np.max(equations.y_square)))
     noise = float(np.max(np.sqrt(equations.y_square * solutions.df[chosen] / equations.n)))
     rounding = 1e-8 * float(np.max(np.abs(equations.y_mean)))
@@ -188,7 +188,7 @@ def _warning(floor: Mismatch, equations: System, solutions: Solutions, chosen: i
     if floor.error <= max(FLOOR_WORTH_A_WARNING * spread, noise, rounding, float(added)):
         return ""
     return (
-        f"{floor.n_public} public rows stand for {equations.n:.0f}: predictions will be off by about "
+        f"{floor.n_public} public rows stand in for {equations.n:.0f}: predictions will be off by about "
         f"{floor.error:.2g} for that reason alone; use more public rows, order=2, or rounds of residuals"
     )
 
@@ -231,7 +231,7 @@ def _shrink(vector: Floats, most: float) -> Floats:
 
 
 def _noise_of(summary: Summary) -> Noise | None:
-    """The noise of the means; None where there is none."""
+    """The noise of the means; None if there is none."""
     if summary.privacy is None:
         return None
     sigma, W = summary.privacy.sigma, summary.weight
@@ -239,7 +239,7 @@ def _noise_of(summary: Summary) -> Noise | None:
 
 
 def check_usable(summary: Summary, scores: Any) -> None:
-    """Raise a ValueError where a model of a private summary would break its promise."""
+    """Raise a ValueError if a model of a private summary would break its promise."""
     if summary.privacy is None:
         return
     summary.privacy.check_complete()

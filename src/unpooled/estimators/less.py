@@ -50,12 +50,12 @@ HISTORY = Tables(round=int, loss=float, left=float)
 @declaration
 @dataclass(eq=False, repr=False)
 class LESSRegressor(OnEngine, SpanModel):
-    """Learning from summary statistics with a public unlabeled sample (Qin and Guo 2019), and by further rounds.
+    """Kernel regression from sums and a public unlabeled sample (Qin and Guo 2019), and from further rounds of sums.
 
     The public sample gives features φ; the sites' rows enter only through sums over them. ``rounds=1`` with the
     squared loss is the paper's LESS, a_i = d_i/(λ_i^u + λ); how rows are split over sites has no effect on it. With
     ``public=None`` the sample is X itself, and LESS is kernel ridge regression. More rounds of the residuals' sums
-    take it beyond the floor that a small public sample sets; ``order=2`` sends Σφφᵀ as well and is there at once.
+    take it beyond the floor that a small public sample sets; ``order=2`` sends Σφφᵀ as well and needs a single round.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class LESSRegressor(OnEngine, SpanModel):
         "auto" and an array choose: one round by its exact leave-one-out error, for which sites send sums only, several
         rounds by GCV.
     rounds : int, default 1
-        The most rounds; they end earlier where they have converged to ``tol``.
+        The most rounds; they end earlier once they have converged to ``tol``.
     loss : "squared", "huber", "correntropy" or a Loss
         A robust loss given by its name finds its scale from counts of residuals.
     basis : a fitted basis of ``up.bases``, or None
@@ -81,7 +81,7 @@ class LESSRegressor(OnEngine, SpanModel):
     ridge : bool, default False
         Keep a term -λa in every round, so that rounds converge to ridge regression and not to least squares.
     steps : {"plain", "conjugate"}
-        How rounds step.
+        The kind of steps that rounds take.
     tol : float, default 1e-8
         Rounds end when √(rᵀ(C^u+λ)⁻¹r) has fallen to this share of its first value.
     grid : array or None
@@ -89,9 +89,9 @@ class LESSRegressor(OnEngine, SpanModel):
     standardize : bool, default False
         Bring every input to mean 0 and standard deviation 1 on the public sample.
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
-        Where blocks of rows are worked on.
+        The place where blocks of rows are processed.
     random_state : int, default 0
-        Draws the points of the basis where the public sample has too many.
+        Draws the points of the basis if the public sample has too many.
     verbose : int, default 0
         1 shows a progress bar on standard error, once the work takes longer than a second.
 
@@ -99,7 +99,7 @@ class LESSRegressor(OnEngine, SpanModel):
     ----------
     lam_, coef_, intercept_, path_, floor_, n_features_rule_, predictor_, kernel_ : see :class:`SummaryRegressor`
     summary_ : Summary, the sum that one round learned from
-    targets_ : names of the labels, where they have names
+    targets_ : names of the labels, if they have names
     basis_ : the basis
     n_rounds_ : int, the number of rounds
     history_ : list of dict, loss and progress of every round
@@ -148,7 +148,7 @@ class LESSRegressor(OnEngine, SpanModel):
         X, y : as :meth:`Summary.of` takes them
         public : public rows without labels; None takes X
         sites : one site label per row
-        sample_weight : one a row; weights count as repeated rows
+        sample_weight : one weight per row; a weight counts as repeated rows
         """
         with undo_on_failure(self):
             self._check_parameters()
@@ -178,7 +178,7 @@ class LESSRegressor(OnEngine, SpanModel):
         ----------
         X, y : as :meth:`Summary.of` takes them
         public : public rows without labels, at the first call; None takes X
-        sample_weight : one a row; weights count as repeated rows
+        sample_weight : one weight per row; a weight counts as repeated rows
 
         Returns
         -------

@@ -48,7 +48,7 @@ class RoundRules:
 
 
 @dataclass
-class Outcome:
+class _Outcome:
     """The functions of every λ after the last round, and the history of the rounds."""
 
     lam: Floats
@@ -62,7 +62,7 @@ class Outcome:
 
 def run(
     source: Source, basis: Basis, mapped: Any, lams: Floats, plan: RoundRules, engine: Any, verbose: int = 0
-) -> Outcome:
+) -> _Outcome:
     """The rounds; ``mapped`` is the basis or one that knows its features already."""
     M, L = basis.n_features_, len(lams)
     with_intercept = plan.fit_intercept is not False
@@ -84,7 +84,7 @@ def run(
     )
     shift = basis.mean_ if plan.fit_intercept == "public" else np.zeros(M)
     if loss.bound < np.inf and with_intercept:
-        # A robust fit must not start from zero where the labels are far from it.
+        # A robust fit must not start from zero if the labels are far from it.
         start = median(source, mapped, Functions(np.zeros((M, T)), np.zeros(T)), False, engine)
         rounds.point[-1] = np.tile(start, L)
     history: list[dict[str, float]] = []
@@ -93,7 +93,7 @@ def run(
         for number in bar.counting(range(1, plan.rounds + 1)):
             functions = Functions(*to_coefficients(rounds.point, shift, with_intercept))
             if scaled_by and number <= plan.rounds // 2 + 1:
-                done = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
+                done = _degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, number - 1) * (number > 1)
                 new_scale = scaled_by * _deviation(source, mapped, functions, done / n, engine)
                 if scale == np.inf or abs(new_scale - scale) > SETTLED * scale:
                     scale, loss = new_scale, as_loss(str(plan.loss), new_scale)
@@ -125,11 +125,11 @@ def run(
         df = trace_by_signs((n * np.sum(d * result, axis=0)).reshape(L, T), probes) + with_intercept
         coef, intercept = coef[:, :, :-probes], intercept[:, :-probes]
     else:
-        df = degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, len(history)) + with_intercept
-    return Outcome(lams, coef, intercept, df, loss, len(history), history)
+        df = _degrees_of_freedom(public.spread, plan, lams, public.kappa_sq, len(history)) + with_intercept
+    return _Outcome(lams, coef, intercept, df, loss, len(history), history)
 
 
-def mean_losses(source: Source, mapped: Any, outcome: Outcome, engine: Any) -> tuple[Floats, float]:
+def mean_losses(source: Source, mapped: Any, outcome: _Outcome, engine: Any) -> tuple[Floats, float]:
     """(1/n) Σ ρ(y - f(x)) for every λ and label, and the rows that count."""
     L, M, T = outcome.coef.shape
     functions = Functions(outcome.coef.transpose(1, 0, 2).reshape(M, L * T), outcome.intercept.reshape(-1))
@@ -138,14 +138,14 @@ def mean_losses(source: Source, mapped: Any, outcome: Outcome, engine: Any) -> t
     return (summary.loss_sum / summary.weight).reshape(L, T), max(summary.weight, float(summary.n_rows))
 
 
-def degrees_of_freedom(spread: Floats, plan: RoundRules, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
+def _degrees_of_freedom(spread: Floats, plan: RoundRules, lams: Floats, kappa_sq: float, n_rounds: int) -> Floats:
     """The trace of labels to fits, as the features' spread has it: Σ 1 - r^t after t rounds of a filter 1 - r = σg."""
     _, left = plan.filter.path(np.minimum(spread, kappa_sq), lams, kappa_sq)
     return np.asarray(np.sum(1.0 - (left if plan.ridge else left**n_rounds), axis=1))
 
 
 def _loss(given: Any) -> tuple[Loss, float]:
-    """The loss, and the constant that its scale is to be, in robust standard deviations; 0 where it is known."""
+    """The loss, and the constant that its scale is to be, in robust standard deviations; 0 if it is known."""
     loss = as_loss(given)
     return loss, CONSTANTS[given] if isinstance(given, str) and loss.has_scale else 0.0
 

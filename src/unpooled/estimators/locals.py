@@ -78,7 +78,7 @@ class SampleFacts:
 
 
 def prepare(estimator: Any, facts: SampleFacts, lam: Any, grid: Any) -> Local:
-    """Return a learner with its candidates, or with one candidate where nothing is left to choose."""
+    """Return a learner with its candidates, or with one candidate if nothing is left to choose."""
     if type(estimator) is SpectralRegressor:
         return _spectral(estimator, facts, lam, grid)
     if type(estimator) is CorrentropyRegressor:

@@ -94,7 +94,8 @@ class NystromRegressor(ReadsRows):
     solver : {"auto", "gram", "rounds"}
         "auto" takes the faster of the two routes; ``solver_`` names it.
     device : None, "cuda", "cpu" or a torch device
-        Where torch works on the rows; None is NumPy on all cores, or where the rows are if they are tensors.
+        The device on which torch works on the rows; None is NumPy on all cores, or the device of the rows if they are
+        tensors.
     precision : {"auto", "fixed", "single", "double"}
         The precision of kernel values; sums of them are in double precision, or exact. "auto" is single for rows of
         single precision and on a GPU, unless λ is too small for it. "fixed" rounds values to 16 bits, whose products
@@ -119,10 +120,10 @@ class NystromRegressor(ReadsRows):
     lam_ : float
     coef_ : (M,) or (M, T), of the kernel functions
     intercept_ : float or (T,)
-    path_ : SummaryPath, every λ with its score, where λ was chosen
+    path_ : SummaryPath, every λ with its score, if λ was chosen
     predictor_ : BasisPredictor
     kernel_ : the kernel with its length scale filled in
-    targets_ : names of the labels, where they have names
+    targets_ : names of the labels, if they have names
     solver_ : "gram" or "rounds"
     precision_ : "fixed", "single" or "double"
     n_iter_ : int, passes over the rows after the first; 1 with the Gram matrix, which needs none
@@ -178,7 +179,7 @@ class NystromRegressor(ReadsRows):
         ----------
         X : arrays, tensors, frames, a path to Parquet or CSV, a Dask collection
         y : labels, (n,) or (n, T); of a path or a frame, names of columns
-        sample_weight : one a row, or the name of a column; weights count as repeated rows
+        sample_weight : one weight per row, or the name of a column; a weight counts as repeated rows
         """
         with undo_on_failure(self):
             self._check_parameters()
@@ -295,7 +296,7 @@ class NystromRegressor(ReadsRows):
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, Precomputed):
             raise ValueError(
-                "kernel must be computable at new points, and it is precomputed: "
+                "kernel must be computable at new points, but it is precomputed: "
                 "give the kernel as a function of two rows"
             )
         wanted_rows = [self._draw_rows(n, M)] + ([self._draw_rows(n, MANY)] if find_free_parts(kernel) else [])
@@ -343,7 +344,7 @@ class NystromRegressor(ReadsRows):
 
     @property
     def _named_lams(self) -> Floats | None:
-        """The λ that the user gave; None where they follow from the rows."""
+        """The λ that the user gave; None if they follow from the rows."""
         if not isinstance(self.lam, str):
             return np.atleast_1d(check_positive_numbers("lam", self.lam))
         return None if self.grid is None else np.atleast_1d(check_positive_numbers("grid", self.grid))

@@ -45,14 +45,14 @@ class RegularizationPath(LamPath):
     lam : (L,) the grid
     criterion : (L,), or (L, T) for several targets: the score, a weighted mean squared error
     df : (L,) effective degrees of freedom, the trace of the hat matrix
-        Where single precision made the choice (``solver_`` is "mixed") and could not score every λ, the first look
-        at either computes the whole path in double precision; in a model from a file such λ have NaN.
+        If single precision made the choice (``solver_`` is "mixed") and could not score every λ, reading either
+        computes the whole path in double precision; in a model from a file such λ have NaN.
     criterion_name : "loo", "gcv" or "cv"
-    exact : False where leave-one-out is the shortcut that is exact for Tikhonov alone
+    exact : False if leave-one-out is the shortcut that is exact for Tikhonov alone
     iterations : (L,) the number of iterations λ stands for, or None
     index : (T,) for every target the position of its λ
     scored, freedom : ``criterion`` and ``df`` as the fit left them, NaN where they were not computed
-    problem, coefs, intercepts : what was fitted, and the coefficients of every λ where the fit needed them
+    problem, coefs, intercepts : what was fitted, and the coefficients of every λ if the fit needed them
     """
 
     lam: Floats
@@ -93,7 +93,7 @@ class RegularizationPath(LamPath):
         return {} if self.iterations is None else {"iterations": self.iterations}
 
     def coefficients(self) -> Iterable[tuple[Array, Array]]:
-        """Return coefficients (N, T) and intercepts (T,) of every λ, computed now where the fit did not need them."""
+        """Return coefficients (N, T) and intercepts (T,) of every λ, computed now if the fit did not need them."""
         if self.problem is None:
             raise ValueError(NO_FUNCTIONS)
         if self.coefs is None or self.intercepts is None:
@@ -108,7 +108,7 @@ class RegularizationPath(LamPath):
         return X, (KernelExpansion(kernel, points, coef, b) for coef, b in self.coefficients())
 
     def family(self, target: int, own_norms: bool = True) -> Family | None:
-        """Return the functions of every λ for one target; None where they are not kept, or have too many points."""
+        """Return the functions of every λ for one target; None if they are not kept, or have too many points."""
         if self.problem is None:
             return None
         kernel, points = self.problem.kernel, self.problem.kernel.anchors(self.problem.X)
@@ -158,7 +158,7 @@ class SummaryPath(LamPath):
         return X, (BasisPredictor(map_, coef, b) for coef, b in every)
 
     def family(self, target: int, own_norms: bool = True) -> Family | None:
-        """Return the functions of every λ for one target; None where they are not kept.
+        """Return the functions of every λ for one target; None if they are not kept.
 
         Their norms are those that the fit has left, unless ``own_norms`` is False: later rounds have moved the model.
         """
@@ -180,7 +180,7 @@ class DescentPath(SearchPath):
     Attributes
     ----------
     n_iter : (L,) the iterations kept, rising
-    scales : (S, T) the scales tried, or None where nothing was chosen
+    scales : (S, T) the scales tried, or None if nothing was chosen
     tried : (I,) the iterations tried
     score : (S, I), or (S, I, T) for several targets: the mean bounded loss of rows left out, smaller is better
     one_target : whether labels came as a vector
@@ -219,7 +219,7 @@ class DescentPath(SearchPath):
         return self.index
 
     def _tried(self) -> tuple[Floats, np.ndarray, Floats] | None:
-        """Scales (S, T), iterations (I,) and scores (S, I, T); None where nothing was tried."""
+        """Scales (S, T), iterations (I,) and scores (S, I, T); None if nothing was tried."""
         if self.score is None or self.scales is None or self.tried is None:
             return None
         return self.scales, self.tried, self.score.reshape(len(self.scales), len(self.tried), -1)

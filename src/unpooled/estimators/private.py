@@ -74,8 +74,8 @@ class PrivateRegressor(OnEngine, PrivateModel):
     function. The questions (W, B, the scale of ψ) follow from the public sample and from what earlier rounds released.
     There is nothing to tune, and there is always an intercept.
 
-    The guarantee holds for replacing one record. Public are the number of records, everything given to the
-    constructor, and ``public``, which the length scale, the scaling of inputs and the features come from.
+    The guarantee holds for replacing one record. The number of records, everything given to the constructor and
+    ``public`` are public; the length scale, the scaling of inputs and the features come from ``public``.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
     standardize : bool, default True
         Bring every input to mean 0 and standard deviation 1 on the public sample, or on the generated rows.
     ledger : None, a ``privacy.Ledger`` or the path of one
-        Charged before the records are read; where its budget does not suffice, nothing is read.
+        Charged before the records are read; if its budget does not suffice, nothing is read.
     engine : None, "threads", "processes", "dask", a Dask client or an Engine
         Where blocks of rows are worked on.
     random_state : int, default 0

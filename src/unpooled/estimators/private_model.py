@@ -74,7 +74,7 @@ class PrivateModel(SpanModel):
         return tags
 
     def predict(self, X: Any) -> Array:
-        """Predict f(X), in the order of the rows, clipped to [−c, c] where there is a label bound c.
+        """Predict f(X), in the order of the rows, clipped to [−c, c] if there is a label bound c.
 
         Parameters
         ----------

@@ -58,15 +58,15 @@ def _check_precondition(name: str, value: Any) -> None:
 @declaration
 @dataclass(eq=False, repr=False)
 class PrivateSGDRegressor(PrivateModel):
-    """Differentially private regression by gradient descent with noise on its outcome (Wang and Guo 2024, corrected).
+    """Differentially private regression by gradient descent with noise on its result (Wang and Guo 2024, corrected).
 
     ``method="tight"`` visits every record once in each of several shuffled passes, in batches, with residuals clipped
     (Huber's loss), and adds the noise that this needs; ``method="paper"`` is Algorithm 1 of the paper with its errata
     corrected, for comparison: it is private, and far too noisy to be useful. Proofs are in docs/privacy/sgd.md.
 
-    The guarantee holds for replacing one record. Public are the number of records, everything given to the
-    constructor, and ``public``, from which length scale, scaling of the inputs, features, step, clip and passes are
-    chosen. Labels outside [−c, c] are clipped silently, and so are predictions.
+    The guarantee holds for replacing one record. The number of records, everything given to the constructor and
+    ``public`` are public; length scale, scaling of the inputs, features, step, clip and passes are chosen from these.
+    Labels outside [−c, c] are clipped silently, and so are predictions.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class PrivateSGDRegressor(PrivateModel):
     standardize : bool, default False
         Bring every input to mean 0 and standard deviation 1 on the public sample.
     ledger : None, a ``privacy.Ledger`` or the path of one
-        Charged before the records are read; where its budget does not suffice, nothing is read.
+        Charged before the records are read; if its budget does not suffice, nothing is read.
     random_state : int, default 0
         Draws features and, in "tight", the order of visits, which may both be known to anyone. Never the noise, nor the
         order of "paper", whose proof needs it to be random.
@@ -251,7 +251,7 @@ class PrivateSGDRegressor(PrivateModel):
         """Return the facts of the fitted model; ``target`` is the position of the label."""
         return self._describe(
             target,
-            "Differentially private kernel regression by gradient descent with noise on its outcome",
+            "Differentially private kernel regression by gradient descent with noise added to its result",
             n_rows=self.schedule_.n_rows,
             basis=if_fitted(self, "basis_"),
             privacy=self.privacy_,
@@ -299,4 +299,4 @@ def features_to_plan_with(model: PrivateSGDRegressor, basis: Basis, public: Any)
     if model.basis is not None:  # its rows are gone, the spectrum that they had is known
         phi = np.random.default_rng(0).standard_normal((MOST_ROWS, basis.n_features_)) * np.sqrt(basis.spread_)
         return phi, "made-up rows with the spectrum of the basis"
-    return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "rows of the standard normal law"
+    return basis.features(standard_normal(basis.n_features_in_)[:MOST_ROWS]), "standard normal rows"

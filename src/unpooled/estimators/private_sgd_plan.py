@@ -76,7 +76,7 @@ class DescentSchedule:
 
     @classmethod
     def from_dict(cls, content: Any) -> DescentSchedule:
-        """The inverse; a ValueError where it is no plan."""
+        """The inverse; a ValueError if it is not a schedule."""
         return from_plain(cls, content, "the schedule of a private descent")
 
 
@@ -96,9 +96,9 @@ def paper_plan(model: Any, basis: Basis, n: int) -> tuple[DescentSchedule, noise
     a = rounding_error(T, M, 1, step=step, kappa=kappa, gradient=gradient, largest=W, label=c)
     added = noise.calibrate_noise(M, delta, mu_for(model.epsilon, model.delta / 2), 2 * W, inexact=a)
     why = (
-        f"Algorithm 1 of Wang and Guo (2024) with its errata mended: T = {T} steps of η = {step:.3g}, each on one "
+        f"Algorithm 1 of Wang and Guo (2024) with its errors corrected: T = {T} steps of η = {step:.3g}, each on one "
         f"record, drawn from {n} with replacement",
-        f"no record is drawn more than {sgd.most_visits(n, T, model.delta / 2):.4g} times but with probability δ/2, "
+        f"no record is drawn more than {sgd.most_visits(n, T, model.delta / 2):.4g} times except with probability δ/2, "
         "and the noise is private with the other δ/2",
     )
     schedule = DescentSchedule(
@@ -139,7 +139,7 @@ def tight_plan(
     why = (
         f"{size} coordinates: {scaled}" + (", and a constant" if way.constant else ""),
         f"residuals clipped to ±{way.clip:.3g}; {passes} shuffled passes in batches of {b} with step {step:.3g}, "
-        f"a time ηT of {step * T:.3g}",
+        f"a total step ηT of {step * T:.3g}",
         f"chosen by simulating made-up targets on {sample}: R² of {outcome.r2:.2f} on average with this n, ε and δ",
     )
     schedule = DescentSchedule(

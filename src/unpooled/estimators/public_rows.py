@@ -74,7 +74,7 @@ def basis_and_rows(
     """Return the fitted basis and the rows; ``make`` makes a basis for a kernel, with or without public rows.
 
     Length scale and scaling of the inputs come from the public rows. Without them the kernel must have a number for its
-    length scale, and features are made for rows of the standard normal law.
+    length scale, and features are made for rows drawn from the standard normal distribution.
     """
     if model.basis is not None:
         check_no_public(public)
@@ -93,7 +93,7 @@ def basis_and_rows(
 
 
 def check_no_public(public: Any) -> None:
-    """Raise a ValueError where there are public rows beside a fitted basis."""
+    """Raise a ValueError if there are public rows beside a fitted basis."""
     if public is not None:
         raise ValueError("basis was fitted to its own public sample already: leave public out")
 

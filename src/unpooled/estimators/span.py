@@ -147,7 +147,7 @@ class ReadsRows(_FittedFunction):
         ----------
         X : rows as ``fit`` takes them, which are read once
         y : labels, or the name of their column
-        sample_weight : one a row, or the name of a column
+        sample_weight : one weight per row, or the name of a column
 
         Returns
         -------
@@ -226,7 +226,7 @@ class _ValidationPart:
                 or np.any(tried <= 0)
                 or np.any(errors < 0)
             ):
-                raise ValueError("the λ that were tried and their errors do not go together")
+                raise ValueError("the number of errors does not match the number of λ that were tried")
             model.validation_ = {"error": errors, "lam": tried}
 
 
@@ -241,7 +241,7 @@ class BasisAverage(SpanModel):
     lam_ : float
     n_sites_ : int
     coef_, intercept_, predictor_ : the average
-    validation_ : dict, the λ that were tried and their validation errors, where λ was chosen
+    validation_ : dict, the λ that were tried and their validation errors, if λ was chosen
     """
 
     _saved: ClassVar = (SpanFunction(flag=False), Entries(lam_=LAM_FOUND, n_sites_=Whole(1)), _ValidationPart())

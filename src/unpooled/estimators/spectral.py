@@ -50,12 +50,12 @@ class _SpectralPathPart:
             return
         about, T = header["path"], model.predictor_.coef.shape[1]
         if not is_table(about, criterion=str, exact=bool) or about["criterion"] not in criteria.CRITERIA:
-            raise ValueError("its path of λ does not say how it was judged")
+            raise ValueError("its path of λ does not name its criterion")
         lam, df, scored, index = path_arrays(arrays, T, model.one_target_)
         iterations = arrays.get("path.iterations")
         iterates = as_filter(model.filter).iterations(1.0) is not None
         if iterates != (iterations is not None and iterations.shape == lam.shape and are_counts(iterations)):
-            raise ValueError("its path of λ does not fit together")
+            raise ValueError("the arrays of its path of λ do not match")
         model.path_ = RegularizationPath(
             lam=lam,
             scored=scored,
@@ -94,7 +94,7 @@ class SpectralRegressor(ExpansionModel):
         Fit an intercept with the centred kernel of Wang (2018): adding a constant to y then moves the intercept by
         this constant and changes nothing else. False gives the formulas of the papers.
     grid : array or None
-        The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade (to 10⁻⁵ in single precision).
+        The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three per decade (to 10⁻⁵ in single precision).
     per_target : bool, default False
         One λ for each target instead of one for all.
     cv : int or splitter, default 5
@@ -110,7 +110,7 @@ class SpectralRegressor(ExpansionModel):
     ----------
     lam_ : float, or array of one per target
     path_ : RegularizationPath
-        Score, degrees of freedom and predictions of every λ; where λ was chosen from a grid.
+        Score, degrees of freedom and predictions of every λ, if λ was chosen from a grid.
     predictor_ : KernelExpansion
         The fitted function: kernel, points, coefficients, intercept.
     dual_coef_ : (n,) or (n, T)
@@ -123,7 +123,7 @@ class SpectralRegressor(ExpansionModel):
     Notes
     -----
     ``sample_weight`` acts as repeated rows at a given λ, centring included; only ratios matter. Leave-one-out leaves a
-    row out with all its weight, GCV counts rows and weighs errors, folds are drawn over rows.
+    row out with all its weight, GCV counts rows and weights errors, and folds are drawn over rows.
 
     Examples
     --------

@@ -39,7 +39,7 @@ class Expansion:
         own_header, own_arrays = model.predictor_.to_parts()
         header |= own_header | {
             "n_features_in": int(model.n_features_in_),
-            "feature_names": feature_names(model),
+            "feature_names": _feature_names(model),
             "one_target": bool(model.one_target_),
             "solver": model.solver_ if self.solvers else "",
         }
@@ -55,10 +55,10 @@ class Expansion:
         if type(n_features) is not int or (n_features != width if width else n_features < max(n_points, 1)):
             raise ValueError(f"its points do not have the {quote(n_features)} features that it claims")
         if b.shape != (T,) or not (np.issubdtype(b.dtype, np.floating) and np.all(np.isfinite(b))):
-            raise ValueError("its intercept does not go with its targets")
+            raise ValueError("its intercept does not match its targets")
         if header["solver"] not in (self.solvers or ("",)):
-            raise ValueError("it does not say how it was found")
-        model._settle_expansion(predictor, predictor.kernel, b, one_target(header["one_target"], T))
+            raise ValueError("it does not name the solver that was used")
+        model._settle_expansion(predictor, predictor.kernel, b, _one_target(header["one_target"], T))
         model.n_features_in_ = n_features
         _read_feature_names(model, header, n_features)
         if self.solvers:
@@ -77,7 +77,7 @@ class SpanFunction:
 
     def write(self, model: Any, header: Header, arrays: Arrays) -> None:
         own_header, own_arrays = model.predictor_.to_parts()
-        header |= own_header | {"feature_names": feature_names(model)}
+        header |= own_header | {"feature_names": _feature_names(model)}
         arrays |= own_arrays
         if self.flag:
             header["one_target"] = bool(model.one_target_)
@@ -94,9 +94,9 @@ class SpanFunction:
             coef = read_array("coef", arrays, ndim=2)
             fitting = coef.shape[1] == T and 0 < coef.shape[0] <= predictor.map.size
             if not fitting or not is_digest(header["basis"]):
-                raise ValueError("its coefficients do not go with its basis")
+                raise ValueError("its coefficients do not match its basis")
             model.basis_digest_, model.coef_matrix_ = header["basis"], coef
-        one = one_target(header["one_target"], T) if self.flag else T == 1
+        one = _one_target(header["one_target"], T) if self.flag else T == 1
         if self.targets:
             model.targets_ = tuple(texts("labels", header["targets"], (0, T) if self.flag else (T,)))
         model._settle_span(predictor, coef, one)
@@ -200,7 +200,7 @@ class _LossSpec(Kind):
 
 
 class Floor:
-    """The floor, the cost of the public sample; None where ``optional`` says that there may be no floor."""
+    """The floor, the cost of the public sample; None if ``optional`` says that there may be no floor."""
 
     def __init__(self, *, optional: bool = False) -> None:
         self.optional = optional
@@ -217,7 +217,7 @@ class Floor:
         hidden = ("mean", "operator")  # by noise for privacy, or where nothing is known of them
         filled = about | {k: 0.0 for k in hidden if about.get(k, 0.0) is None} if isinstance(about, dict) else about
         if not is_table(filled, **columns) or min(filled.values()) < 0:
-            raise ValueError("the numbers of its floor are not those of one")
+            raise ValueError("its floor has missing or invalid entries")
         model.floor_ = Mismatch(**about)
 
 
@@ -225,7 +225,7 @@ class Floor:
 
 
 class SpanPath:
-    """The path of λ in the span of a basis, where λ was chosen; ``criterion`` names it where the file does not."""
+    """The path of λ in the span of a basis, if λ was chosen; ``criterion`` names it where the file does not."""
 
     def __init__(self, criterion: str = "") -> None:
         self.criterion = criterion
@@ -244,10 +244,10 @@ class SpanPath:
             return
         name = self.criterion or header["path"]
         if name not in ("gcv", "risk", "loo"):
-            raise ValueError("its path of λ does not say how it was judged")
+            raise ValueError("its path of λ does not name its criterion")
         lam, df, criterion, index = path_arrays(arrays, len(model.predictor_.intercept), model.one_target_)
         if not np.all(np.isfinite(df) & (df >= 0)) or np.any(np.isnan(criterion)):
-            raise ValueError("its path of λ has scores that are no numbers")
+            raise ValueError("its path of λ has scores that are not numbers")
         model.path_ = SummaryPath(lam, criterion, df, name, index)
 
 
@@ -258,7 +258,7 @@ def path_arrays(arrays: Arrays, T: int, one: bool) -> tuple[np.ndarray, np.ndarr
     good = L > 0 and lam.dtype.kind == df.dtype.kind == criterion.dtype.kind == "f" and df.shape == (L,)
     good = good and bool(np.all(np.isfinite(lam) & (lam > 0))) and criterion.shape == ((L,) if one else (L, T))
     if not (good and positions(index, T, L)):
-        raise ValueError("its path of λ does not fit together")
+        raise ValueError("the arrays of its path of λ do not match")
     return lam, df, criterion, index
 
 
@@ -284,20 +284,20 @@ def are_counts(values: np.ndarray) -> bool:
 
 
 def texts(what: str, value: Any, counts: Sequence[int]) -> list[str]:
-    """The list of names, as many as there may be; a ValueError where it is none."""
+    """The list of names, as many as there may be; a ValueError if it is not one."""
     if not are_texts(value, counts):
-        raise ValueError(f"the names of its {what} do not go with their number")
+        raise ValueError(f"the number of names of its {what} is wrong")
     return list(value)
 
 
-def one_target(value: Any, n_outputs: int) -> bool:
+def _one_target(value: Any, n_outputs: int) -> bool:
     """Whether labels came as a vector."""
     if type(value) is not bool or (value and n_outputs != 1):
         raise ValueError("it does not say how many labels it predicts")
     return value
 
 
-def feature_names(model: Any) -> list[str]:
+def _feature_names(model: Any) -> list[str]:
     """The names of the inputs that a model has learned; none where its rows had no names."""
     return [str(name) for name in vars(model).get("feature_names_in_", ())]
 

@@ -106,7 +106,7 @@ def _read_rounds(arrays: Arrays, size: tuple[int, int], quadratic: bool) -> dict
     together = len(known) in (0, 3) and len(spans) < 2 and all(n == size[0] and k <= n for n, k in spans)
     surplus = [name for name in arrays if name.startswith("rounds.") and name not in state]
     if surplus or not together or any(state[name].shape != shape for name, shape in shapes.items()):
-        raise ValueError("the state of its rounds does not fit together")
+        raise ValueError("the arrays of its rounds do not match")
     return state
 
 
@@ -127,23 +127,24 @@ class SummaryRegressor(SpanModel):
         The filter that regularises; ``unpooled.filters`` has all of them, some with parameters.
     lam : float, array or "auto"
         "auto", and an array, choose by GCV at order 2 and by an estimate of the risk at order 1, both from the summary
-        alone; or by leave-one-out, where ``fit_summary`` gets the scores of a second exchange. From private summaries
+        alone; or by leave-one-out, if ``fit_summary`` gets the scores of a second exchange. From private summaries
         both account for the noise, whose size is public: more noise leads to more regularisation.
     fit_intercept : True, False or "public", default True
         True fits an intercept, with features and labels centred at their means over the rows: adding a constant to y
         then moves the intercept by it and changes nothing else. "public" centres the features at their mean over the
         public sample, which at order 1 needs no Σφ(x).
     n_features : "all", "rule" or int
-        "rule" keeps at order 1, for each λ, the eigenvalues above κ²λ: the paper's choice of N. An int keeps so many.
+        "rule" keeps at order 1, for each λ, the eigenvalues above κ²λ: the paper's choice of N. An int keeps that many.
     ridge : bool, default False
         In rounds of residuals keep a term -λa, so that they converge to ridge regression and not to least squares.
     steps : {"plain", "conjugate"}
-        How rounds step: the paper's full steps, held back where they would overshoot, or conjugate gradients, which
-        need far fewer rounds.
+        The kind of steps that rounds take: the paper's full steps, held back where they would overshoot, or conjugate
+        gradients, which need far fewer rounds.
     grid : array or None
-        The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three a decade.
+        The λ to choose from. None is κ²·10⁰ ... κ²·10⁻⁹, three per decade.
     verbose : int, default 0
-        As in the other estimators; learning from sums is one step, of which there is no progress to show.
+        Accepted as in the other estimators, without effect: learning from sums is a single step with no progress to
+        show.
 
     Attributes
     ----------
@@ -153,16 +154,16 @@ class SummaryRegressor(SpanModel):
     predictor_ : BasisPredictor
     kernel_ : the kernel of the basis
     loss_ : str, the loss with its scale
-    targets_ : names of the labels, where they have names
+    targets_ : names of the labels, if they have names
     path_ : SummaryPath
-        Score and degrees of freedom of every λ, where λ was chosen.
+        Score and degrees of freedom of every λ, if λ was chosen.
     floor_ : Mismatch
         The cost of the public sample for LESS: exact at order 2, expected at order 1.
     n_features_rule_ : int, the N of the paper's rule at the chosen λ
     summary_ : Summary, the sum that was learned from
     n_rounds_ : int, the exchanges that the model was learned from
     privacy_ : Guarantee
-        The promise to every record where the summaries are private; None otherwise.
+        The promise to every record if the summaries are private; None otherwise.
 
     Examples
     --------
@@ -192,16 +193,16 @@ class SummaryRegressor(SpanModel):
     def fit_summary(
         self, summary: Summary, *, scores: Scores | None = None, basis: Basis | None = None
     ) -> SummaryRegressor:
-        """Learn from a summary, in general the sum of the sites'.
+        """Learn from a summary, in general the sum of the sites' summaries.
 
-        ``scores`` are what sites answered to :meth:`candidates`, added up. ``basis`` is found by the summary itself
-        where it lives in this process or lies beside the file.
+        ``scores`` is the sum of the sites' answers to :meth:`candidates`. The summary finds its ``basis`` if that is in
+        this process or beside the summary's file.
 
         Parameters
         ----------
-        summary : of all rows
-        scores : of the candidates on all rows, where there was a second exchange
-        basis : where it is not found by itself
+        summary : the summary of all rows
+        scores : the scores of the candidates on all rows, if there was a second exchange
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -236,8 +237,8 @@ class SummaryRegressor(SpanModel):
 
         Parameters
         ----------
-        summary : of rows that no earlier summary contains
-        basis : where it is not found by itself
+        summary : a summary of rows that no earlier summary contains
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -253,7 +254,7 @@ class SummaryRegressor(SpanModel):
 
         Parameters
         ----------
-        basis : where it is not found by itself
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -272,8 +273,8 @@ class SummaryRegressor(SpanModel):
 
         Parameters
         ----------
-        residuals : of all rows, the sum of the sites'
-        basis : where it is not found by itself
+        residuals : the summary of the residuals of all rows, which is the sum of the sites' summaries
+        basis : the basis; needed only if it cannot be found
 
         Returns
         -------
@@ -285,15 +286,17 @@ class SummaryRegressor(SpanModel):
         of, mine = residuals.contents.model, digest_of(self)
         if of != mine:
             what = "labels" if of is None else f"the residuals of model {of[:12]}"
-            raise ValueError(f"residuals must be of this model, {mine[:12]}, and this is a summary of {what}")
+            raise ValueError(f"residuals must be of this model, {mine[:12]}, but this is a summary of {what}")
         if residuals.contents.loss != self.loss_:
-            raise ValueError(f"the residuals are of the loss {residuals.contents.loss}, the model's is {self.loss_}")
+            raise ValueError(
+                f"the residuals are for the loss {residuals.contents.loss}, but the model has {self.loss_}"
+            )
         if residuals.digest != self.basis_digest_:
-            names = f"{residuals.digest[:12]}, and the model of {self.basis_digest_[:12]}"
-            raise ValueError(f"the residuals are of the basis {names}: summarise them in the model's own")
+            names = f"{residuals.digest[:12]}, but the model has {self.basis_digest_[:12]}"
+            raise ValueError(f"the residuals belong to the basis {names}: summarise them in the model's basis")
         if self.targets_ and residuals.targets and residuals.targets != self.targets_:
-            names = f"{', '.join(residuals.targets)}, and the model of {', '.join(self.targets_)}"
-            raise ValueError(f"the residuals are of the label {names}")
+            names = f"{', '.join(residuals.targets)}, but the model predicts {', '.join(self.targets_)}"
+            raise ValueError(f"the residuals belong to the label {names}")
         check_round(residuals, self.privacy_ is not None)
         with undo_on_failure(self, from_scratch=False):
             self._check_parameters()
@@ -355,9 +358,9 @@ class SummaryRegressor(SpanModel):
         self._asked = to_coefficients(rounds.point, self.shift_, self.centering_ != "none")
 
     def coefficients_in(self, basis: Any) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the a and b whose residuals are to be taken next.
+        """Return the a and b at which residuals are to be taken next.
 
-        They are those of the model or, once plain steps have proved too long, of the point that rounds ask about next.
+        They are the model's own or, once plain steps have proved too long, those of the point that rounds ask about.
 
         Parameters
         ----------
@@ -375,7 +378,7 @@ class SummaryRegressor(SpanModel):
         return describe_sums(
             self,
             target,
-            "learned from sums over rows, and from no row",
+            "learned from sums over rows, and from no individual row",
             n_rows=self.summary_.n_rows,
             summary=self.summary_,
             solve_again=(lambda basis: self._rules().solutions(self.summary_, basis, same_sample=False)[1])

@@ -30,15 +30,15 @@ class Release:
 
     Attributes
     ----------
-    kind : of file
+    kind : the kind of the file
     basis : the digest of the basis
-    targets : the columns predicted; empty where they have no names
+    targets : the columns predicted; empty if they have no names
     order : 1 or 2
     n_rows : rows of positive weight
     n_features, n_targets : M, and columns of labels
-    largest_label_share : what :func:`label_share` gives
+    largest_label_share : the result of :func:`label_share`
     is_residual : whether the sums are of a model's errors
-    private : the guarantee of the noise; None where no noise was added
+    private : the guarantee of the noise; None if no noise was added
     numbers, bytes : the number of numbers and of bytes that leave
     """
 
@@ -72,7 +72,7 @@ class Release:
 
     @classmethod
     def from_dict(cls, content: Any) -> Release:
-        """Make a release of such a dictionary; a ValueError names a fact that is missing, unknown or wrong."""
+        """Make a release from such a dictionary; a ValueError names a fact that is missing, unknown or wrong."""
         names = [field.name for field in fields(cls)]
         if not isinstance(content, dict) or sorted(content) != sorted(names):
             raise ValueError(f"a release must have the facts {', '.join(names)}")
@@ -125,13 +125,14 @@ _WORDS = {
 def label_share(y: Any, weights: Any = None) -> float:
     """Compute the largest share that one record has in the total of the labels: max |w·y| / Σ |w·y|.
 
-    With several targets it is the largest of theirs. A share near one means that Σ y φ(x) is hardly more than that one
-    record. It is 0 where all labels are zero, and NaN, which no policy lets pass, without rows or with infinite values.
+    With several targets it is the largest over all targets. A share near one means that Σ y φ(x) is hardly more than
+    that one record. It is 0 if all labels are zero. Without rows or with infinite values it is NaN, which no policy
+    lets pass.
 
     Parameters
     ----------
     y : labels, (n,) or (n, T)
-    weights : one a row, or None
+    weights : one weight per row, or None
     """
     return LabelShare().add(y, weights).value
 

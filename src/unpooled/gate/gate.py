@@ -47,9 +47,9 @@ def describe_release(release: Release, file: str, sha256: str) -> dict[str, Any]
 
     Parameters
     ----------
-    release : its facts
-    file : its name
-    sha256 : of its bytes
+    release : the facts of the release
+    file : the name of the file
+    sha256 : the SHA-256 of its bytes
     """
     return {"what": "left", "release": release.to_dict(), "file": file, "sha256": sha256}
 
@@ -59,8 +59,8 @@ def describe_refusal(release: Release, reasons: Sequence[str]) -> dict[str, Any]
 
     Parameters
     ----------
-    release : its facts
-    reasons : why
+    release : the facts of the release
+    reasons : the reasons
     """
     return {"what": "refused", "release": release.to_dict(), "reasons": list(reasons)}
 
@@ -110,7 +110,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Gate:
-    """A policy, a log, and a function that asks a person where the policy says ``approve = "ask"``.
+    """A policy, a log, and a function that asks a person if the policy says ``approve = "ask"``.
 
     Parameters
     ----------
@@ -126,19 +126,21 @@ class Gate:
     def write(self, path: files.PathLike, content: bytes, release: Release) -> Entry:
         """Let a file leave: write it to its place after the log has an entry for it.
 
-        The place may be one that others see or that is sent on by itself. If the file is refused, or anything fails, no
-        part of it was ever there.
+        The place may be a folder that others see or that is sent on automatically. If the file is refused, or anything
+        fails, no part of it was ever there.
         """
         self._check_place(path)
-        with files.open_atomic(
-            path
-        ) as place:  # a place that cannot be written to is found before the log says anything
+        # Opened first, so that a place that cannot be written to is found before the log says anything.
+        with files.open_atomic(path) as place:
             entry = self.let_leave(content, release, os.fspath(path))
             place.write(content)
         return entry
 
     def let_leave(self, content: bytes, release: Release, name: str) -> Entry:
-        """Judge, ask and log. Only content for which this returns may be sent; else it raises Refused or a LogError."""
+        """Judge a release, ask if necessary, and log it; raise Refused or a LogError if it may not leave.
+
+        Only content for which this method returns may be sent.
+        """
         release = replace(release, bytes=len(content))
         sha256 = hashlib.sha256(content).hexdigest()
         approved: bool | None = None
@@ -185,23 +187,23 @@ def release(
 
     Parameters
     ----------
-    summary : made of the site's rows
-    path : the file to write; one that is there is replaced
+    summary : a summary of the site's rows
+    path : the file to write; an existing one is replaced
     policy : the policy's file, the folder it is in, or a Policy, which then needs ``log``
     log : the site's log, or its path; None is ``unpooled-log.jsonl`` beside the policy's file
     label_share : the largest share of one record in the sums, as :func:`label_share` computes it for the labels, or
         for ψ(y - f(x)) in a round of residuals. None takes the share that the summary learned in the pass over its
-        rows; files do not keep it. It is ignored where there is noise
-    approve : called with the facts where the policy says ``approve = "ask"``; None means no
+        rows; files do not keep it. It is ignored if there is noise
+    approve : called with the facts if the policy says ``approve = "ask"``; None means no
     show : called with the facts before they are judged, or None
 
     Returns
     -------
-    Entry, the one of the log, with the file's SHA-256
+    The entry of the log, with the file's SHA-256
 
     Raises
     ------
-    Refused, with the reasons; a LogError or a PolicyError where log or policy cannot be used
+    Refused, with the reasons; a LogError or a PolicyError if log or policy cannot be used
     """
     if not isinstance(summary, Summary):
         raise ValueError(f"summary must be an up.Summary, got {quote(summary)}: only summaries leave this way")

@@ -1,6 +1,6 @@
 """The site's policy: a TOML file that the site owns and that says which sums may leave. In doubt, a file stays.
 
-The _fill_template explains every rule of the file to the people who own the data.
+The text of the template explains every rule of the file to the people who own the data.
 """
 
 from __future__ import annotations
@@ -33,38 +33,41 @@ def _toml(value: Any) -> str:
 _TEXT = """\
 # What may leave this site. This file is yours: it is read here whenever a summary is made, and it is never sent.
 # A summary holds sums over all your records and no record. These rules keep it from saying much about any one of them.
-# A file that breaks a rule is not written, and the log says why. A rule that is missing here is as below.
+# A file that breaks a rule is not written, and the log says why. If you delete a rule, its default value applies.
 
-# "always": what keeps all the rules may leave. "ask": a person must say yes each time as well. "never": nothing leaves.
+# "always": a file that keeps all the rules may leave. "ask": a person must also say yes each time. "never": nothing
+# leaves.
 approve = {approve}
 
 # The fewest records that may be added up.
 minimum_rows = {minimum_rows}
 
-# Order 1 sends one sum for each feature: how the outcome goes with that feature. Order 2 also sends one for each pair
-# of features: it gives the better model, and says more about the records. [1] allows order 1 only.
+# Order 1 sends one sum for each feature: how the outcome varies with that feature. Order 2 also sends one for each
+# pair of features: it gives the better model, and says more about the records. [1] allows order 1 only.
 orders = {orders}
 
-# In a residual round you are sent a model, and you answer with sums of its errors on your records. May there be any?
+# In a residual round you are sent a model, and you answer with sums of its errors on your records. true
+# allows such rounds.
 residual_rounds = {residual_rounds}
 
 # Order 2 only: the most features for each record. With nearly as many features as records the sums can be turned back
 # into the records. 0.2 means five records or more for each feature.
 max_features_per_row = {max_features_per_row}
 
-# The most numbers that may leave for each record, at any order. Where more numbers leave than the records are made of,
-# they could be solved for the records.
+# The most numbers that may leave for each record, at any order. If more numbers leave than the records consist of, the
+# records could be computed from them.
 max_numbers_per_row = {max_numbers_per_row}
 
-# The largest share that one record may have in the total of the outcome (its size, without the sign). Were one bill
-# half of all bills, the sum would show that bill. 0.2 means a fifth; an outcome of yes (1) and no (0) then needs at
-# least five times yes. In a residual round it is the share in the errors. In a file with noise for differential privacy
-# it is not looked at: the noise hides every record, and that a file is refused must not tell what the noise hides.
+# The largest share that one record may have in the total of the outcome (its size, without the sign). If one bill
+# were half of the total of all bills, the sum would reveal that bill. 0.2 means a fifth; for an outcome of yes (1) and
+# no (0) at least five records must then say yes. In a residual round it is the share in the errors. The rule does not
+# apply to a file with noise for differential privacy: the noise hides every record, and a refusal must not reveal what
+# the noise hides.
 max_label_share = {max_label_share}
 
 # If a file of 100 records left yesterday and one of 101 leaves today, their difference is one record. Files that can
-# be compared so must have the same number of records, or differ by at least this many. 1 switches the rule off.
-# It knows how many records there are, not which: it does not notice that one was exchanged for another.
+# be compared in this way must have the same number of records, or differ by at least this many. 1 switches the rule
+# off. The rule compares only the numbers of records: it does not notice if one record was exchanged for another.
 minimum_difference = {minimum_difference}
 
 # The columns that may be predicted, such as ["length_of_stay"]. Empty: any.
@@ -76,11 +79,12 @@ bases = {bases}
 # "required": only files with noise added for differential privacy may leave. The other rules hold for those as well.
 privacy = {privacy}
 
-# The largest ε that one file with noise may have: the smaller, the more noise. inf allows any. What all files together
-# may cost is the business of a ledger: see "unpooled ledger create".
+# The largest ε that one file with noise may have: the smaller, the more noise. inf allows any. A ledger
+# limits what all files together may cost: see "unpooled ledger create".
 max_epsilon = {max_epsilon}
 
-# The same for δ, the probability that the promise fails: it should be far below one in the number of records.
+# The largest δ that one file with noise may have, the probability that the promise fails: it should be far below one
+# divided by the number of records.
 max_delta = {max_delta}
 """
 
@@ -100,15 +104,15 @@ class Policy:
     ----------
     approve : "always", "ask" or "never"
     minimum_rows : the fewest records that may be added up
-    orders : of summaries that may leave
+    orders : the orders of summaries that may leave
     residual_rounds : whether sums of a model's errors may leave
-    max_features_per_row, max_numbers_per_row : for each record; the first for order 2 only
-    max_label_share : of one record in the total of the outcome
-    minimum_difference : in records, between files that can be compared
+    max_features_per_row, max_numbers_per_row : the most features, at order 2, and numbers for each record
+    max_label_share : the largest share of one record in the total of the outcome
+    minimum_difference : the fewest records by which files that can be compared must differ, if they differ
     targets : columns that may be predicted; empty is any
     bases : digests of bases that may be used; empty is any
     privacy : "optional" or "required"
-    max_epsilon, max_delta : of one file with noise
+    max_epsilon, max_delta : the largest ε and δ of one file with noise
     """
 
     approve: str = "always"
@@ -193,18 +197,18 @@ class Policy:
             reasons.append('the policy says approve = "never": nothing leaves this site')
         n = release.n_rows
         if n < self.minimum_rows:
-            reasons.append(f"there are {_count(n, 'row')}, and at least {self.minimum_rows} must be added up")
+            reasons.append(f"there are {_count(n, 'row')}, but at least {self.minimum_rows} must be added up")
         if release.kind != "scores":
             reasons += self._check_orders(release)
         if n and release.numbers / n > self.max_numbers_per_row:
             reasons.append(
-                f"{_count(release.numbers, 'number')} would leave for {_count(n, 'row')}, and at most "
+                f"{_count(release.numbers, 'number')} would leave for {_count(n, 'row')}, but at most "
                 f"{self.max_numbers_per_row:g} per row are allowed: so many sums of so few records can be solved for "
                 "the records; use a basis with fewer features"
             )
         if release.largest_label_share > self.max_label_share:
             reasons.append(
-                f"one record has {100 * release.largest_label_share:.3g}% of the total of the labels, and at most "
+                f"one record has {100 * release.largest_label_share:.3g}% of the total of the labels, but at most "
                 f"{100 * self.max_label_share:.3g}% is allowed: the sum would reveal that record"
             )
         reasons += self._check_lists(release)
@@ -213,8 +217,8 @@ class Policy:
             apart = abs(other.n_rows - n)
             if 0 < apart < self.minimum_difference and _comparable(release, other):
                 reasons.append(
-                    f"a file of {_count(other.n_rows, 'row')} left before with the same basis, and this one has {n}: "
-                    f"the difference would reveal {_count(apart, 'record')}, and it must be 0 or at least "
+                    f"a file of {_count(other.n_rows, 'row')} left before with the same basis, but this one has {n}: "
+                    f"the difference would reveal {_count(apart, 'record')}; it must be 0 or at least "
                     f"{self.minimum_difference}; send the same rows as before, or wait for more"
                 )
                 break
@@ -223,7 +227,7 @@ class Policy:
     def list_privacy_refusals(self, private: Mapping[str, Any] | None) -> list[str]:
         """List the reasons why a guarantee, or none, is not enough, before anything is spent or summed."""
         if private is None:
-            said = 'no noise was added, and the policy says privacy = "required": ask for differential privacy'
+            said = 'no noise was added, but the policy says privacy = "required": ask for differential privacy'
             return [said] if self.privacy == "required" else []
         reasons = []
         for name, letter, most, any_ in (
@@ -232,7 +236,7 @@ class Policy:
         ):
             value = private.get(name)
             if most < any_ and not (isinstance(value, float) and value <= most):
-                reasons.append(f"its {letter} is {quote(value)}, and at most {most:g} is allowed: ask for more noise")
+                reasons.append(f"its {letter} is {quote(value)}, but at most {most:g} is allowed: ask for more noise")
         return reasons
 
     def _check_orders(self, release: Release) -> list[str]:
@@ -241,9 +245,9 @@ class Policy:
         if release.order not in self.orders:
             allowed = " and ".join(map(str, self.orders))
             what = "a function fitted here counts as" if release.kind == "functions" else "the summary is of"
-            reasons.append(f"{what} order {release.order}, and the policy allows order {allowed}")
+            reasons.append(f"{what} order {release.order}, but the policy allows order {allowed}")
         if release.is_residual and not self.residual_rounds:
-            reasons.append("this is a residual round, and the policy does not allow them")
+            reasons.append("this is a residual round, but the policy does not allow residual rounds")
         if release.order >= 2 and n and M / n > self.max_features_per_row:
             most = math.floor(self.max_features_per_row * n)
             reasons.append(

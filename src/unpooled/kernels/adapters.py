@@ -36,7 +36,7 @@ NAMES = (*_OURS, *sorted(PAIRWISE_KERNEL_FUNCTIONS.keys() - _OURS.keys()))
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """Return the :class:`Kernel` for whatever a user calls a kernel.
+    """Return the :class:`Kernel` for anything that describes a kernel.
 
     - A Kernel is returned itself. None is ``Gaussian()``, with the median distance as its length scale.
     - "gaussian", "laplacian", "matern", "linear", "polynomial" and "brownian" are the kernels of this library with

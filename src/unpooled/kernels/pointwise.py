@@ -80,11 +80,11 @@ class Brownian(Kernel):
 
     def _check(self, X: Array) -> Array:
         if X.shape[1] != 1:
-            raise ValueError(f"X must have one feature for the kernel Brownian, and has {X.shape[1]}")
+            raise ValueError(f"X must have one feature for the kernel Brownian, but it has {X.shape[1]}")
         smallest = float(namespace(X).min(X)) if X.shape[0] else 0.0
         if smallest < 0:
             raise ValueError(
                 f"X must not be negative for the kernel Brownian, and its smallest value is {smallest:g}: shift X, "
-                "best to [0, 1]"
+                "preferably to [0, 1]"
             )
         return X

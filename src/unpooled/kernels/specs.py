@@ -84,7 +84,7 @@ def from_fitted_spec(spec: Any) -> Kernel:
     _check_parts(kernel)
     values = kernel.get_params(deep=True).values()
     if any(stationary.is_median(value) or stationary.is_auto(value) for value in values):
-        raise ValueError("the kernel of its function has a word for a length scale, and a fitted one has numbers")
+        raise ValueError("the kernel of its function has a word for a length scale, but a fitted one has numbers")
     return kernel
 
 

@@ -24,10 +24,10 @@ MEDIAN = "median"
 class Stationary(Kernel):
     """The base of kernels k(r) of the distance r between x/ℓ and z/ℓ, with k(0) = 1 and so κ = 1.
 
-    ``length_scale`` is a positive number, a vector with one positive number a feature, or a word. "median", the
+    ``length_scale`` is a positive number, a vector with one positive number per feature, or a word. "median", the
     default, is the median distance between distinct rows: those that an estimator is fitted to, or the public sample of
-    a basis. "auto" is a number a feature, chosen with the labels by the estimator that the kernel is given to: see
-    :func:`unpooled.choose_length_scales`. By itself a kernel has values only where its length scale is a number:
+    a basis. "auto" is one number per feature, chosen with the labels by the estimator that the kernel is given to: see
+    :func:`unpooled.choose_length_scales`. A kernel on its own has values only if its length scale is a number:
     ``kernel.resolve(X)`` gives the kernel with the median distance of ``X``.
 
     Parameters
@@ -53,7 +53,7 @@ class Stationary(Kernel):
         if is_median(self.length_scale):
             length_scale: Any = median_distance(X, weights)
         else:
-            length_scale = check_length_scale(self.length_scale, X.shape[1])
+            length_scale = _check_length_scale(self.length_scale, X.shape[1])
         return type(self)(**{**self.get_params(deep=False), "length_scale": length_scale})
 
     def _get_length_scale(self, n_features: int) -> float | np.ndarray:
@@ -61,7 +61,7 @@ class Stationary(Kernel):
             raise ValueError(_NO_ROWS)
         if is_auto(self.length_scale):
             raise ValueError(_NO_LABELS)
-        return check_length_scale(self.length_scale, n_features)
+        return _check_length_scale(self.length_scale, n_features)
 
     def scale_rows(self, X: Array, Z: Array) -> tuple[Array, Array]:
         """Compute (x - m)/ℓ and (z - m)/ℓ for a row m in the middle of Z.
@@ -112,7 +112,7 @@ class Gaussian(Stationary):
 
     Parameters
     ----------
-    length_scale : "median", "auto", float, or array of one number a feature; default "median"
+    length_scale : "median", "auto", float, or array of one number per feature; default "median"
     """
 
     def block(self, X: Array, Z: Array) -> Array:
@@ -132,7 +132,7 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    length_scale : "median", "auto", float, or array of one number a feature; default "median"
+    length_scale : "median", "auto", float, or array of one number per feature; default "median"
     nu : 0.5, 1.5 or 2.5
     """
 
@@ -141,7 +141,7 @@ class Matern(Stationary):
         self.nu = nu
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(*self.scale_rows(X, Z))
+        r = _distance(*self.scale_rows(X, Z))
         nu = self._check_nu()
         r = clip_(r, None, 1e15)  # the value is 0 at such distances, but ∞·0 would be NaN
         r *= math.sqrt(2 * nu)  # every form below is a polynomial in √(2ν)·r times e^{-√(2ν) r}
@@ -154,7 +154,7 @@ class Matern(Stationary):
         return polynomial
 
     def _slope(self, Z: np.ndarray) -> np.ndarray:
-        t = clip_(distance(Z, Z), None, 1e15)
+        t = clip_(_distance(Z, Z), None, 1e15)
         nu = self._check_nu()
         t *= math.sqrt(2 * nu)
         decay = np.exp(-t)
@@ -182,11 +182,11 @@ class Laplacian(Stationary):
 
     Parameters
     ----------
-    length_scale : "median", "auto", float, or array of one number a feature; default "median"
+    length_scale : "median", "auto", float, or array of one number per feature; default "median"
     """
 
     def block(self, X: Array, Z: Array) -> Array:
-        r = distance(*self.scale_rows(X, Z))
+        r = _distance(*self.scale_rows(X, Z))
         r *= -1.0
         return exp_(r)
 
@@ -239,11 +239,11 @@ def _summed_differences(X: Array, Z: Array) -> Array:
     return total
 
 
-def distance(X: Array, Z: Array) -> Array:
+def _distance(X: Array, Z: Array) -> Array:
     """Compute ‖x_i - z_j‖₂; single precision goes through double, since a root near zero loses half the digits."""
     xp = namespace(X, Z)
     if X.dtype == xp.float32:
-        wide = distance(xp.astype(X, xp.float64), xp.astype(Z, xp.float64))
+        wide = _distance(xp.astype(X, xp.float64), xp.astype(Z, xp.float64))
         with np.errstate(over="ignore"):
             return xp.astype(wide, xp.float32)
     return sqrt_(_squared_distance(X, Z, tolerance=1e-13))
@@ -260,7 +260,7 @@ def is_auto(length_scale: Any) -> bool:
 
 
 _NO_ROWS = (
-    "length_scale='median' needs rows to take the median distance of: give length_scale as a number, "
+    "length_scale='median' needs rows from which to take the median distance: give length_scale as a number, "
     "call kernel.resolve(X), or give the kernel to an estimator or a basis"
 )
 _NO_LABELS = (
@@ -269,7 +269,7 @@ _NO_LABELS = (
 )
 
 
-def check_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
+def _check_length_scale(length_scale: Any, n_features: int) -> float | np.ndarray:
     """Return a positive float or a vector of ``n_features`` positive floats; raise a ValueError for anything else."""
     try:
         value = np.asarray(to_numpy(length_scale) if is_foreign(length_scale) else length_scale)

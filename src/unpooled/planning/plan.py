@@ -72,12 +72,12 @@ def plan(
     targets, dtype : with n and d: the number of columns of labels, and the precision of the rows
     kernel : as for the regressors
     lam : the λ of the fit; None if it is to be chosen
-    n_features : the points of a basis; "auto" takes as many as pay and fit
-    memory : bytes, or text such as "8 GB", that a fit may take beside its rows; None is what is free, the quota of a
-        container counted
+    n_features : the points of a basis; "auto" takes as many as fit and are worth their cost
+    memory : bytes, or text such as "8 GB", that a fit may take beside its rows; None is all that is free, within the
+        quota of a container
     time : seconds that it may take; None is 300
     device : as for :class:`NystromRegressor`
-    rates : those of another machine, which a plan made there has as ``.rates``; None measures them, once a process
+    rates : the ``.rates`` of a plan that was made on another machine; None measures those of this one, once per process
 
     Examples
     --------
@@ -93,7 +93,7 @@ def plan(
     limits = Limits(_read_memory(memory, gpu), TIME if time is None else check_positive("time", time))
     n_points = check_size(n_features, auto=True)
     if rates is not None and not isinstance(rates, Rates):
-        raise ValueError(f"rates must be those that a plan has as .rates, got {quote(rates)}")
+        raise ValueError(f"rates must be the .rates of a plan, got {quote(rates)}")
     rates = measure_once(gpu) if rates is None else rates
     factor = 1.0 if kernel is None or type(as_kernel(kernel)) is Gaussian else OTHER_KERNELS
     cost = Cost(rates, table.d, factor, gpu is not None)
@@ -111,7 +111,7 @@ def _table(X: Any, y: Any, counts: dict[str, Any]) -> Table:
     given = [name for name, value in counts.items() if value is not None]
     if X is not None:
         if given:
-            raise ValueError(f"X says itself how large it is: leave {' and '.join(given)} out")
+            raise ValueError(f"the size of X is known from X: leave {' and '.join(given)} out")
         if not is_rows(X):
             raise ValueError(f"X must be rows or the path of a table, got {quote(X)}; give a number of rows as n")
         return Table.of_rows(X, y)

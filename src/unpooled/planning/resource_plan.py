@@ -41,7 +41,7 @@ class ResourcePlan:
     memory : bytes that a fit may take
     time : seconds that it may take
     routes : every route, with its bytes and seconds; ``plan["exact"]`` is one of them
-    chosen : the name of the recommended route; "" where none fits
+    chosen : the name of the recommended route; "" if none fits
     why : the reason in a sentence
     rates : the speed of this machine, for plans that are made elsewhere
     device : the device of the routes for big tables
@@ -51,7 +51,7 @@ class ResourcePlan:
     memory: float  #: bytes that a fit may take
     time: float  #: seconds that it may take
     routes: tuple[Route, ...]
-    chosen: str  #: the name of the recommended route; "" where none fits
+    chosen: str  #: the name of the recommended route; "" if none fits
     why: str
     rates: Rates
     device: str | None = None

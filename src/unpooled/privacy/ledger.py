@@ -211,7 +211,7 @@ class Ledger:
         spent, would = composition.epsilon(before, self.delta), composition.epsilon([*before, *new], self.delta)
         left = composition.mu_left(before, self.epsilon, self.delta)
         return (
-            f"{purpose} would bring {self.dataset} to ε = {would:.4g} at δ = {self.delta:g}, and its budget is "
+            f"{purpose} would bring {self.dataset} to ε = {would:.4g} at δ = {self.delta:g}, but its budget is "
             f"ε = {self.epsilon:g}, of which {spent:.4g} is spent: the rest pays for Gaussian noise of μ = {left:.4g}"
         )
 

@@ -79,7 +79,7 @@ class NoiseRecord:
             )
 
     def difference(self, other: NoiseRecord) -> str:
-        """Return the reason why two records do not add up, or an empty text if they do."""
+        """Return the reason why two records cannot be combined, or an empty text if they can."""
         for name, words in _SAME_IN_BOTH.items():
             a, b = getattr(self, name), getattr(other, name)
             if a != b:

@@ -91,7 +91,7 @@ class PrivacyRequest(NoiseRequest):
             raise ValueError(f"purpose must say what is released, got {quote(self.purpose)}")
         check_ledger(self.ledger)
 
-    def bounds(self, kernel: Any, n_features: int, order: int, loss_bound: float) -> Bounds:
+    def bounds(self, kernel: Any, n_features: int, order: int, loss_bound: float) -> _Bounds:
         """Return the bounds that are enforced for these sums; raise a ValueError if there are none."""
         kappa = self.kappa
         if kappa is None:
@@ -108,9 +108,9 @@ class PrivacyRequest(NoiseRequest):
             )
         # A norm that rounds to just above κ, or a label above sup|ψ|, is within the bounds that the noise assumes.
         released = WeightedSums(n_features, kappa * (1 + ROOM), c * (1 + ROOM), order, self.means, self.labels, True)
-        return Bounds(kappa, c, released)
+        return _Bounds(kappa, c, released)
 
-    def calibrate_noise(self, bounds: Bounds, rows_at_once: int, n: int = 0) -> GridGaussian:
+    def calibrate_noise(self, bounds: _Bounds, rows_at_once: int, n: int = 0) -> GridGaussian:
         """Return the noise for sums of up to 2²² rows, or up to the next power of two if there are more.
 
         BLAS sums m = ``rows_at_once`` products in double precision, and these sums are added in twice that precision;
@@ -144,11 +144,11 @@ class PrivacyRequest(NoiseRequest):
             spending.note(n_rows=summary.n_rows, basis=summary.digest)
         return summary
 
-    def purpose_of(self, bounds: Bounds) -> str:
+    def purpose_of(self, bounds: _Bounds) -> str:
         """Return the purpose that was given, or the names of the released sums."""
         return self.purpose or ", ".join(NAMES[name] for name in bounds.weighted_sums.weights)
 
-    def record(self, bounds: Bounds, noise: GridGaussian, purpose: str) -> NoiseRecord:
+    def record(self, bounds: _Bounds, noise: GridGaussian, purpose: str) -> NoiseRecord:
         """Return the record of the noise in the summary."""
         r = bounds.weighted_sums
         public = ("the number of records", "the basis", f"κ = {bounds.kappa:.6g}", f"c = {bounds.label_bound:.6g}")
@@ -161,7 +161,7 @@ class PrivacyRequest(NoiseRequest):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class _Bounds:
     """The bounds that are enforced: features are shrunk to norm ``kappa``, labels clipped to ±``label_bound``."""
 
     kappa: float
@@ -194,7 +194,7 @@ class BoundedTarget(Target):
         return silence_warnings()
 
     def push(self, u: np.ndarray, residual: bool) -> np.ndarray:
-        """Return ψ(u) clipped to [−c, c], and 0 where a label is so large that ψ is not a number."""
+        """Return ψ(u) clipped to [−c, c], and 0 if a label is so large that ψ is not a number."""
         with np.errstate(all="ignore"):
             psi = np.nan_to_num(super().push(u, residual), nan=0.0, posinf=np.inf, neginf=-np.inf)
         return np.clip(psi, -self.label_bound, self.label_bound)
@@ -218,7 +218,7 @@ class CheckedRequest:
     basis: Any
     contents: Contents
     target: BoundedTarget
-    bounds: Bounds
+    bounds: _Bounds
     noise: GridGaussian
 
     @property

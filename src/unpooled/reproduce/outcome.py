@@ -13,7 +13,7 @@ HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; a number is shown with three digits that count, None as nothing."""
+    """Rows of cells; a number is shown with three significant digits, and None as an empty cell."""
 
     title: str
     heads: tuple[str, ...]
@@ -69,7 +69,8 @@ class Verdict:
     """A claim, whether it held (HOLDS, FAILS or UNDECIDED), and the figures that say so.
 
     ``known_wrong`` marks a claim that is known to be misprinted, or empty: FAILS is then the expected status.
-    ``chance`` is how probable figures so bad for the claim, or worse, are if it only just holds; None without chance.
+    ``chance`` is the probability of figures as bad for the claim, or worse, if it only just holds; None if chance plays
+    no part.
     """
 
     claim: str
@@ -81,7 +82,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything that an experiment found; ``notes`` are sentences that explain the figures."""
+    """The findings of an experiment; ``notes`` are sentences that explain the figures."""
 
     tables: tuple[Table, ...]
     panels: tuple[Panel, ...]

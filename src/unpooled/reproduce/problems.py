@@ -209,7 +209,7 @@ def find_target(kernel: str, r: float) -> Target:
     return PROBLEMS[kernel]().target(r)
 
 
-MEANT = (".*blocks are far more than", ".*public rows stand for")  # more blocks than theory supports; LESS has a floor
+MEANT = (".*blocks are far more than", ".*public rows stand in for")  # more blocks than theory allows; LESS has a floor
 
 
 @contextmanager

@@ -266,7 +266,7 @@ class Scores:
             return NotImplemented
         if self.candidates != other.candidates:
             reason = f"one is of the candidates {self.candidates[:12]} and the other of {other.candidates[:12]}"
-            raise NotAddable(f"these scores do not add up: {reason}", reason)
+            raise NotAddable(f"these scores cannot be added up: {reason}", reason)
         sums = {name: value + other.sums[name] for name, value in self.sums.items()}
         return replace(self, n_rows=self.n_rows + other.n_rows, sums=sums)
 

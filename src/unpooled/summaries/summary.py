@@ -122,7 +122,7 @@ class Summary:
             return NotImplemented
         difference = self._difference(other)
         if difference:
-            raise NotAddable(f"these summaries do not add up: {difference}", difference)
+            raise NotAddable(f"these summaries cannot be added up: {difference}", difference)
         return replace(
             self,
             n_rows=self.n_rows + other.n_rows,
@@ -138,7 +138,7 @@ class Summary:
     __radd__ = __add__
 
     def _difference(self, other: Summary) -> str:
-        """Return the reason why two summaries do not add up, or an empty text if they do."""
+        """Return the reason why two summaries cannot be added up, or an empty text if they do."""
         a, b = self.contents, other.contents
         if a.basis != b.basis:
             return f"one has the basis {a.basis[:12]} and the other the basis {b.basis[:12]}"

@@ -48,7 +48,7 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_qualification(filter: Any, qualification: Any) -> float:
+def _check_qualification(filter: Any, qualification: Any) -> float:
     """Return the qualification ν of a filter or as it is given; without either it is ∞, which is no saturation."""
     if filter is not None and qualification is not None:
         raise ValueError("give either filter or qualification: a filter has its own qualification")
@@ -74,7 +74,7 @@ def cap_regularity(r: float, method: str = "spectral", filter: Any = None, quali
     if method not in METHODS:
         names = ", ".join(repr(name) for name in METHODS)
         raise ValueError(f"method must be one of {names}, got {quote(method)}")
-    r, nu = check_r(r), check_qualification(filter, qualification)
+    r, nu = check_r(r), _check_qualification(filter, qualification)
     if method != "spectral" and not (filter is None and qualification is None):
         raise ValueError(
             f"filter and qualification can only be given with method='spectral': method={method!r} has a qualification "
@@ -166,4 +166,4 @@ def largest_supported_blocks(
     s : the capacity of the kernel
     filter, qualification : the filter, or its qualification ν
     """
-    return partition_limit(n, min(1.5, check_qualification(filter, qualification)), s)
+    return partition_limit(n, min(1.5, _check_qualification(filter, qualification)), s)

@@ -79,7 +79,7 @@ def test_where_the_median_is_better_it_is_taken_and_that_is_said():
     assert found == Gaussian("median").resolve(X)
     assert found.search_.taken == "median"
     assert found.search_.held_out["median"] < min(v for k, v in found.search_.held_out.items() if k != "median")
-    assert "on rows held out" in found.search_.why
+    assert "on held-out rows" in found.search_.why
 
 
 def many_rows(kernels, X, y):
@@ -100,7 +100,7 @@ def test_with_many_rows_the_best_multiple_is_taken_and_the_median_where_that_is_
     times, report = many_rows([worse, bad, good], X, y)
     assert times == 1
     assert report.taken == "median"
-    assert "because; with 100 rows to learn from the median distance was better" in report.why
+    assert "because; with 100 rows to learn from, the median distance was better" in report.why
 
 
 def test_many_rows_are_looked_at_where_there_are_many(monkeypatch):

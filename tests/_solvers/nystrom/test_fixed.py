@@ -231,13 +231,13 @@ def test_sentences():
     later = fit(X, y, lam=1e-2).partial_fit(X, y)
     with pytest.raises(ValueError, match=r"precision='fixed' does not support sample_weight"):
         later.partial_fit(X, y, np.linspace(1.0, 2.0, 200))
-    with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, and those of Polynomial are not"):
+    with pytest.raises(ValueError, match=r"needs kernel values from 0 to 1, but those of Polynomial are not"):
         up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed", fit_intercept=False).fit(X, y)
     with pytest.raises(ValueError, match=r"precision='fixed' is accurate for lam down to 1.9e-07, .*: use precision="):
         fit(X, y, lam=1e-9)
     with pytest.raises(ValueError, match=r"and those of Wave are not"):
         fit(X, y, Wave(1.0))
-    with pytest.raises(ValueError, match=r"X has values that are too large for single precision: take precision="):
+    with pytest.raises(ValueError, match=r"X has values that are too large for single precision: use precision="):
         fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
     elsewhere = mock.patch("unpooled.estimators.nystrom.find_device", return_value=torch.device("meta"))
     with elsewhere, pytest.raises(ValueError, match=r"precision='fixed' needs a CPU, but device is meta"):

@@ -25,7 +25,7 @@ from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.filters import IteratedTikhonov
 from unpooled.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
+pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 few = settings(max_examples=8, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
 ratios = st.floats(-4, 0).map(lambda u: 10.0**u)

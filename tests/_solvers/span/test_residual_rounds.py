@@ -20,7 +20,7 @@ from unpooled.bases import EmpiricalFeatures, RandomFeatures
 from unpooled.kernels import Gaussian, Linear, Matern
 from unpooled.losses import Correntropy, Huber
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand for")
+pytestmark = pytest.mark.filterwarnings("ignore:.*public rows stand in for")
 few = settings(max_examples=3, deadline=None, derandomize=True, phases=[Phase.generate])
 seeds = st.integers(0, 10**6)
 centring = pytest.mark.parametrize("center", [False, True])
@@ -258,21 +258,21 @@ def test_residuals_of_another_model_are_refused():
     mine, theirs = models.digest_of(model), models.digest_of(second)
     residuals = up.Summary.of(basis, X, y, residuals_of=model)
     with pytest.raises(
-        ValueError, match=f"of this model, {theirs[:12]}, and this is a summary of the residuals of model {mine[:12]}"
+        ValueError, match=f"of this model, {theirs[:12]}, but this is a summary of the residuals of model {mine[:12]}"
     ):
         second.update(residuals)
-    with pytest.raises(ValueError, match="residuals must be of this model, .*, and this is a summary of labels"):
+    with pytest.raises(ValueError, match="residuals must be of this model, .*, but this is a summary of labels"):
         model.update(up.Summary.of(basis, X, y))
-    with pytest.raises(ValueError, match="residuals are of the loss huber 1.0, the model's is squared"):
+    with pytest.raises(ValueError, match="residuals are for the loss huber 1.0, but the model has squared"):
         model.update(up.Summary.of(basis, X, y, residuals_of=model, loss=Huber(1.0)))
-    with pytest.raises(ValueError, match=f"of the basis {other.digest[:12]}, and the model of {basis.digest[:12]}"):
+    with pytest.raises(ValueError, match=f"to the basis {other.digest[:12]}, but the model has {basis.digest[:12]}"):
         model.update(up.Summary.of(other, X, y, residuals_of=model))
     with pytest.raises(ValueError, match="pass it to update"):
         up.SummaryRegressor(fit_intercept=False).fit_summary(residuals)
     before = model.coef_.copy()
     model.update(residuals)
     assert np.any(model.coef_ != before)
-    with pytest.raises(ValueError, match=f"and this is a summary of the residuals of model {mine[:12]}"):
+    with pytest.raises(ValueError, match=f"but this is a summary of the residuals of model {mine[:12]}"):
         model.update(residuals)  # which are of the model before
     exact = up.SummaryRegressor(lam=0.1, fit_intercept=False).fit_summary(up.Summary.of(basis, X, y, 2))
     with pytest.raises(ValueError, match="exact already"):

@@ -153,7 +153,7 @@ def test_the_floor_is_how_far_less_is_from_the_ridge_on_the_rows(filter, center,
     basis = EmpiricalFeatures(KERNEL).fit(U)
     summary = up.Summary.of(basis, X, y, 2, sample_weight=w)
     model = up.SummaryRegressor(filter, 2.0 * LAM.get(filter, 0.01), center).fit_summary(summary)
-    with pytest.warns(UserWarning, match="12 public rows stand for"):
+    with pytest.warns(UserWarning, match="12 public rows stand in for"):
         less = up.SummaryRegressor(filter, model.lam_, center).fit_summary(summary.to_first_order())
     gap = model.predict(X) - less.predict(X)
     assert model.floor_.error == pytest.approx(np.sqrt(np.average(gap**2, weights=w)), rel=1e-8)

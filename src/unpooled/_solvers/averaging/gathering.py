@@ -85,7 +85,7 @@ class Deal:
         """Return the one partition into sites."""
         kept, labels = self.weighted_rows, self.source.site_labels
         assert labels is not None
-        names, positions = group_by_label(labels[kept])
+        names, positions = _group_by_label(labels[kept])
         return self._with_unlabeled([Partition(names, [kept[p] for p in positions])])
 
     def deal_evenly(self, sizes: list[int]) -> dict[int, Partition]:
@@ -93,7 +93,7 @@ class Deal:
         order = self.source.draw_order(self.dealing)
         if self.weights is not None:
             order = order[self.weights[order] > 0]
-        return self._with_unlabeled([Partition([str(j) for j in range(m)], cut_evenly(order, m)) for m in sizes])
+        return self._with_unlabeled([Partition([str(j) for j in range(m)], _cut_evenly(order, m)) for m in sizes])
 
     def _with_unlabeled(self, partitions: list[Partition]) -> dict[int, Partition]:
         by_size = {len(partition): partition for partition in partitions}
@@ -102,29 +102,29 @@ class Deal:
         order = self.unlabeled.draw_order(self.spreading)
         for partition in by_size.values():
             if self.unlabeled.site_labels is not None:
-                partition.unlabeled = group_unlabeled(partition.names, self.unlabeled.site_labels)
+                partition.unlabeled = _group_unlabeled(partition.names, self.unlabeled.site_labels)
             else:
                 w = self.weights
                 masses = [float(len(rows)) if w is None else float(w[rows].sum()) for rows in partition.rows]
-                partition.unlabeled = deal_in_proportion(order, np.asarray(masses))
+                partition.unlabeled = _deal_in_proportion(order, np.asarray(masses))
         return by_size
 
 
-def group_unlabeled(names: list[str], labels: np.ndarray) -> list[np.ndarray]:
+def _group_unlabeled(names: list[str], labels: np.ndarray) -> list[np.ndarray]:
     """Return the unlabeled rows of every site; raise an error for a site that has no labeled row."""
-    own = dict(zip(*group_by_label(labels)))
+    own = dict(zip(*_group_by_label(labels)))
     unknown = sorted(set(own) - set(names))
     if unknown:
         raise ValueError(f"unlabeled_sites names the site {unknown[0]!r}, which has no labeled row")
     return [own.get(name, np.empty(0, dtype=np.int64)) for name in names]
 
 
-def cut_evenly(order: np.ndarray, m: int) -> list[np.ndarray]:
+def _cut_evenly(order: np.ndarray, m: int) -> list[np.ndarray]:
     """Cut rows in random order into m blocks whose sizes differ by at most one."""
     return [np.sort(part) for part in np.array_split(order, m)]
 
 
-def group_by_label(labels: np.ndarray) -> tuple[list[str], list[np.ndarray]]:
+def _group_by_label(labels: np.ndarray) -> tuple[list[str], list[np.ndarray]]:
     """Return a block for every label, in sorted order of the labels."""
     names, owner = np.unique(labels, return_inverse=True)
     order = np.argsort(owner, kind="stable")
@@ -132,13 +132,13 @@ def group_by_label(labels: np.ndarray) -> tuple[list[str], list[np.ndarray]]:
     return [str(label) for label in names], np.split(order, cuts)
 
 
-def deal_in_proportion(order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+def _deal_in_proportion(order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
     """Deal rows to blocks in proportion to ``sizes``, as unlabeled rows without sites are."""
     cuts = np.round(np.cumsum(sizes)[:-1] / np.sum(sizes) * len(order)).astype(int)
     return [np.sort(part) for part in np.split(order, cuts)]
 
 
-def ranks(hashes: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _ranks(hashes: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Rank rows for halving: by a hash of x, and by y among rows of one x.
 
     Copies have the same rank: they never lie on both sides of a split, and a row of weight two is equivalent to two
@@ -210,39 +210,39 @@ def join(a: list[BlockFit], b: list[BlockFit]) -> list[BlockFit]:
     return a + b
 
 
-def kappa(block: Block, kernel: Kernel) -> float:
+def _kappa(block: Block, kernel: Kernel) -> float:
     """Return the largest √K(x, x) on the block, unlabeled rows included."""
     rows, U = block.read()
     return max(kernel.kappa(rows.X), 0.0 if U is None else kernel.kappa(U))
 
 
-def hashes(block: Block, constants: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _hashes(block: Block, constants: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a hash of each row's x, and its labels: the keys by which rows are halved."""
-    rows = read(block)
+    rows = _read(block)
     return hash_rows(to_numpy(rows.X), constants), to_numpy(rows.Y)
 
 
-def weights(block: Block) -> np.ndarray:
+def _weights(block: Block) -> np.ndarray:
     """Return the weights of the rows; rows of weight zero count as absent."""
-    return np.asarray(read(block).weights)
+    return np.asarray(_read(block).weights)
 
 
-def join_arrays(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _join_arrays(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Join two arrays."""
     return np.concatenate([a, b])
 
 
-def join_pairs(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _join_pairs(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Join two pairs of arrays, part by part."""
     return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
 
 
-def read(block: Block) -> Rows:
+def _read(block: Block) -> Rows:
     """Return the rows themselves, for a sample of all rows."""
     return concatenate([s.read() for s in block.labeled])
 
 
-def join_rows(a: Rows, b: Rows) -> Rows:
+def _join_rows(a: Rows, b: Rows) -> Rows:
     """Join two sets of rows."""
     return concatenate([a, b])
 
@@ -264,7 +264,7 @@ class Gathering:
             return self.source.rows.weights
         if not self.source.weighted:
             return None
-        weights_ = self._over_pieces(weights, join_arrays)
+        weights_ = self._over_pieces(_weights, _join_arrays)
         if not np.any(weights_ > 0):
             raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
         return np.asarray(weights_)
@@ -278,16 +278,16 @@ class Gathering:
 
     def read(self, rows: np.ndarray) -> Rows:
         """Return the rows of the given numbers, which are sorted."""
-        return self._over_pieces(read, join_rows, rows=rows)
+        return self._over_pieces(_read, _join_rows, rows=rows)
 
     def keys(self, rng: np.random.Generator) -> np.ndarray:
         """Return the keys by which rows are halved, which are the same from arrays and from files."""
         constants = rng.integers(0, 2**63, self.source.n_features, dtype=np.uint64)
-        return ranks(*self._over_pieces(hashes, join_pairs, args=(constants,)))
+        return _ranks(*self._over_pieces(_hashes, _join_pairs, args=(constants,)))
 
     def kappa(self, kernel: Kernel, blocks: Sequence[Block]) -> float:
         """Return the largest √K(x, x) over all blocks."""
-        return self.engine.map_reduce(kappa, blocks, max, args=(kernel,), label="kernel", verbose=self.verbose)
+        return self.engine.map_reduce(_kappa, blocks, max, args=(kernel,), label="kernel", verbose=self.verbose)
 
     def _over_pieces(self, fn: Any, combine: Any, args: tuple[Any, ...] = (), rows: np.ndarray | None = None) -> Any:
         """Map over the rows as blocks of one piece each, in order, which is the fastest way to read them."""

@@ -36,7 +36,7 @@ from ..spectral.problem import Problem
 from ..spectral.routes import fit_one
 
 
-class Predictor(Protocol):
+class _Predictor(Protocol):
     """A fitted function of rows."""
 
     def predict(self, X: Array) -> Array: ...
@@ -56,7 +56,7 @@ class Judgement:
         return cls(table, index, float(np.mean(table[index, np.arange(table.shape[1])])))
 
 
-def mean_squares(residuals: Floats, weights: Floats) -> Floats:
+def _mean_squares(residuals: Floats, weights: Floats) -> Floats:
     """Return Σ_i w_i r_i² for every candidate and target."""
     return np.einsum("n,nct,nct->ct", weights, residuals, residuals)
 
@@ -90,7 +90,7 @@ class Local(ABC):
         return self.n_candidates > 1
 
     @abstractmethod
-    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> _Predictor:
         """Return a function with a column for each candidate and target, candidate by candidate."""
 
     @abstractmethod
@@ -147,11 +147,11 @@ class SpectralLocal(Local):
     def _problem(self, rows: Rows, U: Array | None) -> tuple[Problem, Array | float]:
         X, Y, weights, b = rows.X, rows.Y, rows.weights, 0.0
         if U is not None and U.shape[0]:
-            X, Y, weights, b = inflate(X, Y, weights, U, self.center)
+            X, Y, weights, b = _inflate(X, Y, weights, U, self.center)
         weights_ = None if weights is None or np.all(weights == weights[0]) else like(weights / weights.max(), X)
         return Problem(self.kernel, X, Y, weights_, self.center, self.filter, self.kappa_sq), b
 
-    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Predictor:
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> _Predictor:
         problem, b = self._problem(rows, U)
         with threads.limit_blas_for(problem.n):
             coefs, intercepts = coefficients_without_scores(problem, self.lams, single)
@@ -160,12 +160,12 @@ class SpectralLocal(Local):
         points = problem.X
         intercepts = xp.reshape(intercepts + b, (-1,))
         if single:
-            return RoughExpansion(self.kernel, points, columns, intercepts, self.origin)
+            return _RoughExpansion(self.kernel, points, columns, intercepts, self.origin)
         return KernelExpansion(self.kernel, points, columns, intercepts)
 
     def judge(self, residuals: Floats, weights: Floats) -> Judgement:
         """Judge by the weighted mean square; the lowest is taken."""
-        table = mean_squares(residuals, weights)
+        table = _mean_squares(residuals, weights)
         return Judgement.of(table, criteria.best_index(table, self.lams, self.per_target))
 
     def choose(self, index: np.ndarray) -> SpectralLocal:
@@ -215,7 +215,7 @@ class SpectralLocal(Local):
         return 8.0 * max(2.5 * n**2, 1.1 * (2 * n) ** 2)
 
 
-def inflate(
+def _inflate(
     X: Array, Y: Array, weights: np.ndarray | None, U: Array, center: bool
 ) -> tuple[Array, Array, np.ndarray | None, Array]:
     """Return X*, Y*, w* and the intercepts b. A row of weight w counts as w rows, an unlabeled one as one row."""
@@ -231,7 +231,7 @@ def inflate(
     return xp.concat([X, like(U, X)]), Y_star, w_star, b
 
 
-class RoughExpansion:
+class _RoughExpansion:
     """The function Σ_i c_i K(·, x_i) + b with kernel values in single precision; offsets and scales in double."""
 
     def __init__(
@@ -273,12 +273,12 @@ class OpaqueLocal(Local):
     def n_candidates(self) -> int:
         return 1
 
-    def candidates(self, rows: Rows, U: Array | None, single: bool) -> Columns:
-        return Columns(self._fit_estimator(rows))
+    def candidates(self, rows: Rows, U: Array | None, single: bool) -> _Columns:
+        return _Columns(self._fit_estimator(rows))
 
     def judge(self, residuals: Floats, weights: Floats) -> Judgement:
         """Judge the only candidate by its weighted mean square."""
-        return Judgement.of(mean_squares(residuals, weights), np.zeros(residuals.shape[2], dtype=int))
+        return Judgement.of(_mean_squares(residuals, weights), np.zeros(residuals.shape[2], dtype=int))
 
     def choose(self, index: np.ndarray) -> OpaqueLocal:
         return self
@@ -288,7 +288,7 @@ class OpaqueLocal(Local):
         expansion = getattr(estimator, "predictor_", None)
         b = np.atleast_1d(to_numpy(getattr(estimator, "intercept_", 0.0)))
         is_ours = isinstance(expansion, KernelExpansion)
-        return (expansion, b) if is_ours else (Columns(estimator), np.zeros(rows.Y.shape[1]))  # type: ignore[union-attr]
+        return (expansion, b) if is_ours else (_Columns(estimator), np.zeros(rows.Y.shape[1]))  # type: ignore[union-attr]
 
     def _fit_estimator(self, rows: Rows) -> Any:
         if rows.weights is not None and not self.weighted:
@@ -299,7 +299,7 @@ class OpaqueLocal(Local):
 
 
 @dataclass
-class Columns:
+class _Columns:
     """An estimator whose predictions always have one column per target."""
 
     estimator: Any

@@ -190,7 +190,7 @@ SINGLE_FROM = 1000  # training rows of a block from which single precision pays
 
 
 @dataclass
-class Validation:
+class _Validation:
     """The validation rows V = ∪ D_j² (or a sample of them), and the block of each row."""
 
     rows: Rows
@@ -204,11 +204,11 @@ class Validation:
         return w / w.sum()
 
 
-def score(
+def _score(
     engine: Engine,
     training: list[Block],
     local: Local,
-    validation: Validation,
+    validation: _Validation,
     *,
     sites_alike: bool = False,
     at_once: int | None = None,
@@ -275,11 +275,11 @@ class Search:
                 candidate.left_out = "tolerance"
                 continue
             partition = self.partitions[candidate.n_blocks]
-            outcomes[candidate.n_blocks] = score(
+            outcomes[candidate.n_blocks] = _score(
                 self.gather.engine,
                 partition.restrict(~self.held).blocks(source, self.unlabeled),
                 local,
-                Validation(V, partition.block_of(source.n_rows)[validation_rows]),
+                _Validation(V, partition.block_of(source.n_rows)[validation_rows]),
                 sites_alike=self.sites_alike,
                 at_once=candidate.at_once,
                 try_single=try_single,

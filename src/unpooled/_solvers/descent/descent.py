@@ -115,7 +115,7 @@ class Task:
         )
 
 
-class Stop(NamedTuple):
+class _Stop(NamedTuple):
     """The function f = Σ c_i K_{x_i} + intercept after ``t`` steps, for S scales and T targets; b is centred."""
 
     t: int
@@ -124,7 +124,7 @@ class Stop(NamedTuple):
     b: Array  #: (S, T)
 
 
-class DescentResult(NamedTuple):
+class _DescentResult(NamedTuple):
     """Coefficients (N*, C, T) over D*, intercepts (C, T) and b (C, T) of all candidates, and the route."""
 
     coef: Array
@@ -133,7 +133,7 @@ class DescentResult(NamedTuple):
     solver: str
 
 
-def descend(task: Task, candidates: Candidates) -> DescentResult:
+def descend(task: Task, candidates: Candidates) -> _DescentResult:
     """Run the descent of every candidate (scale, n_iter) at once, on one kernel matrix.
 
     ``candidates`` holds ``scale`` (C, T) and ``n_iter`` (C,); f of candidate j for target k is
@@ -150,10 +150,10 @@ def descend(task: Task, candidates: Candidates) -> DescentResult:
             parts[j] = (stop.coef[:, k, :], stop.intercept[k, :], stop.b[k, :])
     xp = namespace(task.X)
     coef, intercept, b = (xp.stack([p[i] for p in parts], axis=1 if i == 0 else 0) for i in range(3))
-    return DescentResult(coef, intercept, b, operator.name)
+    return _DescentResult(coef, intercept, b, operator.name)
 
 
-def run(task: Task, operator: Operator, scales: np.ndarray, stops: Sequence[int]) -> Iterator[Stop]:
+def run(task: Task, operator: Operator, scales: np.ndarray, stops: Sequence[int]) -> Iterator[_Stop]:
     """Run the descents of scales (S, T); yield them at each of the rising ``stops``, which do not affect each other."""
     xp = namespace(task.X)
     n, n_targets = task.Y.shape
@@ -195,7 +195,7 @@ def run(task: Task, operator: Operator, scales: np.ndarray, stops: Sequence[int]
         shape = (len(scales), n_targets)
         b_now = b + xp.astype(moved, b.dtype)
         intercept = operator.coordinates.intercept(c, b_now)
-        yield Stop(t, xp.reshape(c, (n_points, *shape)), xp.reshape(intercept, shape), xp.reshape(b_now, shape))
+        yield _Stop(t, xp.reshape(c, (n_points, *shape)), xp.reshape(intercept, shape), xp.reshape(b_now, shape))
 
 
 def _length(task: Task, operator: Operator, t: int) -> int:
@@ -267,7 +267,7 @@ def out_of_fold(
 
 def _fold(
     task: Task, train: np.ndarray, test: np.ndarray, scales: np.ndarray, stops: Sequence[int]
-) -> tuple[Array, Array, Iterator[Stop]]:
+) -> tuple[Array, Array, Iterator[_Stop]]:
     """Return the kernel between held-out rows and D* of the others, the held-out labels, and the others' descent."""
     part, take = task.part(train), _row_taker(task.X, test)
     X_test = take(task.X)

@@ -54,7 +54,7 @@ def most_iterations(n_rows: int, single: bool = False) -> int:
     return int(min(2**17 if single else MOST, 2 ** math.ceil(math.log2(1000 * max(1, n_rows)))))
 
 
-def spread(Y: np.ndarray, weights: np.ndarray | None, center: bool) -> np.ndarray:
+def _spread(Y: np.ndarray, weights: np.ndarray | None, center: bool) -> np.ndarray:
     """Return the median of |y| (|y - median| if centred) for each column of (n, T): (T,), positive."""
     Y = Y - weighted_median(Y, weights) if center else Y
     medians = weighted_median(np.abs(Y), weights)
@@ -65,14 +65,14 @@ def spread(Y: np.ndarray, weights: np.ndarray | None, center: bool) -> np.ndarra
 
 def clip_labels(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Clip labels (n, T) to within three robust standard deviations of their median, for methods that square them."""
-    middle, reach = weighted_median(Y, weights), 3.0 * spread(Y, weights, True) / NORMAL
+    middle, reach = weighted_median(Y, weights), 3.0 * _spread(Y, weights, True) / NORMAL
     return np.clip(Y, middle - reach, middle + reach)
 
 
 def scale_grid(Y: np.ndarray, weights: np.ndarray | None, center: bool, loss: Loss) -> np.ndarray:
     """Return the scales to try, (S, T), rising; the last is infinite, and the only one for a loss without a scale."""
     factors = np.append(FACTORS, math.inf) if loss.has_scale else np.asarray([math.inf])
-    return factors[:, None] * spread(Y, weights, center)[None, :]
+    return factors[:, None] * _spread(Y, weights, center)[None, :]
 
 
 def candidates(
@@ -123,18 +123,18 @@ def _score_one(R: np.ndarray, w: np.ndarray, scale: np.ndarray, loss: Loss) -> t
         first = float(np.sqrt(np.min(w @ (R * R)))) or 1.0
     s = first
     for _ in range(3):
-        score = w @ window(R, WINDOW * s)
+        score = w @ _window(R, WINDOW * s)
         best = int(np.argmin(score))
         s = _inner_spread(R[:, best], w, first)
     # For each scale the candidate with its best iteration, and whether it is admissible.
-    losses_of_best = window(R[:, best], WINDOW * s)
+    losses_of_best = _window(R[:, best], WINDOW * s)
     rows = 1.0 / float(np.sum(w * w))
     scales = np.unique(scale)
     variance = np.full(len(scales), math.inf)
     for k, sigma in enumerate(scales):
         members = np.flatnonzero(scale == sigma)
         j = members[np.argmin(score[members])]
-        gap = window(R[:, j], WINDOW * s) - losses_of_best
+        gap = _window(R[:, j], WINDOW * s) - losses_of_best
         mean = float(w @ gap)
         error = math.sqrt(float(w @ (gap - mean) ** 2) / rows)
         if mean <= Z * error + 1e-12:
@@ -143,12 +143,12 @@ def _score_one(R: np.ndarray, w: np.ndarray, scale: np.ndarray, loss: Loss) -> t
     sigma = scales[np.argmin(variance)] if math.isfinite(least) else scale[best]
     if math.isinf(scales[-1]) and variance[-1] <= (1.0 + TIE) * least < math.inf:
         sigma = scales[-1]
-    score = w @ window(R, min(max(sigma, WINDOW * s), WIDEST * s))
+    score = w @ _window(R, min(max(sigma, WINDOW * s), WIDEST * s))
     members = np.flatnonzero(scale == sigma)
     return int(members[np.argmin(score[members])]), score
 
 
-def window(r: np.ndarray, width: float) -> np.ndarray:
+def _window(r: np.ndarray, width: float) -> np.ndarray:
     """Return the bounded score 1 - exp(-r²/(2·width²))."""
     with np.errstate(over="ignore"):
         return -np.expm1(-0.5 * (r / width) ** 2)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-Rows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # row numbers to features and labels
+_Rows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # row numbers to features and labels
 
 
 def clip_rows(Z: np.ndarray, kappa: float) -> np.ndarray:
@@ -62,7 +62,7 @@ def draw_rows(n: int, steps: int) -> np.ndarray:
 
 
 def descend(
-    rows: Rows,
+    rows: _Rows,
     batches: Iterable[np.ndarray],
     size: int,
     *,
@@ -112,7 +112,7 @@ def rounding_error(
     return steps * (residual + step * gradient * gamma(batch_size + 4) + 8 * u * W)
 
 
-def shrinkage_blocks(size: int) -> list[slice]:
+def _shrinkage_blocks(size: int) -> list[slice]:
     """Cut 0, …, size-1 into stretches whose length grows by half from one to the next, from 4 to 32."""
     stretches, start, length = [], 0, 4
     while start < size:
@@ -129,20 +129,20 @@ def shrink(w: np.ndarray, sigma: float) -> np.ndarray:
     that noise alone explains becomes zero, one that is far above the noise stays. It looks at noisy numbers only.
     """
     out = w.copy()
-    for block in shrinkage_blocks(len(w)):
+    for block in _shrinkage_blocks(len(w)):
         energy = float(w[block] @ w[block])
         expected = (block.stop - block.start) * sigma**2
         out[block] *= max(0.0, 1.0 - expected / energy) if energy > expected else 0.0
     return out
 
 
-def shrinkage_factors(w: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+def _shrinkage_factors(w: np.ndarray, sigma: np.ndarray) -> np.ndarray:
     """Return about the factors of :func:`shrink` before there is noise: |w|²/(|w|² + kσ²) of each block.
 
     ``w`` has a column for each of several problems and ``sigma`` a number for each.
     """
     out = np.empty_like(w)
-    for block in shrinkage_blocks(len(w)):
+    for block in _shrinkage_blocks(len(w)):
         energy = np.sum(w[block] ** 2, axis=0)
         expected = (block.stop - block.start) * sigma**2
         out[block] = energy / np.maximum(energy + expected, np.finfo(float).tiny)
@@ -204,7 +204,7 @@ class DescentVariant:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class _Outcome:
     """The result of a variant after a time τ = ηT, as the mean of log(1 - R²) over the targets."""
 
     time: float
@@ -218,9 +218,9 @@ def coordinates(phi: np.ndarray, scale: np.ndarray, constant: float = 0.0, kappa
     return np.concatenate([np.full((len(Z), 1), constant), Z], axis=1) if constant else Z
 
 
-def find_best_stop(problem: Problem, way: DescentVariant, targets: tuple[np.ndarray, np.ndarray]) -> Outcome:
+def find_best_stop(problem: Problem, way: DescentVariant, targets: tuple[np.ndarray, np.ndarray]) -> _Outcome:
     """Return the best time to stop, and the result at that time."""
-    best = Outcome(1.0, math.inf, 0.0)
+    best = _Outcome(1.0, math.inf, 0.0)
     for outcome in _follow(problem, way, targets):
         if outcome.score < best.score:
             best = outcome
@@ -229,7 +229,7 @@ def find_best_stop(problem: Problem, way: DescentVariant, targets: tuple[np.ndar
     return best
 
 
-def _follow(problem: Problem, way: DescentVariant, targets: tuple[np.ndarray, np.ndarray]) -> Iterator[Outcome]:
+def _follow(problem: Problem, way: DescentVariant, targets: tuple[np.ndarray, np.ndarray]) -> Iterator[_Outcome]:
     F, noise = targets
     full = coordinates(problem.phi, way.scale, way.constant)
     Z = coordinates(problem.phi, way.scale, way.constant, way.kappa)
@@ -240,22 +240,22 @@ def _follow(problem: Problem, way: DescentVariant, targets: tuple[np.ndarray, np
     done = 0
     for until in STEPS:
         for _ in range(until - done):
-            V = (1.0 - step * way.lam) * V + (step / m) * (Z.T @ mean_of_clipped(F - Z @ V, noise, way.clip))
+            V = (1.0 - step * way.lam) * V + (step / m) * (Z.T @ _mean_of_clipped(F - Z @ V, noise, way.clip))
             total += V
         done, time = until, step * until
         W = total / done if way.averaged else V
         sigma = np.full(
-            F.shape[1], way.clip * way.kappa * unit_sensitivity(time, way.lam, way.averaged) / problem.n / problem.mu
+            F.shape[1], way.clip * way.kappa * _unit_sensitivity(time, way.lam, way.averaged) / problem.n / problem.mu
         )
-        held = shrinkage_factors(W, sigma) if way.shrink else np.ones_like(W)
+        held = _shrinkage_factors(W, sigma) if way.shrink else np.ones_like(W)
         missed = np.mean((F - full @ (held * W)) ** 2, axis=0)
         filled = 1.0 - np.exp(-time * spread)  # how far each direction has come: the degrees of freedom
         excess = missed + sigma**2 * (spread @ held**2) + (noise**2 + missed) * float(filled @ filled) / problem.n
         left = np.minimum((excess + noise**2) / (SPREAD * problem.label_bound) ** 2, 1e6)
-        yield Outcome(time, float(np.mean(np.log(left))), float(1.0 - np.mean(left)))
+        yield _Outcome(time, float(np.mean(np.log(left))), float(1.0 - np.mean(left)))
 
 
-def unit_sensitivity(time: float, lam: float, averaged: bool) -> float:
+def _unit_sensitivity(time: float, lam: float, averaged: bool) -> float:
     """Return n times the sensitivity at time τ, in units of the gradient: 2τ, less with weight decay or averaging.
 
     The continuous form of theorems 3 and 4 in docs/privacy/sgd.md is 2(1 - e^{-λτ})/λ for the last w, τ for the mean.
@@ -264,7 +264,7 @@ def unit_sensitivity(time: float, lam: float, averaged: bool) -> float:
     return 0.5 * last if averaged else last
 
 
-def mean_of_clipped(u: np.ndarray, sigma: np.ndarray, clip: float) -> np.ndarray:
+def _mean_of_clipped(u: np.ndarray, sigma: np.ndarray, clip: float) -> np.ndarray:
     """Return E ψ(u + ξ), ξ ~ N(0, σ²), ψ clipping to [-C, C]: σ(G((u+C)/σ) - G((u-C)/σ)) - C, G(x) = xΦ(x) + φ(x)."""
 
     def G(x: np.ndarray) -> np.ndarray:

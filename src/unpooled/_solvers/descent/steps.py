@@ -20,10 +20,10 @@ from ..._linalg.operator import Coordinates
 SETTLED = 1e-5  # of a column's largest value: corrections end once they move every column by less
 LONG = 1000  # above this, steps are no longer added up one by one
 
-PseudoLabels = Callable[[Array], Array]  #: from √(N*w*)·f to √(N*w*) times the labels of the next least-squares step
+_PseudoLabels = Callable[[Array], Array]  #: from √(N*w*)·f to √(N*w*) times the labels of the next least-squares step
 
 
-class Steps(Protocol):
+class _Steps(Protocol):
     """The part of a task that the steps need."""
 
     @property
@@ -37,7 +37,7 @@ class Steps(Protocol):
 
 
 @dataclass
-class State:
+class _State:
     """The descent after ``t`` steps: coordinates a, the sum of each row's inputs, and √(Nw)·f on D*."""
 
     t: int
@@ -56,19 +56,19 @@ class Operator(ABC):
     coordinates: Coordinates
 
     @abstractmethod
-    def start(self, n_columns: int) -> State:
+    def start(self, n_columns: int) -> _State:
         """Return the state of f = 0."""
 
     @abstractmethod
-    def advance(self, state: State, m: int, task: Steps, pseudo_labels: PseudoLabels) -> State:
+    def advance(self, state: _State, m: int, task: _Steps, pseudo_labels: _PseudoLabels) -> _State:
         """Advance by m steps, in one jump if ``jumps`` says that it can."""
 
     @abstractmethod
-    def solution(self, state: State) -> tuple[Array, Array]:
+    def solution(self, state: _State) -> tuple[Array, Array]:
         """Return a on all rows (N*, columns) and the intercept (columns,)."""
 
 
-def sum_of_steps(task: Steps, t: int, m: int) -> float:
+def _sum_of_steps(task: _Steps, t: int, m: int) -> float:
     """Return Σ_{s=t+1}^{t+m} step·s^{-decay}: κ² times the sum of η."""
     if task.decay == 0.0:
         return task.step * m
@@ -83,18 +83,18 @@ class Products(Operator):
 
     name, jumps = "products", False
 
-    def __init__(self, M: Array, coordinates: Coordinates, task: Steps) -> None:
+    def __init__(self, M: Array, coordinates: Coordinates, task: _Steps) -> None:
         self.M, self.coordinates = M, coordinates
         self.unit = 1.0 / (task.kappa_sq * coordinates.n)
-        self.mean = unit_mean(coordinates, M) if coordinates.center else None
+        self.mean = _unit_mean(coordinates, M) if coordinates.center else None
 
-    def start(self, n_columns: int) -> State:
+    def start(self, n_columns: int) -> _State:
         zeros = namespace(self.M).zeros((self.M.shape[0], n_columns), dtype=self.M.dtype, device=self.M.device)
-        return State(0, zeros, zeros, zeros, zeros[0, :])
+        return _State(0, zeros, zeros, zeros, zeros[0, :])
 
-    def advance(self, state: State, m: int, task: Steps, pseudo_labels: PseudoLabels) -> State:
+    def advance(self, state: _State, m: int, task: _Steps, pseudo_labels: _PseudoLabels) -> _State:
         for _ in range(m):
-            e = sum_of_steps(task, state.t, 1)
+            e = _sum_of_steps(task, state.t, 1)
             v = pseudo_labels(state.values)
             a, b = state.a, state.intercept
             if self.mean is None:
@@ -107,10 +107,10 @@ class Products(Operator):
                 a = a + e * (v - (state.values - self.mean[:, None] * b))
                 b = b + e * (inside - b)
                 values = self.unit * (self.M @ a) + self.mean[:, None] * b
-            state = State(state.t + 1, a, state.given, values, b)
+            state = _State(state.t + 1, a, state.given, values, b)
         return state
 
-    def solution(self, state: State) -> tuple[Array, Array]:
+    def solution(self, state: _State) -> tuple[Array, Array]:
         return state.a, state.intercept / math.sqrt(self.coordinates.n)
 
 
@@ -120,25 +120,25 @@ class Spectrum(Operator):
     jumps = True
 
     def __init__(
-        self, name: str, U: Array, sigma: np.ndarray, coordinates: Coordinates, task: Steps, followed: float
+        self, name: str, U: Array, sigma: np.ndarray, coordinates: Coordinates, task: _Steps, followed: float
     ) -> None:
         x = np.clip(np.asarray(sigma, dtype=float) / task.kappa_sq, 0.0, 1.0)
         rank = int(np.sum(x > 4 * eps(U)))  # what lies below is rounding, and √w if centred
         self.name, self.coordinates, self.followed = name, coordinates, followed
         U, self.x = U[:, :rank], x[:rank]
         if coordinates.center:
-            U = namespace(U).concat([unit_mean(coordinates, U)[:, None], U], axis=1)
+            U = namespace(U).concat([_unit_mean(coordinates, U)[:, None], U], axis=1)
             self.x = np.append(1.0, self.x)
         self.U = np.asfortranarray(U) if is_numpy(U) else U
 
-    def start(self, n_columns: int) -> State:
+    def start(self, n_columns: int) -> _State:
         xp, U = namespace(self.U), self.U
         zeros = xp.zeros((U.shape[0], n_columns), dtype=U.dtype, device=U.device)
-        return State(0, zeros[:0, :], zeros, zeros, zeros[0, :])
+        return _State(0, zeros[:0, :], zeros, zeros, zeros[0, :])
 
-    def advance(self, state: State, m: int, task: Steps, pseudo_labels: PseudoLabels) -> State:
+    def advance(self, state: _State, m: int, task: _Steps, pseudo_labels: _PseudoLabels) -> _State:
         xp = namespace(self.U)
-        total = sum_of_steps(task, state.t, m)
+        total = _sum_of_steps(task, state.t, m)
         done = state.done + total
         r = max(int(np.searchsorted(-self.x * done, -self.followed)), state.a.shape[0], int(self.coordinates.center))
         U, x = self.U[:, :r], self.x[:r]
@@ -165,9 +165,9 @@ class Spectrum(Operator):
                 if task.corrections > 1 and bool(xp.all(moved <= SETTLED * reach)):
                     break
             given = given + (total * (m - 1) / (2 * m)) * change
-        return State(state.t + m, a, given, values, state.intercept, done)
+        return _State(state.t + m, a, given, values, state.intercept, done)
 
-    def solution(self, state: State) -> tuple[Array, Array]:
+    def solution(self, state: _State) -> tuple[Array, Array]:
         first = int(self.coordinates.center)
         U = self.U[:, : state.a.shape[0]]
         outside = state.given - U @ (U.T @ state.given)
@@ -175,6 +175,6 @@ class Spectrum(Operator):
         return U[:, first:] @ state.a[first:, :] + outside, b
 
 
-def unit_mean(coordinates: Coordinates, reference: Array) -> Array:
+def _unit_mean(coordinates: Coordinates, reference: Array) -> Array:
     """Return √w, the unit vector of a constant."""
     return coordinates.weights(reference) ** 0.5

@@ -130,7 +130,7 @@ def _mirror(A: Floats) -> Floats:
     return A
 
 
-Penalty = Callable[[Floats], tuple[float, Floats]]  #: θ ↦ a value to add to log L, and its gradient
+_Penalty = Callable[[Floats], tuple[float, Floats]]  #: θ ↦ a value to add to log L, and its gradient
 
 SHORTEST, LONGEST = 1e-2, 1e3  # ℓ/s: with the first all values of a feature are far apart, the last ignores it
 LAMS = (1e-7, 10.0)  # λ/κ²; a fit to more rows than the search uses will need smaller ones
@@ -179,7 +179,7 @@ class ScaledKernel:
         value = max(error.value, np.finfo(float).tiny)
         return float(np.log(value)), slope / value
 
-    def minimise(self, start: Floats, groups: np.ndarray, penalty: Penalty | None = None) -> Floats:
+    def minimise(self, start: Floats, groups: np.ndarray, penalty: _Penalty | None = None) -> Floats:
         """Return the θ of the lowest log L (plus penalty) that L-BFGS reaches from a start.
 
         ``groups`` gives for each parameter the number of the group with which it moves, or -1 if it is fixed.
@@ -222,7 +222,7 @@ class ScaledKernel:
 
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001)
 BETA = 0.01
-RISES = 2  # the path ends after so many points in a row, each worse than the one before
+RISES = 2  # the path ends after this many points in a row, each worse than the one before
 STARTS = math.log(10.0) * np.arange(-7.0, 0.5, 2.0)  # starting values of log λ/κ²
 APART = 3.0  # the ratio of the initial length scales of two free parts of one kernel
 ALIKE = 2e-3  # differences below this share of the error do not matter
@@ -261,9 +261,9 @@ def walk(splits: list[Split], start: Floats, at_median: Floats, advance: Callabl
         advance()
         return Point(name, alpha, thetas, errors, float(weights @ errors))
 
-    common = [fit_common_scale(split.model, choose_lam(split.model, start), start) for split in splits]
+    common = [fit_common_scale(split.model, _choose_lam(split.model, start), start) for split in splits]
     points = [
-        point(MEDIAN, math.inf, [choose_lam(split.model, at_median) for split in splits]),
+        point(MEDIAN, math.inf, [_choose_lam(split.model, at_median) for split in splits]),
         point(ALL, math.inf, common),
     ]
     thetas, rises = common, 0
@@ -286,7 +286,7 @@ def find_start(model: ScaledKernel, middle: float) -> Floats:
     return np.append(lengths, 0.0)
 
 
-def choose_lam(model: ScaledKernel, theta: Floats) -> Floats:
+def _choose_lam(model: ScaledKernel, theta: Floats) -> Floats:
     """Return θ with the λ of the lowest L."""
     tried = [np.append(theta[:-1], lam) for lam in STARTS]
     best = min(tried, key=lambda point: model(point)[0])
@@ -305,7 +305,7 @@ def fit_common_scale(model: ScaledKernel, start: Floats, middle: Floats) -> Floa
     return model.minimise(start, np.append(np.repeat(np.arange(n_parts), d), n_parts), hold)
 
 
-def make_penalty(alpha: float, centre: Floats) -> Penalty:
+def make_penalty(alpha: float, centre: Floats) -> _Penalty:
     """Return α Σ_k φ(θ_k - θ_0) as a function of θ, with its gradient; λ is free."""
 
     def penalty(theta: Floats) -> tuple[float, Floats]:

@@ -72,9 +72,9 @@ def squared_errors(kernel: Kernel, n_points: int, seen: Rows, held: Rows) -> Flo
 MOST_ROWS = 1500  # rows for which L is computed
 MOST_HELD_OUT = 1500  # further rows that are held out
 FEWEST_ROWS = 20  # fewer rows cannot distinguish single features
-FOLDED = 600  # up to so many rows, each is held out in turn
+FOLDED = 600  # up to this many rows, each is held out in turn
 FOLDS = 3
-LARGE, MANY = 5000, 12_000  # from and up to so many rows, the effect of many rows on length scales is measured
+LARGE, MANY = 5000, 12_000  # from and up to this many rows, the effect of many rows on length scales is measured
 POINTS = 1000  # points whose kernel functions span the functions of that measurement
 TIMES = (1.0, 2.0, 0.5, 0.25)  # factors that are tried on all length scales
 IRRELEVANT = (4.0, 10.0, 30.0)  # multiples of the common length scale above which features are left out on trial
@@ -169,8 +169,9 @@ def _judge(points: list[Point], splits: list[Split], n_rows: int) -> tuple[Point
     median, best = points[0], path.choose_point(points[1:], weights)
     objection = path.is_worse(best.errors, median.errors, weights)
     taken = MEDIAN if objection else ALL if best.name == ALL else EACH
-    shares = f"{best.mean / n_targets:.3g} of the variance of y, the median distance {median.mean / n_targets:.3g}"
-    why = f"on rows held out {best.name} missed {shares}"
+    left, left_by_median = best.mean / n_targets, median.mean / n_targets
+    why = f"on held-out rows, {best.name} left {left:.3g} of the variance of y unexplained, "
+    why += f"the median distance {left_by_median:.3g}"
     held_out = {point.name: point.mean / n_targets for point in points}
     evaluations = sum(split.model.evaluations for split in splits)
     return best, Search(taken, why, held_out, n_rows=n_rows, n_evaluations=evaluations)
@@ -212,7 +213,7 @@ def _rescale_for_many_rows(
     best = min(tried, key=lambda times: float(weights @ tried[times]))
     if path.is_worse(tried[best], at_median, weights):
         report.taken = MEDIAN
-        report.why += f"; with {len(seen.X)} rows to learn from the median distance was better"
+        report.why += f"; with {len(seen.X)} rows to learn from, the median distance was better"
     return best
 
 
@@ -228,7 +229,7 @@ def _splits(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def draw_rows(Z: Floats, most: int, random_state: int) -> np.ndarray:
-    """Draw at most so many rows in random order, independently of their labels.
+    """Draw at most ``most`` rows in random order, independently of their labels.
 
     Positions are drawn in the order of |z|, for the scaled rows z: the order of rows and columns does not matter.
     """
@@ -246,7 +247,7 @@ def _reason_not_to_search(n_rows: int, Y: Floats, constant: np.ndarray, scaling:
     if n_rows < FEWEST_ROWS:
         return f"fewer than {FEWEST_ROWS} rows say too little about single features"
     if Y.shape[1] == 0 or np.all(constant):
-        return "labels or rows are all the same"
+        return "all labels or all rows are the same"
     if not np.all(np.isfinite(scaling.scale)):
         return "the squares of the features are out of range"
     return ""

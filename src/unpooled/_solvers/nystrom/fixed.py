@@ -81,7 +81,7 @@ def check_possible(kernel: Any, device: Any, lams: Floats | None) -> None:
         )
     if not (isinstance(kernel, Stationary) and kernel.nonnegative):
         raise ValueError(
-            f"precision='fixed' needs kernel values from 0 to 1, and those of {type(kernel).__name__} are not: "
+            f"precision='fixed' needs kernel values from 0 to 1, but those of {type(kernel).__name__} are not: "
             "use precision='double'"
         )
     if lams is not None and np.min(lams) < LEAST * (1 - 1e-9):

@@ -269,7 +269,7 @@ class NumpyMachine(Machine):
         with np.errstate(over="ignore"):  # the error below reports it
             moved: np.ndarray = (X - self.middle).astype(self.dtype)
         if not np.all(np.isfinite(moved)):
-            raise ValueError("X has values that are too large for single precision: take precision='double'")
+            raise ValueError("X has values that are too large for single precision: use precision='double'")
         return moved
 
     def points_matrix(self) -> np.ndarray:

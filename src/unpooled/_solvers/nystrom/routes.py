@@ -187,14 +187,14 @@ class Work:
     guess: np.ndarray  #: (T,) subtracted from the labels
     all_lams: bool = True  #: whether no λ may be left out, because the user has named them
     probes: int = 0  #: labels of random signs that give the degrees of freedom of rounds
-    draw: Callable[[int], Rows] | None = None  #: draws so many rows at random, for the preconditioner of rounds
+    draw: Callable[[int], Rows] | None = None  #: draws this many rows at random, for the preconditioner of rounds
     tol: float = 3e-3
     most: int = 100  #: rounds
     after_round: Callable[[int], None] = lambda _: None
     sums: Sums | None = None  #: over the rows; the route computes them if there are none
 
 
-class GramRoute(route.Route[Job, Work, SpanSolution]):
+class _GramRoute(route.Route[Job, Work, SpanSolution]):
     """A route of one pass over the rows, which multiplies kernel functions with each other and then solves every λ."""
 
     name = "gram"
@@ -232,7 +232,7 @@ class GramRoute(route.Route[Job, Work, SpanSolution]):
         return replace(solution, jitter=span.jitter)
 
 
-class RoundsRoute(route.Route[Job, Work, SpanSolution]):
+class _RoundsRoute(route.Route[Job, Work, SpanSolution]):
     """A route of some passes over the rows, each a product with all λ and labels at once, preconditioned for each λ."""
 
     name = "rounds"
@@ -284,11 +284,11 @@ class RoundsRoute(route.Route[Job, Work, SpanSolution]):
         return replace(solution, jitter=span.jitter)
 
 
-GRAM, ROUNDS_ROUTE = GramRoute(), RoundsRoute()
+GRAM, ROUNDS_ROUTE = _GramRoute(), _RoundsRoute()
 ROUTES = (GRAM, ROUNDS_ROUTE)
 
 
-def take_route(solver: str, job: Job, machine: Machine) -> GramRoute | RoundsRoute:
+def take_route(solver: str, job: Job, machine: Machine) -> _GramRoute | _RoundsRoute:
     """Return the named route, or the cheaper one that can do the job and fits into memory."""
     if solver == "gram" and not GRAM.can_do(job):
         raise ValueError(
@@ -298,17 +298,17 @@ def take_route(solver: str, job: Job, machine: Machine) -> GramRoute | RoundsRou
     gram = GRAM.can_do(job) and GRAM.pays(job) if solver == "auto" else solver == "gram"
     if gram:
         try:
-            require_memory(GRAM, job, machine)
+            _require_memory(GRAM, job, machine)
         except MemoryError:
             if solver == "gram":
                 raise
         else:
             return GRAM
-    require_memory(ROUNDS_ROUTE, job, machine)
+    _require_memory(ROUNDS_ROUTE, job, machine)
     return ROUNDS_ROUTE
 
 
-def require_memory(route: GramRoute | RoundsRoute, job: Job, machine: Machine) -> None:
+def _require_memory(route: _GramRoute | _RoundsRoute, job: Job, machine: Machine) -> None:
     """Raise a MemoryError if there are more points than memory allows, before any row is read."""
     what = f"a basis of n_features={job.n_points} points with solver={route.name!r}"
     memory.require(route.memory(job).matrices, machine.array(np.zeros(1)), what, "take a smaller n_features")

@@ -224,7 +224,7 @@ def _cholesky(C: Array, d: Array, lams: Floats) -> tuple[Floats, list[Array], Fl
     return lams, solutions, df
 
 
-Step = Callable[[int], None]
+_Step = Callable[[int], None]
 
 
 def solve_by_rounds(
@@ -238,7 +238,7 @@ def solve_by_rounds(
     tol: float,
     most: int,
     factors: int,
-    after_round: Step = lambda _: None,
+    after_round: _Step = lambda _: None,
 ) -> SpanSolution:
     """Solve for all λ in at most ``most`` rounds, with at most ``factors`` preconditioners (neighbouring λ share one).
 
@@ -309,7 +309,7 @@ def _conjugate_gradients(
     shifts: Floats,
     tol: float,
     most: int,
-    after_round: Step,
+    after_round: _Step,
 ) -> tuple[Array, Array, int]:
     """Return a with (C + shift)a = right for each column, its residual, and the number of rounds.
 

@@ -219,7 +219,7 @@ class Mismatch:
     of y, for the worst label: exact for a summary of second order, else its expected size √(aᵀCa·df/n_u) for a public
     sample drawn like the rows. ``operator`` is ‖L^u - L^x‖ on the span, known at second order only, ``mean`` is
     ‖mean φ(u) - mean φ(x)‖ (an MMD), ``expected`` is κ²√(1/n + 1/n_u), below which ‖L^u - L^x‖ stays in root mean
-    square if rows and public sample are drawn alike. What noise for privacy hides is None.
+    square if rows and public sample are drawn alike. An entry that noise for privacy hides is None.
     """
 
     error: float
@@ -231,10 +231,10 @@ class Mismatch:
 
     def __str__(self) -> str:
         details = "" if self.operator is None else f"‖L^u - L^x‖ = {self.operator:.2g}, "
-        details += "" if self.mean is None else f"mean features apart by {self.mean:.2g}; "
+        details += "" if self.mean is None else f"mean features differ by {self.mean:.2g}; "
         return (
             f"the floor of LESS from {self.n_public} public rows for {self.n:.0f}: off by about {self.error:.3g} "
-            f"({details}{self.expected:.2g} is chance)"
+            f"({details}{self.expected:.2g} is expected by chance)"
         )
 
 

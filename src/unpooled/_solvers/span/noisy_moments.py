@@ -78,7 +78,7 @@ def noisy_gcv(system: Any, solutions: Any, tikhonov: bool) -> Floats:
         E aᵀEa = s² E(Σ_j a_j t_j Σ_i Γ_ij + Σ_i Γ_ii a_i t_i).
 
     Negative eigenvalues count as zero in g. With Tikhonov's g = 1/(σ₊ + λ) then Γ_ij = -g_i g_j where both are
-    positive, 0 where none is, and -g_i g_j σ_i/(σ_i - σ_j) where only σ_i is. -aᵀEa is never more than ‖E‖|a|², ‖E‖
+    positive, 0 if none is, and -g_i g_j σ_i/(σ_i - σ_j) where only σ_i is. -aᵀEa is never more than ‖E‖|a|², ‖E‖
     being about s√(2M) (Wigner), so the smaller of the two counts; for other filters the second. The noise of a centred
     C adds 2(aᵀφ̄)(aᵀe_φ), and the intercept ȳ - φ̄ᵀa has aᵀe_φ. In aᵀCa negative eigenvalues count as zero, which is on
     the safe side: at a small λ they would be multiplied by very large a_i². The division by (1 - df/n)² is the same as
@@ -87,9 +87,9 @@ def noisy_gcv(system: Any, solutions: Any, tikhonov: bool) -> Floats:
     noise, t, g, raw = system.noise, system.projected, solutions.g[:, :, None], system.raw
     a = g * t[None]
     size = np.sum(a * a, axis=1)
-    estimate = cross_terms(t, system.d_variance, system.y_square, system.sigma[:, None] + edge(noise, len(t)))
+    estimate = cross_terms(t, system.d_variance, system.y_square, system.sigma[:, None] + _edge(noise, len(t)))
     cross = np.sum(g * estimate, axis=1)
-    inflated = edge(noise, len(t)) * size
+    inflated = _edge(noise, len(t)) * size
     if tikhonov:
         inflated = np.minimum(
             inflated, -(noise.gram**2) * np.stack([_stein(*pair, raw, t) for pair in zip(solutions.g, a)])
@@ -109,7 +109,7 @@ def of_intercept(system: Any, a: Floats) -> Floats:
     return np.asarray(share * np.sum(a * a, axis=1))
 
 
-def edge(noise: Noise, M: int) -> float:
+def _edge(noise: Noise, M: int) -> float:
     """Return about ‖E‖, the largest eigenvalue of M×M noise."""
     return float(noise.gram * np.sqrt(2.0 * M))
 

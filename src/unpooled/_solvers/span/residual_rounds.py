@@ -42,7 +42,7 @@ from .subspace import Subspace, is_clear
 STEPS = ("plain", "conjugate")
 GOOD = 0.55  # a full step is kept if the best one is longer than this
 ENOUGH = 1e-4  # the least fall of J, as a share of the decrease that the slope promises
-Map = Callable[[Floats], Floats]
+_Map = Callable[[Floats], Floats]
 STATE = ("point", "base", "r", "J", "step", "held", "first", "product", "asked", "told", "size", "drift")
 NUMBERS = ("J", "step", "held", "first", "product", "size", "drift")  # of the state: one number per column
 
@@ -55,12 +55,12 @@ class Rounds:
     ``ridge`` is λ for every coefficient and column, or 0.
     """
 
-    precondition: Map = field(repr=False)
+    precondition: _Map = field(repr=False)
     point: Floats = field(repr=False)
     ridge: Floats = field(repr=False)
     quadratic: bool = True
     steps: str = "plain"
-    careful: Map | None = field(repr=False, default=None)
+    careful: _Map | None = field(repr=False, default=None)
     kappa: float = 1.0  #: the largest |φ(x)|
     n_rows: float = 1.0  #: the rows over which a message is a mean
     noisy: bool = False  #: whether messages have noise: steps are full, and differences of messages are not used

@@ -18,21 +18,21 @@ from .criteria import filter_path
 from .problem import Problem, coefficients_at, ridge_iterations
 from .routes import LOW_RANK
 
-REDUCED_FROM = 300  # from so many rows on, a reduction without scores is faster than an eigendecomposition
+REDUCED_FROM = 300  # from this many rows on, a reduction without scores is faster than an eigendecomposition
 
 
-def full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:
+def _full_decomposition(problem: Problem) -> tuple[Decomposition, Coordinates]:
     """Return the eigendecomposition of the kernel matrix."""
     job = problem.job()
     M, coordinates = problem.dense(job, job.decomposition)
     return eigh(M, problem.n, problem.kappa_sq), coordinates
 
 
-def coefficients_along(
+def _coefficients_along(
     problem: Problem, lams: Floats, thin: tuple[Decomposition, Coordinates] | None
 ) -> Iterator[tuple[Array, Array]]:
     """Give (coefficients, intercepts) for each λ, from a thin decomposition or, if there is none, a full one."""
-    decomposition, coordinates = thin or full_decomposition(problem)
+    decomposition, coordinates = thin or _full_decomposition(problem)
     v, b = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
     projected = decomposition.project(v)
@@ -43,7 +43,7 @@ def coefficients_along(
 
 def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scores:
     """Return leave-one-out or GCV scores of every λ in the precision of the data, from a decomposition for them."""
-    decomposition, coordinates = LOW_RANK.decomposition(problem, float(lams.min())) or full_decomposition(problem)
+    decomposition, coordinates = LOW_RANK.decomposition(problem, float(lams.min())) or _full_decomposition(problem)
     v, _ = coordinates.targets(problem.Y, problem.X.dtype)
     filtered = filter_path(problem.filter, decomposition, lams, problem.kappa_sq)
     return criteria.score_path(criterion, decomposition, v, filtered, coordinates.leverage_of_mean(v))
@@ -51,7 +51,7 @@ def path_scores(problem: Problem, lams: Floats, criterion: str) -> criteria.Scor
 
 def path_coefficients(problem: Problem, lams: Floats) -> Iterator[tuple[Array, Array]]:
     """Give (coefficients, intercepts) for each λ, from a decomposition for them."""
-    return coefficients_along(problem, lams, LOW_RANK.decomposition(problem, float(lams.min())))
+    return _coefficients_along(problem, lams, LOW_RANK.decomposition(problem, float(lams.min())))
 
 
 def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = False) -> tuple[Array, Array]:
@@ -68,7 +68,7 @@ def coefficients_without_scores(problem: Problem, lams: Floats, single: bool = F
         job = problem.job()
         M, coordinates = problem.dense(job, job.decomposition)
         return _by_reduction(problem, M.astype(np.float32) if single else M, coordinates, lams)
-    pairs = list(coefficients_along(problem, lams, thin))
+    pairs = list(_coefficients_along(problem, lams, thin))
     return xp.stack([c for c, _ in pairs]), xp.stack([b for _, b in pairs])
 
 

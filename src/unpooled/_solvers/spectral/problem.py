@@ -28,7 +28,7 @@ from .criteria import FilteredSpectrum
 
 KEPT_NUMBERS = 1 << 25  # the coefficients of a whole path are kept up to 256 MiB
 
-CoefficientsAt = Callable[[np.ndarray], Array]  # positions on the grid -> (len, N, T)
+_CoefficientsAt = Callable[[np.ndarray], Array]  # positions on the grid -> (len, N, T)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class PathSolution(Solution):
 
 
 def assemble(
-    coordinates: Coordinates, b: Array, scores: criteria.Scores, index: np.ndarray, at: CoefficientsAt, solver: str
+    coordinates: Coordinates, b: Array, scores: criteria.Scores, index: np.ndarray, at: _CoefficientsAt, solver: str
 ) -> PathSolution:
     """Return the chosen coefficients, with those of the whole path if they are few enough to keep."""
     xp = namespace(b)

@@ -43,10 +43,10 @@ from .problem import (
     ridge_iterations,
 )
 
-LARGE = 1000  # from so many rows on, the low-rank and mixed routes are worth it
+LARGE = 1000  # from this many rows on, the low-rank and mixed routes are worth it
 PASSES_PER_ROW = 0.125  # a decomposition takes about as long as N/8 matrix products
 OF_LOW_RANK = 4  # columns as long as 𝕂 that the low-rank route holds for each of its own at its peak
-BANDED_FROM = 3000  # from so many rows on, a reduction to banded form is faster than an eigendecomposition
+BANDED_FROM = 3000  # from this many rows on, a reduction to banded form is faster than an eigendecomposition
 REDUCTION, ORTHOGONAL, DIAGONAL = 0.5, 0.75, 0.35  # speeds of the banded form relative to a matrix product
 EIGH = 9.0  # N³ operations of an eigendecomposition, at the speed of a matrix product
 EIGH_ON_DEVICE = {False: 45.0, True: 20.0}  # the same count on a GPU, in double and in single precision
@@ -57,7 +57,7 @@ Folds = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass
-class Work:
+class _Work:
     """A regression that is to be solved: one λ without a criterion, else a choice among many."""
 
     problem: Problem
@@ -80,13 +80,13 @@ class Work:
         return self.problem.job(self.criterion, self.lams)
 
 
-class Route(route.Route[Job, Work, Solution]):
+class _Route(route.Route[Job, _Work, Solution]):
     """A method from data to coefficients."""
 
     certain = True  #: whether it is known to succeed before it has seen the numbers
 
 
-class LowRankRoute(Route):
+class LowRankRoute(_Route):
     """A route by a certified pivoted Cholesky factor; the kernel matrix is never formed."""
 
     name, certain = "low-rank", False
@@ -108,7 +108,7 @@ class LowRankRoute(Route):
         values = float(job.n) * columns * cost.value(job.single)
         return values + (6.0 * columns + 4.0 * job.n_lams) * job.n * columns * cost.operation(job.single) / SKINNY
 
-    def solve(self, work: Work) -> Solution | None:
+    def solve(self, work: _Work) -> Solution | None:
         problem = work.problem
         thin = self.decomposition(problem, float(work.lams.min()), work.named)
         if thin is None:
@@ -146,7 +146,7 @@ class LowRankRoute(Route):
         return OF_LOW_RANK * job.n * job.itemsize
 
 
-class CholeskyRoute(Route):
+class CholeskyRoute(_Route):
     """A route to one λ of (iterated) ridge regression, by a factor in the memory of the matrix."""
 
     name = "cholesky"
@@ -169,7 +169,7 @@ class CholeskyRoute(Route):
     def seconds(self, job: Job, cost: Cost) -> float:
         return cost.ridge(job.n, job.single)
 
-    def solve(self, work: Work) -> Solution:
+    def solve(self, work: _Work) -> Solution:
         problem, lam = work.problem, float(work.lams[0])
         M, coordinates = work.matrix(self.memory(work.job).matrices)
         v, b = coordinates.targets(problem.Y, problem.X.dtype)
@@ -178,7 +178,7 @@ class CholeskyRoute(Route):
         return Solution(c, coordinates.intercept(c, b), b, self.name)
 
 
-class ProductsRoute(Route):
+class _ProductsRoute(_Route):
     """A route to one λ of an iterative filter, by one product with the matrix per step."""
 
     name = "products"
@@ -197,7 +197,7 @@ class ProductsRoute(Route):
         product = 2.0 * float(job.n) ** 2 * job.targets * cost.operation(job.single) / SKINNY
         return cost.matrix(job.n, job.single) + (job.steps or 0) * product
 
-    def solve(self, work: Work) -> Solution:
+    def solve(self, work: _Work) -> Solution:
         problem = work.problem
         M, coordinates = work.matrix(self.memory(work.job).matrices)
         v, b = coordinates.targets(problem.Y, problem.X.dtype)
@@ -205,7 +205,7 @@ class ProductsRoute(Route):
         return Solution(c, coordinates.intercept(c, b), b, self.name)
 
 
-class MixedRoute(Route):
+class _MixedRoute(_Route):
     """A route to the ridge path with λ chosen in single precision and coefficients in double, where that is safe.
 
     Single-precision scores belong to a kernel matrix that differs by about eps·‖M‖. Below eps·‖A‖ that is no longer
@@ -235,7 +235,7 @@ class MixedRoute(Route):
         )
         return cost.matrix(job.n, job.single) + scores + refined
 
-    def solve(self, work: Work) -> PathSolution | None:
+    def solve(self, work: _Work) -> PathSolution | None:
         problem, lams, n = work.problem, work.lams, work.problem.n
         M, coordinates = work.matrix(self.memory(work.job).matrices)
         v, b = coordinates.targets(problem.Y, problem.X.dtype)
@@ -259,7 +259,7 @@ class MixedRoute(Route):
         )
 
     def _scores_in_single(
-        self, work: Work, M: np.ndarray, coordinates: Coordinates, v: np.ndarray
+        self, work: _Work, M: np.ndarray, coordinates: Coordinates, v: np.ndarray
     ) -> tuple[criteria.Scores, refine.ApproximateInverse]:
         """Return the path's scores in float32, and the factorisation from which they came."""
         problem, criterion, lams = work.problem, cast(str, work.criterion), work.lams
@@ -276,7 +276,7 @@ class MixedRoute(Route):
         return scores, refine.SpectralInverse(full)
 
 
-class BandedRoute(Route):
+class _BandedRoute(_Route):
     """A route to the ridge path by the reduction to banded form, in the precision of the data."""
 
     name = "banded"
@@ -295,7 +295,7 @@ class BandedRoute(Route):
     def seconds(self, job: Job, cost: Cost) -> float:
         return cost.matrix(job.n, job.single) + _seconds_by_reduction(job, cost.operation(job.single))
 
-    def solve(self, work: Work) -> Solution:
+    def solve(self, work: _Work) -> Solution:
         problem, lams = work.problem, work.lams
         M, coordinates = work.matrix(self.memory(work.job).matrices)
         v, b = coordinates.targets(problem.Y, problem.X.dtype)
@@ -312,7 +312,7 @@ class BandedRoute(Route):
         return assemble(coordinates, b, scores, index, at, self.name)
 
 
-class EigenRoute(Route):
+class _EigenRoute(_Route):
     """A route to any filter and any criterion, by a full decomposition."""
 
     name = "eigh"
@@ -339,7 +339,7 @@ class EigenRoute(Route):
             return cost.matrix(job.n, job.single) + EIGH_ON_DEVICE[job.single] * float(job.n) ** 3 * operation
         return cost.matrix(job.n, job.single) + _seconds_by_eigenvectors(job, operation)
 
-    def solve(self, work: Work) -> Solution:
+    def solve(self, work: _Work) -> Solution:
         problem, needed, table = work.problem, self.memory(work.job).matrices, None
         if work.criterion == "cv":
             problem.require(work.job, needed)
@@ -357,16 +357,16 @@ class EigenRoute(Route):
 LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN = (
     LowRankRoute(),
     CholeskyRoute(),
-    ProductsRoute(),
-    MixedRoute(),
-    BandedRoute(),
-    EigenRoute(),
+    _ProductsRoute(),
+    _MixedRoute(),
+    _BandedRoute(),
+    _EigenRoute(),
 )
-ROUTES: tuple[Route, ...] = (LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN)
+ROUTES: tuple[_Route, ...] = (LOW_RANK, CHOLESKY, PRODUCTS, MIXED, BANDED, EIGEN)
 SOLVERS = ("auto", *(way.name for way in ROUTES))
 
 
-def routes_for(job: Job) -> list[Route]:
+def routes_for(job: Job) -> list[_Route]:
     """Return the routes that solver="auto" tries, one after another until one succeeds."""
     return [way for way in ROUTES if way.can_do(job) and way.pays(job)]
 
@@ -378,7 +378,7 @@ def can_serve(solver: str, problem: Problem, criterion: str | None) -> bool:
 
 def fit_one(problem: Problem, lam: float, solver: str = "auto") -> Solution:
     """Solve the regression at one λ."""
-    return _solve(Work(problem, np.asarray([lam]), named=solver != "auto"), solver)
+    return _solve(_Work(problem, np.asarray([lam]), named=solver != "auto"), solver)
 
 
 def fit_path(
@@ -390,11 +390,11 @@ def fit_path(
     folds: Folds = (),
 ) -> PathSolution:
     """Solve for every λ of a grid, and choose the one (or one per target) with the lowest score."""
-    work = Work(problem, lams, criterion, per_target, folds, solver != "auto")
+    work = _Work(problem, lams, criterion, per_target, folds, solver != "auto")
     return cast(PathSolution, _solve(work, solver))
 
 
-def _solve(work: Work, solver: str) -> Solution:
+def _solve(work: _Work, solver: str) -> Solution:
     """Solve by the named route, or the first that succeeds; an eigendecomposition always does."""
     named = [way for way in ROUTES if way.name == solver]
     for way in [*named, EIGEN] if named else routes_for(work.job):
@@ -405,7 +405,7 @@ def _solve(work: Work, solver: str) -> Solution:
 
 
 def _solve_by_decomposition(
-    work: Work, decomposition: Decomposition, coordinates: Coordinates, solver: str, table: Floats | None = None
+    work: _Work, decomposition: Decomposition, coordinates: Coordinates, solver: str, table: Floats | None = None
 ) -> Solution:
     """Solve with any filter from a full or thin decomposition; ``table`` holds scores that are known already."""
     problem, lams = work.problem, work.lams

@@ -25,7 +25,7 @@ HOW = PRINTED, CORRECTED, SHUFFLED = "as printed", "corrected", "shuffled, clipp
 SCHEDULES = {"1/n": True, "n^{-2r/(2r+α)}": False}
 
 
-def schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, int]:
+def _schedule(n: int, r: float, alpha: float, slow: bool = True) -> tuple[float, int]:
     """η and T of Theorem 1: η = 1/n, or n^{-2r/(2r+α)}; both below the 1/(κ²(log T + 1)) that it asks for."""
     power = 2 * r + alpha
     eta, steps = (1 / n, (power + 1) / power) if slow else (n ** (-2 * r / power), (2 * r + 1) / power)
@@ -40,7 +40,7 @@ def _noise_as_printed(n: int, T: int, eta: float, c: float, epsilon: float, delt
 
 def _noises(p: Protocol, n: int, slow: bool, epsilon: float) -> dict[str, float]:
     """Standard deviations on a weight: corrected has Δ of the proof's last line, exactly calibrated at δ/2."""
-    (eta, T), c, delta = schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
+    (eta, T), c, delta = _schedule(n, p["r"], p["alpha"], slow), p["label_bound"], p["delta"]
     moved = sgd.shuffled_passes(n, max(1, round(T / n)), eta, sgd.clipped_gradient_bound(c, KAPPA), kappa=KAPPA)
     return {
         PRINTED: _noise_as_printed(n, T, eta, c, epsilon, delta),
@@ -61,7 +61,7 @@ def _judge_noise(p: Protocol, data: Measurements) -> Outcome:  # noqa: ARG001 (f
 
     budget, heads = f"δ = {p['delta']:g}, c = {p['label_bound']:g}", (*HOW, "printed / corrected", "the print adds")
     over_n = tuple(
-        (name, size, schedule(size, p["r"], p["alpha"], SCHEDULES[name])[1], *cells(noise))
+        (name, size, _schedule(size, p["r"], p["alpha"], SCHEDULES[name])[1], *cells(noise))
         for (name, size), noise in by_n.items()
     )
     over_epsilon = tuple((epsilon, *cells(noise)) for epsilon, noise in by_epsilon.items())
@@ -169,7 +169,7 @@ def _features(p: Protocol, n: int) -> int:
     return round(p["features"] * (n / p["sizes"][0]) ** power)
 
 
-def draw(p: Protocol, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _draw(p: Protocol, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw rows and labels."""
     X = rng.random((n, 1))
     return X, _truth(p, X) + p["noise"] * math.sqrt(3) * rng.uniform(-1, 1, n)
@@ -189,7 +189,7 @@ def _excesses(p: Protocol, at: Setting) -> Numbers:
 def _excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, float]:
     """Every method on one data set; as printed and corrected are expectations over the noise."""
     rng, n, c, delta, points = at.rng(), at.size, p["label_bound"], p["delta"], grid()[:, None]
-    X, y = draw(p, rng, n)
+    X, y = _draw(p, rng, n)
     public, kernel, target = rng.random((p["public"], 1)), Gaussian(p["length_scale"]), _truth(p, points)
     paper = PrivateSGDRegressor(epsilon, delta, c, kernel, _features(p, n), "paper", fit_intercept=False).fit(X, y)
     plan, phi = paper.schedule_, paper.basis_.features(points)
@@ -210,8 +210,8 @@ def _excesses_with_noise(p: Protocol, at: Setting, epsilon: float) -> dict[str, 
 
 def _excess_before_noise(p: Protocol, at: Setting) -> float:
     """‖f̂ - f‖² of Algorithm 1 without its noise, features drawn anew."""
-    rng, n, points, (eta, T) = at.rng(1), at.size, grid()[:, None], schedule(at.size, p["r"], p["alpha"])
-    X, y = draw(p, rng, n)
+    rng, n, points, (eta, T) = at.rng(1), at.size, grid()[:, None], _schedule(at.size, p["r"], p["alpha"])
+    X, y = _draw(p, rng, n)
     basis = CosineFeatures(Gaussian(p["length_scale"]), _features(p, n), seed=at.repetition).fit(X)
     weights = descend_one_by_one(basis.features(X), y, rng.integers(0, n, T), eta)
     return float(np.mean((basis.features(points) @ weights - _truth(p, points)) ** 2))
