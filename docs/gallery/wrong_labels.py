@@ -34,6 +34,6 @@ ax.set(xlabel="x", ylabel="y", ylim=(-2.5, 9.5))
 ax.legend(fontsize="small", loc="upper center", ncols=4)
 
 # %%
-# The scale and the number of steps are chosen on rows left out, by a loss that wrong labels cannot move.
+# The scale and the number of steps are chosen on rows left out, by a loss that wrong labels hardly affect.
 
 up.plot.path(robust)

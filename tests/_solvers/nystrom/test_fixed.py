@@ -235,7 +235,7 @@ def test_sentences():
         up.NystromRegressor(up.kernels.Polynomial(2), precision="fixed", fit_intercept=False).fit(X, y)
     with pytest.raises(ValueError, match=r"precision='fixed' is accurate for lam down to 1.9e-07, .*: use precision="):
         fit(X, y, lam=1e-9)
-    with pytest.raises(ValueError, match=r"and those of Wave are not"):
+    with pytest.raises(ValueError, match=r"but those of Wave are not"):
         fit(X, y, Wave(1.0))
     with pytest.raises(ValueError, match=r"X has values that are too large for single precision: use precision="):
         fit(1e39 * X.astype(float), y, up.kernels.Gaussian(1e39), lam=1e-2)
