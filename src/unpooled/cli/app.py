@@ -39,7 +39,7 @@ class _Command(TyperCommand):
 
     texts: ClassVar[dict[str, str]] = {}  #: the text of every parameter
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         for param in self.params:
             if param.name in self.texts:
                 param.help = self.texts[param.name]
