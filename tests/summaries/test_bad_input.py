@@ -378,7 +378,7 @@ def test_files_of_another_kind_are_refused_by_name(tmp_path):
         read(tmp_path / f"a.{kind}")
         for other in readers:
             if other != kind:
-                with refused(f"holds (a |an )?{other} instead of (a |an )?{kind}$", up.FileError):
+                with refused(f"holds (a |an )?{other}, not (a |an )?{kind}$", up.FileError):
                     read(tmp_path / f"a.{other}")
         (tmp_path / "no.file").write_bytes(b"no")
         with refused("no.file", up.FileError):
