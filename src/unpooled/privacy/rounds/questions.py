@@ -6,6 +6,10 @@ rows, and its mean over simulated records (:mod:`.simulation`).
 
 An answer is summed a block at a time, and these sums have no noise yet. A :class:`RowHolder` holds the rows, answers
 the learner's questions and adds the noise to every answer.
+
+No bound relies on the good will of whoever asks: what a record adds is cut off by the question's own public numbers,
+whatever the coefficients, the weights, the frame and the basis are. Rows whose length under W is not a number of
+ordinary size count as zero, and so do residuals that are not numbers.
 """
 
 from __future__ import annotations
@@ -24,16 +28,18 @@ from ..._base.compensated import Sum
 from ..._base.rows import Block, Rows, Source
 from ..._base.threads import silence_warnings
 from ...losses import Loss
-from ...summaries.passes import map_block, split_source
+from ...summaries.passes import map_block, map_once, split_source
 from ..composition import Expense
 from ..gaussian import GaussianEvent
 from ..noise import GridGaussian, calibrate_noise, load_opendp
-from ..sensitivity import ROOM, ROUNDING
+from ..sensitivity import PLANNED_ROWS, ROOM, ROUNDING
 from .belief import derivative_slopes
 from .frame import Frame
 
+NoisyAnswer = tuple[np.ndarray, float]  # noisy means over the records, and the standard deviation of the noise
+
 SLACK = 1.0 + ROOM
-SHORTEST = 1e-150  # the smallest divisor, so that no division overflows
+SHORTEST = 1e-150  # the length of the shortest row that counts, whose square is a normal number
 
 
 class Records(Protocol):
@@ -47,6 +53,17 @@ class Records(Protocol):
     @property
     def labels(self) -> np.ndarray: ...  #: quantiles at equally spaced probabilities
     def residuals(self, coef: np.ndarray) -> np.ndarray: ...  #: quantiles of the residuals of a function
+
+
+class Custodian(Protocol):
+    """The keeper of the records: all that a learner ever meets of them, in one process and over sites alike.
+
+    It bounds what each record adds, pays μ before it reads, and adds the noise before it answers.
+    """
+
+    def ask(self, question: Question, mu: float) -> NoisyAnswer:
+        """Return the noisy mean over the records, at a cost of μ, and the standard deviation of its noise."""
+        ...
 
 
 class Question(ABC):
@@ -162,17 +179,18 @@ class Residuals(FunctionQuestion):
         return math.hypot(self.loss.bound * self.length * SLACK, self.counts_weight)
 
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        lengths = np.sqrt((z * z) @ (self.weights**2))
-        z = _zero_endless_rows(z, lengths)
+        # ωWz/r is B·Wz/|Wz|. Dividing by |Wz| itself bounds every contribution, whatever z, W, B and L are.
+        directions = z * self.weights
+        lengths = np.sqrt(np.einsum("ij,ij->i", directions, directions))
+        lost = ~(np.isfinite(lengths) & (lengths >= SHORTEST))
+        z, directions = _zero_rows(z, lost), _zero_rows(directions, lost)
+        lengths = np.where(lost, 1.0, lengths)
         # An infinite residual counts as the largest finite one, so that every contribution is finite.
         u = np.nan_to_num(y - z @ self.coef)
-        lengths = np.where(np.isfinite(lengths), np.maximum(lengths, SHORTEST), SHORTEST)
-        omega = np.minimum(1.0, self.longest / lengths)
-        # A larger r only makes ψ(ru)/r smaller, whereas a smaller r would break the bound.
-        r = np.maximum(omega * lengths / self.length, SHORTEST)
-        push = omega * np.asarray(self.loss.derivative(np.nan_to_num(u * r))) / r
+        r = np.minimum(lengths, self.longest) / self.length
+        push = self.length * _bounded_derivative(self.loss, u * r) / lengths
         bins = _count_in_bins(np.abs(u), self.edges)
-        return np.concatenate([(push @ z) * self.weights, self.counts_weight * bins])
+        return np.concatenate([push @ directions, self.counts_weight * bins])
 
     def simulate_mean(self, records: Records) -> np.ndarray:
         frame = records.frame
@@ -213,11 +231,11 @@ class Calibration(FunctionQuestion):
         return self.loss.bound * self.length * SLACK
 
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        f = np.nan_to_num(_zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coef)
+        f = np.nan_to_num(_zero_endless_rows(z) @ self.coef)
         g = np.nan_to_num((f - self.middle) / self.spread)
         h = np.hypot(1.0, g)
         # Dividing (1, g) by h first avoids multiplying the rounding error of a tiny number by a huge one.
-        push = self.length * np.asarray(self.loss.derivative(np.nan_to_num((y - f) * (h / self.length))))
+        push = self.length * _bounded_derivative(self.loss, (y - f) * (h / self.length))
         return np.asarray([push @ (1.0 / h), push @ (g / h)])
 
     def simulate_mean(self, records: Records) -> np.ndarray:
@@ -250,7 +268,7 @@ class ClippedErrors(FunctionQuestion):
         return math.sqrt(self.size)
 
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        u = np.nan_to_num(y[:, None] - _zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coefs)
+        u = np.nan_to_num(y[:, None] - _zero_endless_rows(z) @ self.coefs)
         return np.asarray(np.sum(np.minimum(np.abs(u) / self.limit, 1.0) ** 2, axis=0))
 
     def simulate_mean(self, records: Records) -> np.ndarray:
@@ -282,10 +300,15 @@ class InputCounts(RowQuestion):
         return np.concatenate([_count_in_bins(X[:, j], edges) for j, edges in enumerate(self.edges)])
 
 
-def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
-    """Return the noise with which the answer over n records costs μ."""
-    total = n * question.largest
-    return calibrate_noise(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
+def noise_for(question: Question, n: int, mu: float, parties: int = 1, missing: int = 0) -> GridGaussian:
+    """Return the noise with which the answer costs μ, alone or in shares (see :class:`..noise.GridGaussian`).
+
+    It is planned for 2²² rows, or for the next power of two if there are more. So it does not depend on n below that,
+    and all sites make their shares alike, on one grid.
+    """
+    total = max(PLANNED_ROWS, 1 << (n - 1).bit_length()) * question.largest
+    size, sensitivity = question.size, question.sensitivity
+    return calibrate_noise(size, sensitivity, mu, total, inexact=ROUNDING * total, parties=parties, missing=missing)
 
 
 def check_noise_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
@@ -339,10 +362,18 @@ def _add(a: Sum, b: Sum) -> Sum:
     return a + b
 
 
-def _zero_endless_rows(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _zero_endless_rows(z: np.ndarray) -> np.ndarray:
     """Replace rows of infinite length, which an unbounded kernel can give far away, by zeros."""
-    endless = ~np.isfinite(lengths)
-    return np.where(endless[:, None], 0.0, z) if endless.any() else z
+    return _zero_rows(z, ~np.isfinite(np.sum(z * z, axis=1)))
+
+
+def _zero_rows(rows: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    return np.where(lost[:, None], 0.0, rows) if lost.any() else rows
+
+
+def _bounded_derivative(loss: Loss, u: np.ndarray) -> np.ndarray:
+    """Return ψ(u), at most sup|ψ|; it is zero where u is not a number."""
+    return np.clip(np.nan_to_num(loss.derivative(np.nan_to_num(u))), -loss.bound, loss.bound)
 
 
 def _count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -352,31 +383,55 @@ def _count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 @dataclass
 class RowHolder:
-    """The holder of the rows, which answers questions with noise.
+    """The holder of the rows of one or several sites, who answers questions with noise (a :class:`Custodian`).
 
-    ``sites`` is the number of sites that each add as much noise as the whole sum needs; it is 1 if the noise is shared
-    or all rows are in one place.
+    Attributes
+    ----------
+    sources : the rows of each site, or all rows in one source
+    n : the number of rows of all of them
+    label_bound : c; labels beyond it are clipped
+    engine : does the sums
+    sites : how many noises are added, one by each site
+    parties, missing : of so many shares a noise is one, and so many may be missing; 1 and 0 is all of the noise
+    frame : the coordinates of questions about functions, see :meth:`map_rows`
     """
 
-    source: Any
+    sources: Sequence[Source]
     n: int
     label_bound: float
     engine: Any
     sites: int = 1
+    parties: int = 1
+    missing: int = 0
+    frame: Frame | None = None
 
-    def ask(
-        self, question: Question, mu: float, frame: Frame | None = None, features: Any = None
-    ) -> tuple[np.ndarray, float]:
+    def __post_init__(self) -> None:
+        self.features: list[Any] = [None] * len(self.sources)
+
+    def map_rows(self, frame: Frame) -> None:
+        """Map all rows into the frame, once if there are few enough."""
+        self.frame = frame
+        pairs = [map_once(source, frame) for source in self.sources]
+        self.sources, self.features = [source for source, _ in pairs], [features for _, features in pairs]
+
+    def noisy_sums(self, question: Question, mu: float) -> np.ndarray:
+        """Return the sums, to which every site has added its noise; each of them is on the grid of the noise."""
+        noise = noise_for(question, self.n, mu, self.parties, self.missing)
+        total = np.zeros(question.size)
+        for source, features in zip(self.sources, self.features):
+            total += noise.add(sum_answer(question, source, self.frame, features, self.label_bound, self.engine))
+        for _ in range(self.sites - len(self.sources)):
+            total += noise.add(np.zeros(question.size))
+        return total
+
+    def ask(self, question: Question, mu: float) -> NoisyAnswer:
         """Return the noisy mean over the records, at a cost of μ, and the standard deviation of its noise."""
-        noise = noise_for(question, self.n, mu)
-        values = noise.add(sum_answer(question, self.source, frame, features, self.label_bound, self.engine))
-        for _ in range(self.sites - 1):
-            values = values + noise.add(np.zeros(question.size))
-        return values / self.n, math.sqrt(self.sites) * noise.sigma / self.n
+        sigma = noise_for(question, self.n, mu, self.parties, self.missing).own_sigma
+        return self.noisy_sums(question, mu) / self.n, math.sqrt(self.sites) * sigma / self.n
 
 
 def run_learner(
-    learner: Generator[Any, Any, Any], answer: Callable[[Question, float], tuple[np.ndarray, float]]
+    learner: Generator[Any, Any, Any], ask: Callable[[Question, float], NoisyAnswer]
 ) -> tuple[Any, list[Expense]]:
     """Run a learner to its end, and return its result and the cost of each question."""
     expenses: list[Expense] = []
@@ -384,6 +439,6 @@ def run_learner(
         question, mu, purpose = next(learner)
         while True:
             expenses.append(Expense(purpose, GaussianEvent(mu)))
-            question, mu, purpose = learner.send(answer(question, mu))
+            question, mu, purpose = learner.send(ask(question, mu))
     except StopIteration as end:
         return end.value, expenses
