@@ -393,7 +393,8 @@ class RowHolder:
     engine : does the sums
     sites : how many noises are added, one by each site
     parties, missing : of so many shares a noise is one, and so many may be missing; 1 and 0 is all of the noise
-    frame : the coordinates of questions about functions, see :meth:`map_rows`
+    frame, features : the coordinates of questions about functions, and what maps each source's rows into them: see
+        :meth:`map_rows`
     """
 
     sources: Sequence[Source]
@@ -404,9 +405,7 @@ class RowHolder:
     parties: int = 1
     missing: int = 0
     frame: Frame | None = None
-
-    def __post_init__(self) -> None:
-        self.features: list[Any] = [None] * len(self.sources)
+    features: Sequence[Any] = ()
 
     def map_rows(self, frame: Frame) -> None:
         """Map all rows into the frame, once if there are few enough."""
@@ -418,7 +417,7 @@ class RowHolder:
         """Return the sums, to which every site has added its noise; each of them is on the grid of the noise."""
         noise = noise_for(question, self.n, mu, self.parties, self.missing)
         total = np.zeros(question.size)
-        for source, features in zip(self.sources, self.features):
+        for source, features in zip(self.sources, self.features or [None] * len(self.sources)):
             total += noise.add(sum_answer(question, source, self.frame, features, self.label_bound, self.engine))
         for _ in range(self.sites - len(self.sources)):
             total += noise.add(np.zeros(question.size))
