@@ -134,29 +134,41 @@ def test_a_study_ends_with_a_model_and_its_guarantee(tmp_path, secure):
     assert len(ledger(sites, "east").charges()) == len(record.exchanges) - 1  # that was found out before a question
 
 
+class PowerCut(BaseException):
+    """An interruption that no code catches."""
+
+
+def cut_at(done, attempt):
+    """A progress display that pulls the plug after so many exchanges, and so many attempts at the next one."""
+    seen = []
+
+    def progress(status):
+        if (status.state, status.done) == ("asking", done):
+            seen.append(status.attempt)
+            if 0 in seen and status.attempt == attempt:
+                raise PowerCut
+
+    return progress
+
+
 @both
-def test_a_study_that_was_stopped_continues_and_pays_for_nothing_twice(sites, tmp_path, secure):
-    study = private_study(sites, secure=secure, rounds=4)
-    wire = Wire({(name, "reply", "answer"): nth(6, _stopped) for name in NAMES[:1]})
-    with pytest.raises(KeyboardInterrupt):
-        run_study(study, sites.transport(wire), tmp_path / "study")
+@pytest.mark.parametrize("attempt", [0, 1], ids=["between", "within"])
+def test_a_study_that_was_stopped_continues_with_the_same_questions(sites, tmp_path, secure, attempt):
+    """Within an exchange the answer is given again with fresh noise, and is paid for again."""
+    study = private_study(sites, secure=secure, rounds=4, privacy=StudyPrivacy(6.0, 1e-6, label_bound=8.0))
+    with pytest.raises(PowerCut):
+        run_study(study, sites.transport(), tmp_path / "study", progress=cut_at(5, attempt))
     for name in NAMES:
         sites.restart(name)
     record = run_study(study, sites.transport(), tmp_path / "study")
     assert record.outcome == "complete"
     n_questions = len(record.exchanges) - 1
-    # The answer that did not arrive was charged, and was given again with fresh noise.
     counts = [len(ledger(sites, name).charges()) for name in NAMES]
-    assert max(counts) <= n_questions + 1
-    model = up.load(tmp_path / "study" / "study.model")
+    assert counts == [n_questions + attempt] * 3
     again = run_study(study, sites.transport(), tmp_path / "study")
     assert again.digest == record.digest
     assert [len(ledger(sites, name).charges()) for name in NAMES] == counts
-    assert len(model.privacy_.spent_on) == n_questions
-
-
-def _stopped(content):
-    raise KeyboardInterrupt
+    assert len(up.load(tmp_path / "study" / "study.model").privacy_.spent_on) == n_questions
 
 
 def test_a_site_that_drops_out_leaves_a_partial_study(tmp_path):
@@ -232,9 +244,8 @@ def test_no_order_of_questions_costs_more_than_the_study(tmp_path):
     sites = Consortium(tmp_path / "sites", NAMES)
     sites.ledgers(50.0, 1e-6)
     study = private_study(sites, rounds=40)
-    wire = Wire({("east", "request", "ask"): _stopped})
-    with pytest.raises(KeyboardInterrupt):
-        run_study(study, sites.transport(wire), tmp_path / "study")
+    with pytest.raises(PowerCut):
+        run_study(study, sites.transport(), tmp_path / "study", progress=cut_at(0, 0))
     site, mu = sites.sites["east"], study.mu / 3
     for i in range(9):
         edges = np.asarray([float(i), i + 1.0])
