@@ -26,8 +26,9 @@ from unpooled import models
 from unpooled.cli.inspect import describe_model
 from unpooled.data.sources import UnreadRows
 from unpooled.kernels import Gaussian, Matern, Polynomial
+from unpooled.privacy.rounds.custodian import RowHolder, run_learner, sum_answer
 from unpooled.privacy.rounds.learner import Budget, learn
-from unpooled.privacy.rounds.questions import LabelCounts, Residuals, RowHolder, run_learner, sum_answer
+from unpooled.privacy.rounds.questions import LabelCounts, Residuals
 from unpooled.privacy.rounds.schedule import telling_features, widen_basis
 
 MUCH = 1e10  # an ε at which noise is nothing

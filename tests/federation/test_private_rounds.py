@@ -12,13 +12,15 @@ from unpooled._base.rows import ArraySource, Rows
 from unpooled.engines import as_engine
 from unpooled.estimators.private import run_rounds
 from unpooled.federation import Message, StudyError, StudyPrivacy, run_study
-from unpooled.federation.server.rounds import plan_rounds
+from unpooled.federation.server.rounds import _plan_rounds
 from unpooled.federation.site.questions import ask_message
 from unpooled.federation.site.rounds import RoundQuestion, RowCount
+from unpooled.federation.study.privacy import LIVE_ROUNDS
 from unpooled.federation.study.study import Study
 from unpooled.losses import Huber
 from unpooled.privacy import Ledger, mu_for, noise
-from unpooled.privacy.rounds.questions import LabelCounts, Residuals, RowHolder
+from unpooled.privacy.rounds.custodian import RowHolder
+from unpooled.privacy.rounds.questions import LabelCounts, Residuals
 
 pytest.importorskip("opendp")
 
@@ -89,11 +91,11 @@ def test_shares_under_masks_give_the_bits_of_one_process(sites, tmp_path, same_n
     run_study(study, sites.transport(), tmp_path / "study")
     found = up.load(tmp_path / "study" / "study.model")
     X, y, labels = in_one_place(sites)
-    plan = plan_rounds(study, len(X), 3)
+    plan = _plan_rounds(study, len(X), 3)
     sources = [ArraySource(Rows(X[labels == name], y[labels == name, None])) for name in sorted(NAMES)]
     custodian = RowHolder(sources, len(X), 8.0, as_engine(None), 3, *study.shares)
     custodian.map_rows(study.frame)
-    learned, _ = run_rounds(plan, study.frame, custodian.ask)
+    learned, _ = run_rounds(plan, study.frame, custodian)
     np.testing.assert_array_equal(found.coef_, study.frame.coefficients(learned.coef)[0])
     assert study.shares == (3, 1)
     assert plan.sites == 1.5
@@ -112,7 +114,7 @@ def test_a_study_ends_with_a_model_and_its_guarantee(tmp_path, secure):
     assert (model.privacy_.epsilon, model.privacy_.delta) == (8.0, 1e-6)
     assert record.privacy["model"] == model.privacy_.to_dict()
     assert ("nobody sees more than the sum over 3 sites" in str(model.privacy_)) == secure
-    assert model.schedule_.rounds == 16
+    assert model.schedule_.rounds == LIVE_ROUNDS == 16
     X, y, _ = in_one_place(sites)
     import pandas as pd
 

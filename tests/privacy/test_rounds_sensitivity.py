@@ -17,14 +17,13 @@ from numpy.testing import assert_array_equal
 from tests.cases.private_rounds import answered, basis_of, frame_of
 from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Correntropy, Huber
+from unpooled.privacy.rounds.custodian import _sum_block, noise_for
 from unpooled.privacy.rounds.questions import (
     Calibration,
     ClippedErrors,
     InputCounts,
     LabelCounts,
     Residuals,
-    _sum_block,
-    noise_for,
 )
 from unpooled.privacy.sensitivity import PLANNED_ROWS, ROUNDING
 from unpooled.summaries.passes import FeatureRows

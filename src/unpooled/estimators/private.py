@@ -1,7 +1,7 @@
 """PrivateRegressor: ε in, model out.
 
 A learner, an engine and a transport meet at one place, :func:`run_rounds`. It is given public facts and the ``ask`` of
-a :class:`~unpooled.privacy.rounds.questions.Custodian`, and nothing else that leads to a record. In one process the
+a :class:`~unpooled.privacy.rounds.custodian.Custodian`, and nothing else that leads to a record. In one process the
 custodian is a :class:`RowHolder`, which sums with an engine; in a live study it is the server's end of a transport
 (:mod:`unpooled.federation.server.rounds`), behind which each site has a RowHolder of its own. Both answer the same
 question with the same bits if their noise is the same.
@@ -10,7 +10,6 @@ question with the same bits if their noise is the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -30,10 +29,11 @@ from ..engines import EngineKind, as_engine
 from ..kernels import Kernel, as_kernel
 from ..privacy import Expense, Guarantee, gaussian, mu_for
 from ..privacy.ledger import Spending
+from ..privacy.rounds.custodian import Custodian, RowHolder, check_noise_can_be_drawn, run_learner
 from ..privacy.rounds.frame import Frame, build_made_up_frame, build_public_frame
 from ..privacy.rounds.labels import N_MADE_UP_ROWS, ask_about_inputs
 from ..privacy.rounds.learner import LearnedFunction, learn
-from ..privacy.rounds.questions import NoisyAnswer, Question, RowHolder, check_noise_can_be_drawn, run_learner
+from ..privacy.rounds.questions import NoisyAnswer, Question
 from ..privacy.rounds.schedule import (
     RoundSchedule,
     decided,
@@ -71,16 +71,28 @@ def _check_label_bound(name: str, value: Any) -> None:
 BOUND = CheckedValue(_check_label_bound, "a positive number or None", none=True)
 
 
-def counted_rows(plan: RoundSchedule) -> float:
+def _count_rows_through_noise(plan: RoundSchedule) -> float:
     """Return how many records would have as much to say through noise that is added once."""
     return plan.n_rows / math.sqrt(plan.sites)
 
 
-def run_rounds(
-    plan: RoundSchedule, frame: Frame, ask: Callable[[Question, float], NoisyAnswer]
-) -> tuple[LearnedFunction, list[Expense]]:
+def run_rounds(plan: RoundSchedule, frame: Frame, custodian: Custodian) -> tuple[LearnedFunction, list[Expense]]:
     """Learn from a custodian's noisy answers alone; return the function and the cost of each question."""
-    return run_learner(learn(frame, counted_rows(plan), plan.budget(), plan.label_bound, plan.loss), ask)
+    return run_learner(
+        learn(frame, _count_rows_through_noise(plan), plan.budget(), plan.label_bound, plan.loss), custodian.ask
+    )
+
+
+@dataclass(frozen=True)
+class _CountingCustodian(Custodian):
+    """A custodian whose questions a progress bar counts."""
+
+    custodian: Custodian
+    bar: Progress
+
+    def ask(self, question: Question, mu: float) -> NoisyAnswer:
+        self.bar.advance()
+        return self.custodian.ask(question, mu)
 
 
 @declaration
@@ -247,17 +259,13 @@ class PrivateRegressor(OnEngine, PrivateModel):
         spent: list[Expense] = []
         custodian = RowHolder(sources, rows.count(), plan.label_bound, engine, int(plan.sites))
         with engine.session(), Progress(len(plan.events()), "questions", self.verbose) as bar:
-
-            def ask(question: Question, mu: float) -> NoisyAnswer:
-                bar.advance()
-                return custodian.ask(question, mu)
-
+            counted = _CountingCustodian(custodian, bar)
             if frame is None:
-                counting, mu = counted_rows(plan), plan.mu * math.sqrt(plan.inputs)
-                made_up, spent = run_learner(ask_about_inputs(counting, mu, self.n_features_in_), ask)
+                counting, mu = _count_rows_through_noise(plan), plan.mu * math.sqrt(plan.inputs)
+                made_up, spent = run_learner(ask_about_inputs(counting, mu, self.n_features_in_), counted.ask)
                 frame = self._frame_of(made_up)
             custodian.map_rows(frame)
-            learned, more = run_rounds(plan, frame, ask)
+            learned, more = run_rounds(plan, frame, counted)
         return learned, frame, spent + more
 
     def _split(self, source: Source, sites: Any) -> list[Source]:

@@ -13,21 +13,22 @@ from dataclasses import dataclass
 from ..._base.checks import check_budget
 from ..._base.threads import silence_warnings
 from ...estimators.private import PrivateRegressor, run_rounds
+from ...privacy.rounds.custodian import Custodian
 from ...privacy.rounds.questions import NoisyAnswer, Question
 from ...privacy.rounds.schedule import RoundSchedule, decided
 from ..site.rounds import RoundQuestion, RowCount
 from ..site.statistics import Statistic, Totals
 from ..study.study import Study
 
-Ask = Callable[[Statistic], Totals]
+_Ask = Callable[[Statistic], Totals]
 
 
 @dataclass(frozen=True)
-class SiteCustodian:
+class _SiteCustodian(Custodian):
     """The sites of a study as a custodian: each clips, pays, and adds its noise, and the answers are added up."""
 
     study: Study
-    ask_sites: Ask
+    ask_sites: _Ask
 
     def ask(self, question: Question, mu: float) -> NoisyAnswer:
         """Return the noisy mean over all rows of the sites, and the standard deviation of its noise."""
@@ -40,7 +41,7 @@ class SiteCustodian:
         )
 
 
-def plan_rounds(study: Study, n_rows: int, n_sites: int) -> RoundSchedule:
+def _plan_rounds(study: Study, n_rows: int, n_sites: int) -> RoundSchedule:
     """Return the schedule for so many rows at so many sites."""
     p, basis = study.promise, study.basis
     parties, missing = study.shares
@@ -51,13 +52,13 @@ def plan_rounds(study: Study, n_rows: int, n_sites: int) -> RoundSchedule:
     )  # fmt: skip
 
 
-def fit_private(study: Study, ask: Ask) -> PrivateRegressor:
+def fit_private(study: Study, ask: _Ask) -> PrivateRegressor:
     """Fit by private rounds over the sites: the first exchange counts the rows, and each other asks one question."""
     counted, p = ask(RowCount(study)), study.promise
     check_budget(p.epsilon, p.delta, counted.n_rows)
-    plan = plan_rounds(study, counted.n_rows, int(counted.sums["sites"].high[0]))
+    plan = _plan_rounds(study, counted.n_rows, int(counted.sums["sites"].high[0]))
     with silence_warnings():
-        learned, spent = run_rounds(plan, study.frame, SiteCustodian(study, ask).ask)
+        learned, spent = run_rounds(plan, study.frame, _SiteCustodian(study, ask))
     model = PrivateRegressor(
         p.epsilon, p.delta, p.label_bound, basis=study.basis, rounds=study.rounds, loss=study.loss,
         noise="total" if study.secure else "site",

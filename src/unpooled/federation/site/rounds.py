@@ -31,7 +31,8 @@ from ...privacy.gaussian import GaussianEvent, mu_for
 from ...privacy.ledger import Spending
 from ...privacy.noise import GridGaussian
 from ...privacy.rounds import messages
-from ...privacy.rounds.questions import Question, RowHolder, RowQuestion, noise_for
+from ...privacy.rounds.custodian import RowHolder, noise_for
+from ...privacy.rounds.questions import Question, RowQuestion
 from ...privacy.sensitivity import PLANNED_ROWS
 from ..secure.fixed_point import LARGEST_WHOLE, Shapes, vector_length
 from ..study.study import Study
@@ -73,9 +74,9 @@ class _RoundStatistic(Statistic):
 
     def _answer(self, n_rows: int, is_residual: bool, spending: Spending | None, **sums: np.ndarray) -> SiteAnswer:
         study, numbers = self.study, vector_length(self.shapes())
-        found = {"sites": Sum.of(np.ones(1))} | {name: Sum.of(value) for name, value in sums.items()}
+        totals = {"sites": Sum.of(np.ones(1))} | {name: Sum.of(value) for name, value in sums.items()}
         release = expected_release(study, n_rows, numbers, is_residual)
-        return SiteAnswer(Totals(self.digest, n_rows, found), release, spending)
+        return SiteAnswer(Totals(self.digest, n_rows, totals), release, spending)
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,8 @@ class RoundQuestion(_RoundStatistic):
     def compute(self, data: SiteData) -> SiteAnswer:
         """See :class:`Statistic`; the policy is checked, the ledger charged, and only then a row is read."""
         study, rows = self.study, self._unread(data)
-        check_price(_open_ledger(data), self)
-        spending = Spending(data.ledger, GaussianEvent(self.noise.mu), purpose_of(self))
+        _check_price(_open_ledger(data), self)
+        spending = Spending(data.ledger, GaussianEvent(self.noise.mu), _purpose_of(self))
         source, features = spending.read(lambda: data.open_private(study, rows))
         if source.n_rows > PLANNED_ROWS or source.n_outputs != 1:
             raise ValueError(f"private rounds need one label and at most {PLANNED_ROWS} rows")
@@ -174,7 +175,7 @@ class RoundQuestion(_RoundStatistic):
         return super().from_vector(high, np.zeros_like(high))
 
 
-def purpose_of(statistic: RoundQuestion) -> str:
+def _purpose_of(statistic: RoundQuestion) -> str:
     """Return the purpose that the ledger names, by which the site knows the question again."""
     about = messages.NAMES[type(statistic.question)]
     return f"{_mark(statistic.study)} {statistic.digest[:16]}: {about}"
@@ -184,9 +185,9 @@ def _mark(study: Study) -> str:
     return f"{study.name}, private rounds {study.digest[:16]}, question"
 
 
-def check_price(ledger: Ledger, statistic: RoundQuestion) -> None:
+def _check_price(ledger: Ledger, statistic: RoundQuestion) -> None:
     """Refuse a question with which a study's different questions would cost more than the study was to cost."""
-    study, spent = statistic.study, {purpose_of(statistic): statistic.noise.mu**2}
+    study, spent = statistic.study, {_purpose_of(statistic): statistic.noise.mu**2}
     for charge in ledger.charges():
         if charge.purpose.startswith(_mark(study)):
             price = math.fsum(event.mu**2 for event in charge.events if isinstance(event, GaussianEvent))
@@ -201,7 +202,7 @@ def _open_ledger(data: SiteData) -> Ledger:
     return Ledger(data.ledger)
 
 
-def guarantee_of(study: Study) -> Guarantee:
+def _guarantee_of(study: Study) -> Guarantee:
     """Return the guarantee of the whole study, as sites are told it."""
     p = study.promise
     spent = (Expense(study.name, GaussianEvent(mu_for(p.epsilon, p.delta))),)
@@ -212,12 +213,12 @@ def guarantee_of(study: Study) -> Guarantee:
 
 def expected_release(study: Study, n_rows: int, numbers: int, is_residual: bool) -> Release:
     """Return the facts of an answer; its promise is that of the whole study."""
-    basis, private = study.basis, facts.of_guarantee(guarantee_of(study))
+    basis, private = study.basis, facts.of_guarantee(_guarantee_of(study))
     return Release(
         "summary", basis.digest, study.targets, 1, n_rows, basis.n_features_, 1, 0.0, is_residual, private, numbers, 0
     )  # fmt: skip
 
 
 def _check_policy(policy: Policy, study: Study) -> None:
-    if reasons := policy.list_privacy_refusals(facts.of_guarantee(guarantee_of(study))):
+    if reasons := policy.list_privacy_refusals(facts.of_guarantee(_guarantee_of(study))):
         raise NothingSpent(f"this may not leave, and nothing was spent: {'; '.join(reasons)}")

@@ -5,12 +5,11 @@ A digest identifies the study. ``study.toml``, beside the basis, is the form in 
 
 from __future__ import annotations
 
-import math
 import secrets
 import tomllib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
-from functools import cache, cached_property
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,21 @@ import numpy as np
 
 from ... import bases
 from ..._base import files
-from ..._base.checks import check_budget, check_choice, check_fit_intercept, check_positive, check_whole
+from ..._base.checks import check_choice, check_fit_intercept, check_positive, check_whole
 from ..._base.text import join_lines, quote
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
-from ...kernels import adapters, pointwise
-from ...privacy import PrivacyRequest, epsilon_of, mu_for
+from ...privacy import PrivacyRequest, mu_for
 from ...privacy.noise_record import share_condition
 from ...privacy.rounds.frame import Frame, build_public_frame
 from ...privacy.rounds.labels import LOOKS
-from ...privacy.rounds.schedule import ROUNDS, check_bounded
+from ...privacy.rounds.schedule import ROUNDS
 from ...summaries.contents import loss_of, spec_of
 from ..secure.fixed_point import FixedPoint
 from ..secure.keys import check_name
 from ..secure.masks import FEWEST_MEMBERS
+from .privacy import LIVE_ROUNDS, StudyPrivacy, check_private, describe_budget
 
 
 class ConfigError(ValueError):
@@ -92,64 +91,7 @@ KINDS = {
 _ORDERS = {"second-order": 2, "average": 2}  # the order of all other kinds is 1
 #: the word for fit_intercept in the definition of a study, which sites of every version read and which has a digest
 INTERCEPT = "center"
-LIVE_ROUNDS = 16  #: of a private study
-_LOSSES = ("auto", "huber", "correntropy")  # of private rounds, which choose the scale themselves
-_UNUSED = {  # choices that mean nothing to private rounds, which choose for themselves
-    "lam": "auto", "grid": None, "filter": "tikhonov", "fit_intercept": True, "ridge": False, "steps": "plain",
-}  # fmt: skip
 _OUTSIDE = ("basis", "timeout", "patience", "poll")  # not in the digest, which has that of the basis instead
-
-
-@dataclass(frozen=True)
-class StudyPrivacy:
-    """The privacy budget of a whole study; every round takes an equal part of it (those of kind "private" differ).
-
-    Parameters
-    ----------
-    epsilon, delta : the budget of the study
-    label_bound, means, labels, kappa : as in :class:`unpooled.privacy.PrivacyRequest`; the kind "private" uses
-        label_bound alone, and without it labels may have any size
-    colluding : t, the number of sites that may pool what they know: each share of the noise is then 1/(J - t) of it
-    """
-
-    epsilon: float
-    delta: float
-    label_bound: float | None = None
-    _: KW_ONLY
-    means: float = 0.25
-    labels: float = 1.0
-    kappa: float | None = None
-    colluding: int = 1
-
-    def __post_init__(self) -> None:
-        check_budget(self.epsilon, self.delta)
-        check_whole("colluding", self.colluding)
-        PrivacyRequest(
-            self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa
-        )
-
-    def request_for_round(
-        self, rounds: int, parties: int, missing: int, purpose: str, ledger: Any = None
-    ) -> PrivacyRequest:
-        """Return the request of one of several rounds, among which μ² is split evenly."""
-        epsilon = _epsilon_of_round(self.epsilon, self.delta, rounds)
-        if not epsilon > 0:
-            raise ValueError(f"epsilon {self.epsilon:g} is too small for {rounds} rounds: choose fewer rounds")
-        facts = {"means": self.means, "labels": self.labels, "kappa": self.kappa, "purpose": purpose, "ledger": ledger}
-        return PrivacyRequest(epsilon, self.delta, self.label_bound, parties=parties, missing=missing, **facts)
-
-
-@cache
-def _epsilon_of_round(epsilon: float, delta: float, rounds: int) -> float:
-    return epsilon_of(mu_for(epsilon, delta) / math.sqrt(rounds), delta)
-
-
-def _without_defaults(privacy: StudyPrivacy) -> dict[str, Any]:
-    """Return the budget for a definition; what came later is named only if it is not as usual, so digests stay."""
-    content = asdict(privacy)
-    if privacy.colluding == 1:
-        del content["colluding"]
-    return content
 
 
 @dataclass(frozen=True)
@@ -270,7 +212,7 @@ class Study:
                 f"quorum must be more than the {self.privacy.colluding} sites that may collude, got {self.quorum}"
             )
         if self.kind == "private":
-            self._check_private()
+            check_private(self)
             return
         rules = {"average": ("rule13",), "rounds": ("auto", "loo"), "estimator": ("auto",)}.get(self.kind)
         if isinstance(self.lam, str):
@@ -295,21 +237,6 @@ class Study:
                 "for lam: there are no private averages, scores or sums for many λ at once"
             )
         self.privacy_request(0).bounds(self.basis.kernel_, self.basis.n_features_, self.order, loss_of(self.loss).bound)
-
-    def _check_private(self) -> None:
-        check_choice("loss", self.loss, _LOSSES)
-        chosen = {name: getattr(self, name) for name in _UNUSED} | {"filter": to_spec(as_filter(self.filter))}
-        for name, usual in (_UNUSED | {"filter": to_spec(as_filter("tikhonov"))}).items():
-            if chosen[name] != usual:
-                raise ValueError(f"{name} must be left out of a study of the kind 'private', which chooses for itself")
-        if self.privacy is None or len(self.targets) > 1 or self.order != 1:
-            raise ValueError("a study of the kind 'private' must have one target, and privacy with epsilon and delta")
-        kernel = self.basis.kernel_
-        check_bounded(kernel)
-        for part in (kernel, *kernel.get_params(deep=True).values()):
-            # Their errors follow from the values of rows, and an error would reveal a record.
-            if isinstance(part, pointwise.Brownian) or type(part).__module__ == adapters.__name__:
-                raise ValueError(f"a study of the kind 'private' cannot have the kernel {type(part).__name__}")
 
     @property
     def promise(self) -> StudyPrivacy:
@@ -382,7 +309,7 @@ class Study:
         """Return everything that a site is told, for JSON; the basis is identified by its digest."""
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OUTSIDE}
         content |= {"basis": self.basis.digest, "filter": to_spec(as_filter(self.filter))}
-        content |= {"privacy": None if self.privacy is None else _without_defaults(self.privacy)}
+        content |= {"privacy": None if self.privacy is None else describe_budget(self.privacy)}
         content |= {name: list(content[name]) for name in ("targets", "members")}
         content["grid"] = None if self.grid is None else list(self.grid)
         return {INTERCEPT if name == "fit_intercept" else name: value for name, value in content.items()}

@@ -19,7 +19,7 @@ from ...summaries.contents import loss_of, spec_of
 from .frame import Frame
 from .questions import Calibration, ClippedErrors, InputCounts, LabelCounts, Question, Residuals
 
-Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
+_Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 SMALLEST, LARGEST = 1e-100, 1e100  # positive numbers of a question, and its sensitivity
 _MOST_EDGES = 4096
@@ -47,7 +47,7 @@ NAMES: dict[type[Question], str] = {
 }
 
 
-def to_parts(question: Question) -> Parts:
+def to_parts(question: Question) -> _Parts:
     """Return the header and the arrays of a question."""
     cls = type(question)
     header: dict[str, Any] = {"question": NAMES[cls]}

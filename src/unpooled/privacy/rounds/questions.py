@@ -4,8 +4,7 @@ The answer to a question is a sum over records. A question knows the size of its
 the contribution of one record, so its noise is calibrated without looking at the rows. It also knows how to sum over
 rows, and its mean over simulated records (:mod:`.simulation`).
 
-An answer is summed a block at a time, and these sums have no noise yet. A :class:`RowHolder` holds the rows, answers
-the learner's questions and adds the noise to every answer.
+An answer is summed a block at a time, and these sums have no noise yet: a :class:`~.custodian.Custodian` adds it.
 
 No bound relies on the good will of whoever asks: what a record adds is cut off by the question's own public numbers,
 whatever the coefficients, the weights, the frame and the basis are. Rows whose length under W is not a number of
@@ -16,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,15 +23,10 @@ import numpy as np
 
 from ..._base import threads
 from ..._base.arrays import to_numpy
-from ..._base.compensated import Sum
-from ..._base.rows import Block, Rows, Source
-from ..._base.threads import silence_warnings
+from ..._base.rows import Block, Rows
 from ...losses import Loss
-from ...summaries.passes import map_block, map_once, split_source
-from ..composition import Expense
-from ..gaussian import GaussianEvent
-from ..noise import GridGaussian, calibrate_noise, load_opendp
-from ..sensitivity import PLANNED_ROWS, ROOM, ROUNDING
+from ...summaries.passes import map_block
+from ..sensitivity import ROOM
 from .belief import derivative_slopes
 from .frame import Frame
 
@@ -53,17 +47,6 @@ class Records(Protocol):
     @property
     def labels(self) -> np.ndarray: ...  #: quantiles at equally spaced probabilities
     def residuals(self, coef: np.ndarray) -> np.ndarray: ...  #: quantiles of the residuals of a function
-
-
-class Custodian(Protocol):
-    """The keeper of the records: all that a learner ever meets of them, in one process and over sites alike.
-
-    It bounds what each record adds, pays μ before it reads, and adds the noise before it answers.
-    """
-
-    def ask(self, question: Question, mu: float) -> NoisyAnswer:
-        """Return the noisy mean over the records, at a cost of μ, and the standard deviation of its noise."""
-        ...
 
 
 class Question(ABC):
@@ -117,7 +100,7 @@ class RowQuestion(Question):
 
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         for stretch in block.labeled:
-            for rows in stretch.chunks(32 * _UnmappedRows.rows_at_once):
+            for rows in stretch.chunks(32 * UnmappedRows.rows_at_once):
                 yield self.sum_rows(rows, label_bound)
 
 
@@ -300,66 +283,14 @@ class InputCounts(RowQuestion):
         return np.concatenate([_count_in_bins(X[:, j], edges) for j, edges in enumerate(self.edges)])
 
 
-def noise_for(question: Question, n: int, mu: float, parties: int = 1, missing: int = 0) -> GridGaussian:
-    """Return the noise with which the answer costs μ, alone or in shares (see :class:`..noise.GridGaussian`).
-
-    It is planned for 2²² rows, or for the next power of two if there are more. So it does not depend on n below that,
-    and all sites make their shares alike, on one grid.
-    """
-    total = max(PLANNED_ROWS, 1 << (n - 1).bit_length()) * question.largest
-    size, sensitivity = question.size, question.sensitivity
-    return calibrate_noise(size, sensitivity, mu, total, inexact=ROUNDING * total, parties=parties, missing=missing)
-
-
-def check_noise_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
-    """Raise now any error that :func:`noise_for` or the sampler would raise later, after the ledger was charged.
-
-    The grid must represent n·largest, which is hardest for the largest μ, and the noise, which is hardest for the
-    smallest μ. In units of Δ both are nearly the same for all questions.
-    """
-    load_opendp()
-    for mu in (max(prices), min(prices)):
-        noise_for(LabelCounts(np.zeros(n_features + 64)), n, mu)
-
-
-def sum_answer(
-    question: Question, source: Source, frame: Frame | None, features: Any, label_bound: float, engine: Any
-) -> np.ndarray:
-    """Return the sums over all rows of a source.
-
-    ``features`` maps rows into the frame, or holds their features already; counts of labels and inputs need neither.
-    """
-    total: Sum = engine.map_reduce(
-        _sum_block,
-        split_source(source, features or _UnmappedRows),
-        _add,
-        args=(question, frame, features, label_bound),
-        label="asking",
-    )
-    return total.high
-
-
-class _UnmappedRows:
+class UnmappedRows:
     """A stand-in for a basis, for questions that need no features."""
 
     rows_at_once = 1024
 
 
-def _sum_block(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
-    """Return the sums over one block, without warnings, because a warning could reveal something about a record."""
-    total = Sum.of(np.zeros(question.size))
-    with silence_warnings():
-        for sums in question.sums(block, frame, features, label_bound):
-            total = total + Sum.of(sums)
-    return total
-
-
 def _clipped_labels(rows: Rows, label_bound: float) -> np.ndarray:
     return np.clip(np.asarray(to_numpy(rows.Y), dtype=np.float64)[:, 0], -label_bound, label_bound)
-
-
-def _add(a: Sum, b: Sum) -> Sum:
-    return a + b
 
 
 def _zero_endless_rows(z: np.ndarray) -> np.ndarray:
@@ -379,65 +310,3 @@ def _bounded_derivative(loss: Loss, u: np.ndarray) -> np.ndarray:
 def _count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the number of values in each of (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.float64)
-
-
-@dataclass
-class RowHolder:
-    """The holder of the rows of one or several sites, who answers questions with noise (a :class:`Custodian`).
-
-    Attributes
-    ----------
-    sources : the rows of each site, or all rows in one source
-    n : the number of rows of all of them
-    label_bound : c; labels beyond it are clipped
-    engine : does the sums
-    sites : how many noises are added, one by each site
-    parties, missing : of so many shares a noise is one, and so many may be missing; 1 and 0 is all of the noise
-    frame, features : the coordinates of questions about functions, and what maps each source's rows into them: see
-        :meth:`map_rows`
-    """
-
-    sources: Sequence[Source]
-    n: int
-    label_bound: float
-    engine: Any
-    sites: int = 1
-    parties: int = 1
-    missing: int = 0
-    frame: Frame | None = None
-    features: Sequence[Any] = ()
-
-    def map_rows(self, frame: Frame) -> None:
-        """Map all rows into the frame, once if there are few enough."""
-        self.frame = frame
-        pairs = [map_once(source, frame) for source in self.sources]
-        self.sources, self.features = [source for source, _ in pairs], [features for _, features in pairs]
-
-    def noisy_sums(self, question: Question, mu: float) -> np.ndarray:
-        """Return the sums, to which every site has added its noise; each of them is on the grid of the noise."""
-        noise = noise_for(question, self.n, mu, self.parties, self.missing)
-        total = np.zeros(question.size)
-        for source, features in zip(self.sources, self.features or [None] * len(self.sources)):
-            total += noise.add(sum_answer(question, source, self.frame, features, self.label_bound, self.engine))
-        for _ in range(self.sites - len(self.sources)):
-            total += noise.add(np.zeros(question.size))
-        return total
-
-    def ask(self, question: Question, mu: float) -> NoisyAnswer:
-        """Return the noisy mean over the records, at a cost of μ, and the standard deviation of its noise."""
-        sigma = noise_for(question, self.n, mu, self.parties, self.missing).own_sigma
-        return self.noisy_sums(question, mu) / self.n, math.sqrt(self.sites) * sigma / self.n
-
-
-def run_learner(
-    learner: Generator[Any, Any, Any], ask: Callable[[Question, float], NoisyAnswer]
-) -> tuple[Any, list[Expense]]:
-    """Run a learner to its end, and return its result and the cost of each question."""
-    expenses: list[Expense] = []
-    try:
-        question, mu, purpose = next(learner)
-        while True:
-            expenses.append(Expense(purpose, GaussianEvent(mu)))
-            question, mu, purpose = learner.send(ask(question, mu))
-    except StopIteration as end:
-        return end.value, expenses
