@@ -11,12 +11,13 @@ from tests.cases.federation import Consortium, Wire, lost, nth, rewritten
 from unpooled._base.rows import ArraySource, Rows
 from unpooled.engines import as_engine
 from unpooled.estimators.private import run_rounds
-from unpooled.federation import Message, StudyError, StudyPrivacy, run_study
+from unpooled.federation import Message, SiteConfig, StudyError, StudyPrivacy, run_study
 from unpooled.federation.server.rounds import _plan_rounds
 from unpooled.federation.site.questions import ask_message
 from unpooled.federation.site.rounds import RoundQuestion, RowCount
+from unpooled.federation.study.new_study import NewStudy
 from unpooled.federation.study.privacy import LIVE_ROUNDS
-from unpooled.federation.study.study import Study
+from unpooled.federation.study.study import Study, read_study
 from unpooled.losses import Huber
 from unpooled.privacy import Ledger, mu_for, noise
 from unpooled.privacy.rounds.custodian import RowHolder
@@ -322,3 +323,16 @@ def test_a_definition_comes_back_and_older_digests_stay(sites):
     assert RowCount(study).digest == RowCount(again).digest
     with pytest.raises(ValueError, match="do not belong"):
         RowCount(sites.study(kind="less"))
+
+
+def test_a_new_private_study_is_ready_but_for_its_rows_and_ledgers(sites, tmp_path):
+    folder = tmp_path / "new"
+    NewStudy(folder, NAMES, ["y"], "private").write()
+    sites.basis.save(folder / "study.basis")
+    study = read_study(folder)
+    assert (study.kind, study.rounds, study.secure, study.quorum) == ("private", LIVE_ROUNDS, True, 3)
+    assert (study.promise.epsilon, study.promise.delta, study.promise.colluding) == (8.0, 1e-6, 1)
+    assert SiteConfig.read(folder / "sites" / "east").ledger == folder / "sites" / "east" / "rows.ledger"
+    text = (folder / "study.toml").read_text().replace("rounds = 16", 'rounds = "auto"')
+    (folder / "study.toml").write_text(text)
+    assert read_study(folder).exchanges > study.exchanges
