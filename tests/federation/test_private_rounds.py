@@ -289,6 +289,15 @@ def test_what_the_policy_forbids_is_refused_before_the_study(sites, tmp_path):
     assert ledger(sites, "north").charges() == []
 
 
+@pytest.mark.parametrize("rules", [{"minimum_rows": 1000}, {"max_numbers_per_row": 0.01}, {"residual_rounds": False}])
+def test_what_a_rule_about_rows_forbids_costs_nothing_either(sites, tmp_path, rules):
+    """The number of rows is public and known before a row is read."""
+    sites.policy("north", **rules)
+    with pytest.raises(StudyError, match="north: it refuses"):
+        run_study(private_study(sites, rounds=2), sites.transport(), tmp_path / "study")
+    assert ledger(sites, "north").charges() == []
+
+
 # --- The definition ---------------------------------------------------------------------------------------------------
 
 

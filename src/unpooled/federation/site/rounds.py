@@ -24,7 +24,6 @@ from ...data.sources import UnreadRows
 from ...engines import as_engine
 from ...gate import Release, facts
 from ...gate.gate import NothingSpent
-from ...gate.policy import Policy
 from ...privacy import Guarantee, Ledger, Overspend
 from ...privacy.composition import Expense
 from ...privacy.gaussian import GaussianEvent, mu_for
@@ -66,16 +65,24 @@ class _RoundStatistic(Statistic):
         """Return the rows, unread, after refusing everything that can be refused before anything is spent."""
         if data.weight is not None:
             raise NothingSpent("this site has weights, which private rounds cannot use, so nothing was spent")
-        _check_policy(data.policy, self.study)
         rows = UnreadRows.of(self.study.basis, *data.locate_rows(self.study))
-        if rows.n_rows is not None and rows.n_rows > PLANNED_ROWS:
+        n_rows = PLANNED_ROWS if rows.n_rows is None else rows.n_rows  # n is public, and so are these reasons
+        if n_rows > PLANNED_ROWS:
             raise NothingSpent(f"this site has more rows than the {PLANNED_ROWS} that the noise allows for")
+        release = expected_release(self.study, n_rows, vector_length(self.shapes()), self._is_residual)
+        if reasons := data.policy.refusals(release):
+            raise NothingSpent(f"this may not leave, and nothing was spent: {'; '.join(reasons)}")
         return rows
 
-    def _answer(self, n_rows: int, is_residual: bool, spending: Spending | None, **sums: np.ndarray) -> SiteAnswer:
+    @property
+    def _is_residual(self) -> bool:
+        """Whether the sums are of a model's errors."""
+        return False
+
+    def _answer(self, n_rows: int, spending: Spending | None, **sums: np.ndarray) -> SiteAnswer:
         study, numbers = self.study, vector_length(self.shapes())
         totals = {"sites": Sum.of(np.ones(1))} | {name: Sum.of(value) for name, value in sums.items()}
-        release = expected_release(study, n_rows, numbers, is_residual)
+        release = expected_release(study, n_rows, numbers, self._is_residual)
         return SiteAnswer(Totals(self.digest, n_rows, totals), release, spending)
 
 
@@ -101,7 +108,7 @@ class RowCount(_RoundStatistic):
         left = _open_ledger(data).mu_left()
         if left * _SPENT < self.study.mu:
             raise Overspend(f"{self.study.name} needs μ = {self.study.mu:.4g}, and the ledger has {left:.4g} left")
-        return self._answer(rows.count(), False, None)
+        return self._answer(rows.count(), None)
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,10 @@ class RoundQuestion(_RoundStatistic):
         about, arrays = messages.to_parts(self.question)
         return {"mu": self.mu, "frame": self.study.frame_digest, "about": about}, arrays
 
+    @property
+    def _is_residual(self) -> bool:
+        return not isinstance(self.question, RowQuestion)
+
     @cached_property
     def noise(self) -> GridGaussian:
         """The noise, of which each site adds one share or all; no row is needed to know it."""
@@ -158,8 +169,7 @@ class RoundQuestion(_RoundStatistic):
             raise ValueError(f"private rounds need one label and at most {PLANNED_ROWS} rows")
         bound = math.inf if study.promise.label_bound is None else float(study.promise.label_bound)
         holder = RowHolder([source], source.n_rows, bound, as_engine(None), 1, *study.shares, study.frame, [features])
-        is_residual = not isinstance(self.question, RowQuestion)
-        return self._answer(source.n_rows, is_residual, spending, answer=holder.noisy_sums(self.question, self.mu))
+        return self._answer(source.n_rows, spending, answer=holder.noisy_sums(self.question, self.mu))
 
     def to_vector(self, part: Totals) -> tuple[np.ndarray, np.ndarray]:
         """See :class:`Statistic`; the sums are whole numbers on the grid of the noise, which are never rounded."""
@@ -217,8 +227,3 @@ def expected_release(study: Study, n_rows: int, numbers: int, is_residual: bool)
     return Release(
         "summary", basis.digest, study.targets, 1, n_rows, basis.n_features_, 1, 0.0, is_residual, private, numbers, 0
     )  # fmt: skip
-
-
-def _check_policy(policy: Policy, study: Study) -> None:
-    if reasons := policy.list_privacy_refusals(facts.of_guarantee(_guarantee_of(study))):
-        raise NothingSpent(f"this may not leave, and nothing was spent: {'; '.join(reasons)}")
