@@ -8,8 +8,8 @@ import unpooled as up
 from tests.made_up import CUBE, points
 from unpooled._base.rows import ArraySource, Rows
 from unpooled.engines import as_engine
+from unpooled.privacy.rounds.custodian import noise_for, sum_answer
 from unpooled.privacy.rounds.frame import build_public_frame
-from unpooled.privacy.rounds.questions import noise_for, sum_answer
 
 ENGINE = as_engine(None)
 

@@ -26,8 +26,9 @@ from unpooled import models
 from unpooled.cli.inspect import describe_model
 from unpooled.data.sources import UnreadRows
 from unpooled.kernels import Gaussian, Matern, Polynomial
+from unpooled.privacy.rounds.custodian import RowHolder, run_learner, sum_answer
 from unpooled.privacy.rounds.learner import Budget, learn
-from unpooled.privacy.rounds.questions import LabelCounts, Residuals, RowHolder, run_learner, sum_answer
+from unpooled.privacy.rounds.questions import LabelCounts, Residuals
 from unpooled.privacy.rounds.schedule import telling_features, widen_basis
 
 MUCH = 1e10  # an ε at which noise is nothing
@@ -179,7 +180,7 @@ def test_without_a_bound_gross_outliers_do_not_matter():
 
 def test_noise_at_every_site_is_the_noise_of_all_of_them():
     question = LabelCounts(np.linspace(-2, 2, 3000))
-    plain, shared = (RowHolder(source_of(X, y), len(X), 3.0, up.engines.as_engine(None), sites) for sites in (1, 4))
+    plain, shared = (RowHolder([source_of(X, y)], len(X), 3.0, up.engines.as_engine(None), sites) for sites in (1, 4))
     exact_shares = answered(question, X, y, None) / len(X)
     for custodian, sites in ((plain, 1), (shared, 4)):
         values, sigma = custodian.ask(question, 0.2)

@@ -11,7 +11,7 @@ from tests.cases.private_rounds import basis_of, exact, frame_of, source_of
 from tests.made_up import CUBE, points
 from unpooled.privacy.rounds import learner as calibrating
 from unpooled.privacy.rounds.belief import ResidualLaw
-from unpooled.privacy.rounds.questions import run_learner
+from unpooled.privacy.rounds.custodian import run_learner
 
 FRAME = frame_of(basis_of(n_features=15))
 X = points(4, 800, between=CUBE)

@@ -17,16 +17,15 @@ from numpy.testing import assert_array_equal
 from tests.cases.private_rounds import answered, basis_of, frame_of
 from unpooled.kernels import Gaussian, Polynomial
 from unpooled.losses import Correntropy, Huber
+from unpooled.privacy.rounds.custodian import _sum_block, noise_for
 from unpooled.privacy.rounds.questions import (
     Calibration,
     ClippedErrors,
     InputCounts,
     LabelCounts,
     Residuals,
-    _sum_block,
-    noise_for,
 )
-from unpooled.privacy.sensitivity import ROUNDING
+from unpooled.privacy.sensitivity import PLANNED_ROWS, ROUNDING
 from unpooled.summaries.passes import FeatureRows
 
 EXACT = 1 + 1e-9
@@ -182,10 +181,15 @@ def test_noise_is_planned_for_the_sensitivity_with_room_for_rounding(kind):
     noise = noise_for(question, 1000, 0.2)
     assert noise.size == question.size == len(answered(question, np.ones((2, M)), np.ones(2), FEATURES, FRAME))
     assert noise.sensitivity == question.sensitivity
-    assert noise.inexact == ROUNDING * 1000 * question.largest
-    assert noise.bound == 1000 * question.largest
+    assert noise.inexact == ROUNDING * PLANNED_ROWS * question.largest
+    assert noise.bound == PLANNED_ROWS * question.largest
     assert noise.mu <= 0.2
-    assert noise.sigma == pytest.approx(question.sensitivity / 0.2, rel=1e-4)
+    assert noise.sigma == pytest.approx(question.sensitivity / 0.2, rel=2e-4)
+    assert noise_for(question, 1, 0.2) == noise_for(question, PLANNED_ROWS, 0.2) == noise
+    shares = noise_for(question, 1000, 0.2, parties=5, missing=2)
+    assert (shares.own_sigma, shares.sigma) == pytest.approx((noise.sigma / 3**0.5, noise.sigma * (5 / 3) ** 0.5), 1e-4)
+    assert shares.mu <= 0.2
+    assert noise_for(question, PLANNED_ROWS + 1, 0.2).bound == 2 * noise.bound
 
 
 def test_labels_beyond_the_bound_count_as_at_the_bound():

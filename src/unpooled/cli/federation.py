@@ -39,8 +39,10 @@ def init(
         list[str] | None, typer.Option("--site", help="The name of a site; repeat it for each of 3 sites or more.")
     ] = None,
     target: Target = None,
-    kind: Annotated[str, typer.Option(help="second-order, less, rounds or average.")] = "second-order",
-    rounds: Annotated[int, typer.Option(min=1, help="The number of rounds of the kind rounds.")] = 1,
+    kind: Annotated[str, typer.Option(help="second-order, less, rounds, average or private.")] = "second-order",
+    rounds: Annotated[
+        int, typer.Option(min=0, help="The number of rounds of the kinds rounds and private; 0 is the usual number.")
+    ] = 0,
     host: Annotated[str, typer.Option(help="The address at which the server listens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Its port; the sites' nodes take the ports above it.")] = 8000,
 ) -> dict[str, Any]:

@@ -1,4 +1,11 @@
-"""PrivateRegressor: ε in, model out."""
+"""PrivateRegressor: ε in, model out.
+
+A learner, an engine and a transport meet at one place, :func:`run_rounds`. It is given public facts and the ``ask`` of
+a :class:`~unpooled.privacy.rounds.custodian.Custodian`, and nothing else that leads to a record. In one process the
+custodian is a :class:`RowHolder`, which sums with an engine; in a live study it is the server's end of a transport
+(:mod:`unpooled.federation.server.rounds`), behind which each site has a RowHolder of its own. Both answer the same
+question with the same bits if their noise is the same.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,7 @@ from .._base.checks import check_budget, check_positive
 from .._base.fits import undo_on_failure
 from .._base.kinds import VERBOSITY, CheckedValue, Switch, Whole, Word, declaration, parameter
 from .._base.progress import Progress
-from .._base.rows import ArraySource
+from .._base.rows import ArraySource, Source, read_site_labels
 from .._base.text import quote
 from .._base.threads import silence_warnings
 from ..bases import Basis, EmpiricalFeatures
@@ -22,10 +29,11 @@ from ..engines import EngineKind, as_engine
 from ..kernels import Kernel, as_kernel
 from ..privacy import Expense, Guarantee, gaussian, mu_for
 from ..privacy.ledger import Spending
+from ..privacy.rounds.custodian import Custodian, RowHolder, check_noise_can_be_drawn, run_learner
 from ..privacy.rounds.frame import Frame, build_made_up_frame, build_public_frame
 from ..privacy.rounds.labels import N_MADE_UP_ROWS, ask_about_inputs
-from ..privacy.rounds.learner import learn
-from ..privacy.rounds.questions import Question, RowHolder, check_noise_can_be_drawn, run_learner
+from ..privacy.rounds.learner import LearnedFunction, learn
+from ..privacy.rounds.questions import NoisyAnswer, Question
 from ..privacy.rounds.schedule import (
     RoundSchedule,
     decided,
@@ -36,7 +44,6 @@ from ..privacy.rounds.schedule import (
     usual_features,
     widen_basis,
 )
-from ..summaries.passes import map_once
 from .facts import ModelFacts, if_fitted
 from .private_model import DELTA, EPSILON, LEDGER, SEED, PrivateModel, Promise
 from .public_rows import BoundedKernel, basis_and_rows, private_rows, site_counts
@@ -62,6 +69,30 @@ def _check_label_bound(name: str, value: Any) -> None:
 
 
 BOUND = CheckedValue(_check_label_bound, "a positive number or None", none=True)
+
+
+def _count_rows_through_noise(plan: RoundSchedule) -> float:
+    """Return how many records would have as much to say through noise that is added once."""
+    return plan.n_rows / math.sqrt(plan.sites)
+
+
+def run_rounds(plan: RoundSchedule, frame: Frame, custodian: Custodian) -> tuple[LearnedFunction, list[Expense]]:
+    """Learn from a custodian's noisy answers alone; return the function and the cost of each question."""
+    return run_learner(
+        learn(frame, _count_rows_through_noise(plan), plan.budget(), plan.label_bound, plan.loss), custodian.ask
+    )
+
+
+@dataclass(frozen=True)
+class _CountingCustodian(Custodian):
+    """A custodian whose questions a progress bar counts."""
+
+    custodian: Custodian
+    bar: Progress
+
+    def ask(self, question: Question, mu: float) -> NoisyAnswer:
+        self.bar.advance()
+        return self.custodian.ask(question, mu)
 
 
 @declaration
@@ -203,45 +234,53 @@ class PrivateRegressor(OnEngine, PrivateModel):
         engine = as_engine(self.engine)
         check_noise_can_be_drawn(rows.count(), plan.n_features, [event.mu for _, event in plan.events()])
         with silence_warnings():
-            learned, frame, spent = spending.read(lambda: self._rounds(rows, frame, plan, adding, engine))
+            learned, frame, spent = spending.read(lambda: self._rounds(rows, frame, plan, sites, engine))
+        shared = bool(site_rows) and self.noise == "total"
+        return self.settle_rounds(frame, plan, learned, spent, site_rows, known, (SECURE,) if shared else ())
+
+    def settle_rounds(
+        self, frame: Frame, plan: RoundSchedule, learned: LearnedFunction, spent: list[Expense],
+        site_rows: list[dict[str, Any]], known: bool, conditions: tuple[str, ...],
+    ) -> PrivateRegressor:  # fmt: skip
+        """Become the function that was learned, with its guarantee; ``known`` is whether the basis was public."""
         coef, b = frame.coefficients(learned.coef)
-        basis = frame.basis
-        self._settle(basis, coef[:, None], np.asarray([b]), True)
-        self.basis_, self.schedule_, self.history_, self.sites_ = basis, plan, learned.history, site_rows
+        self._settle(frame.basis, coef[:, None], np.asarray([b]), True)
+        self.basis_, self.schedule_, self.history_, self.sites_ = frame.basis, plan, learned.history, site_rows
         facts = ["the number of records" + (" of every site" if site_rows else "")]
         facts += ["the basis and how it was made"] if known else []
         facts += [f"the label bound {self.label_bound:g}"] if self.label_bound is not None else []
         self.privacy_ = Guarantee(
             float(self.epsilon), float(self.delta), MECHANISM, tuple(spent),
-            public=(*facts, "all arguments and the plan"),
-            conditions=(SECURE,) if site_rows and self.noise == "total" else (),
+            public=(*facts, "all arguments and the plan"), conditions=conditions,
         )  # fmt: skip
         return self
 
     def _rounds(
-        self, rows: UnreadRows, frame: Frame | None, plan: RoundSchedule, adding: int, engine: Any
-    ) -> tuple[Any, Frame, list[Expense]]:
+        self, rows: UnreadRows, frame: Frame | None, plan: RoundSchedule, sites: Any, engine: Any
+    ) -> tuple[LearnedFunction, Frame, list[Expense]]:
         """Do everything that touches the records; the result is made from noisy answers only."""
-        source = rows.read()
-        source = ArraySource(read_all(source)) if isinstance(source, ArraySource) else source
+        sources = self._split(rows.read(), sites)
         spent: list[Expense] = []
-        custodian = RowHolder(source, rows.count(), plan.label_bound, engine, adding)
-        counting = rows.count() / math.sqrt(adding)  # so many records would have as much to say through one noise
-        mapped: Any = None
+        custodian = RowHolder(sources, rows.count(), plan.label_bound, engine, int(plan.sites))
         with engine.session(), Progress(len(plan.events()), "questions", self.verbose) as bar:
-
-            def ask(question: Question, mu: float) -> tuple[np.ndarray, float]:
-                answer = custodian.ask(question, mu, frame, mapped)
-                bar.advance()
-                return answer
-
+            counted = _CountingCustodian(custodian, bar)
             if frame is None:
-                looking = ask_about_inputs(counting, plan.mu * math.sqrt(plan.inputs), self.n_features_in_)
-                made_up, spent = run_learner(looking, ask)
+                counting, mu = _count_rows_through_noise(plan), plan.mu * math.sqrt(plan.inputs)
+                made_up, spent = run_learner(ask_about_inputs(counting, mu, self.n_features_in_), counted.ask)
                 frame = self._frame_of(made_up)
-            custodian.source, mapped = map_once(source, frame)
-            learned, more = run_learner(learn(frame, counting, plan.budget(), plan.label_bound, plan.loss), ask)
+            custodian.map_rows(frame)
+            learned, more = run_rounds(plan, frame, counted)
         return learned, frame, spent + more
+
+    def _split(self, source: Source, sites: Any) -> list[Source]:
+        """Return the rows of each site that adds noise of its own, if they are in memory, or else all rows together."""
+        if not isinstance(source, ArraySource):
+            return [source]
+        rows = read_all(source)
+        labels = read_site_labels("sites", sites, len(rows)) if self.noise == "site" else None
+        if labels is None:
+            return [ArraySource(rows)]
+        return [ArraySource(rows.take(np.flatnonzero(labels == name))) for name in np.unique(labels)]
 
     def _frame_of(self, made_up: np.ndarray) -> Frame:
         """Make a basis and its frame from rows that were generated from noisy counts."""

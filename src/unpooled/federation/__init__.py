@@ -6,7 +6,8 @@ from .server.running import run_study
 from .site.config import Request, RequestError, Requests, SiteConfig
 from .site.site import Site
 from .study.folder import Exchange, SiteFailure, Status, StudyError, StudyRecord, read_status
-from .study.study import ConfigError, Study, StudyPrivacy
+from .study.privacy import StudyPrivacy
+from .study.study import ConfigError, Study
 from .wire.transport import Failure, InProcess, LostMessage, Message, MessageError, Transport
 
 __all__ = [

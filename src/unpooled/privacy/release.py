@@ -33,9 +33,8 @@ from .gaussian import GaussianEvent, mu_for
 from .ledger import Spending, check_ledger
 from .noise import GridGaussian
 from .noise_record import MECHANISM, NoiseRecord, share_condition
-from .sensitivity import ROOM, WeightedSums, require_kernel_bound
+from .sensitivity import PLANNED_ROWS, ROOM, WeightedSums, require_kernel_bound
 
-_PLANNED_ROWS = 2**22  # the noise scale assumes at least this many rows, so it does not reveal n and sites agree on it
 _UNIT = 2.0**-53  # half a unit in the last place
 
 
@@ -119,7 +118,7 @@ class PrivacyRequest(NoiseRequest):
         times that of the largest record. No number here depends on n below 2²², so sites that make shares of one noise
         make them alike, on one grid.
         """
-        n = max(_PLANNED_ROWS, 1 << (n - 1).bit_length())
+        n = max(PLANNED_ROWS, 1 << (n - 1).bit_length())
         depth = rows_at_once + 2 * n / rows_at_once + 8
         inexact = 1.01 * depth * _UNIT * n * bounds.weighted_sums.largest
         mu = mu_for(self.epsilon, self.delta)

@@ -21,6 +21,7 @@ from .noise import GridGaussian, calibrate_noise, triangle_weights
 # The largest relative error of computed sums. Within a block they are plain products of at most 2^16 rows, each of
 # which may lose 2^-53; blocks are added in twice that precision.
 ROUNDING = 2.0**-36
+PLANNED_ROWS = 2**22  # noise is planned for at least so many rows: it says nothing about n, and all sites agree on it
 ROOM = 1e-9  # the largest relative error of a norm to which features were shrunk
 
 

@@ -34,6 +34,7 @@ from ..site.statistics import LeaveOneOut, Statistic, Sums
 from ..study.folder import StudyError, StudyFolder, StudyRecord, account_for_privacy, find_missing_sites
 from ..study.study import Study
 from ..wire.transport import Transport
+from .rounds import fit_private
 from .server import Progress, Server
 
 Ask = Callable[[Statistic], Any]
@@ -41,7 +42,8 @@ Ask = Callable[[Statistic], Any]
 
 def _fit_study(study: Study, ask: Ask) -> Any:
     """Return the model of a study."""
-    return _fit_average(study, ask) if study.kind == "average" else _fit_from_sums(study, ask)
+    fits = {"average": _fit_average, "private": fit_private}
+    return fits.get(study.kind, _fit_from_sums)(study, ask)
 
 
 def _fit_from_sums(study: Study, ask: Ask) -> SummaryRegressor:
@@ -168,7 +170,7 @@ class Run:
             self.server.failures,
             find_missing_sites(study, exchanges),
             about,
-            account_for_privacy(study, exchanges, model),
+            account_for_privacy(study, exchanges, self.server.prices, model),
             round(time.monotonic() - self._clock, 3),
             sum(one.sent for one in exchanges),
             sum(one.received for one in exchanges),

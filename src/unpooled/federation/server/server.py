@@ -88,6 +88,8 @@ class Session:
         study = self.study
         known = Message("join", {"digest": study.digest, "next": self.attempt_name(self.attempt)})
         content = {"basis": as_array(content_of(study.basis.save))}
+        if study.kind == "private":
+            content |= {"rotation": study.frame.rotation, "shift": study.frame.shift}
         whole = Message("join", known.header | {"study": study.definition()}, content)
         troubles: dict[str, _Trouble] = {}
         messages = {site: whole if with_basis else known for site, with_basis in sites.items()}
@@ -205,10 +207,12 @@ class Server(Session):
     """The server of a study, which asks for one statistic after the other."""
 
     number: int = 0  #: the number of the next exchange
+    prices: list[float] = field(default_factory=list)  #: μ of each exchange so far
 
     def ask(self, statistic: Statistic) -> Any:
         """Return the sum of a statistic over the sites; an exchange that is complete is read from the folder."""
         number, self.number = self.number, self.number + 1
+        self.prices.append(statistic.price)
         done = self.folder.exchange(number)
         if done is not None:
             if done.digest != statistic.digest:

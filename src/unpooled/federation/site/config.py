@@ -31,7 +31,7 @@ from ..._base.rows import ArraySource, Rows, Source
 from ..._base.text import quote
 from ..._solvers.averaging.gathering import Gathering, mark_validation
 from ...data import sources
-from ...data.sources import open_labeled
+from ...data.sources import UnreadRows, open_labeled, read_all
 from ...engines import as_engine
 from ...gate import POLICY_NAME, Policy
 from ...gate.gate import LOG_NAME
@@ -60,6 +60,7 @@ class SiteConfig:
     identity : its key, for secure sums
     peers : the public keys of the other sites, by name, which their staff gave to this site
     fewest : the fewest sites in a secure sum that this site takes part in, whatever a server asks; at least 3
+    colluding : the fewest sites that shares of noise must allow to collude, whatever a server asks; at least 1
     """
 
     name: str
@@ -72,6 +73,7 @@ class SiteConfig:
     identity: Identity | None = field(default=None, repr=False)
     peers: Mapping[str, str] = field(default_factory=dict)
     fewest: int = FEWEST_MEMBERS
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         for name in ("folder", "data", "policy", "log", "ledger"):
@@ -115,14 +117,20 @@ class SiteConfig:
         if "policy" not in places and (folder / POLICY_NAME).exists():
             places["policy"] = folder / POLICY_NAME
         identity = Identity.load(folder / content["key"]) if "key" in content else None
-        others: dict[str, Any] = {name: content[name] for name in ("weight", "peers", "fewest") if name in content}
+        others: dict[str, Any] = {
+            name: content[name] for name in ("weight", "peers", "fewest", "colluding") if name in content
+        }
         return cls(content["name"], folder, identity=identity, **places, **others)
 
 
 _TEXT = (str, "a text")
 _KINDS: dict[str, tuple[type, str]] = dict.fromkeys(
     ("name", "data", "policy", "log", "ledger", "weight", "key"), _TEXT
-) | {"peers": (dict, "a table of names and keys"), "fewest": (int, "a whole number")}
+) | {
+    "peers": (dict, "a table of names and keys"),
+    "fewest": (int, "a whole number"),
+    "colluding": (int, "a whole number"),
+}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -157,6 +165,17 @@ class SiteData:
     def open_rows(self, study: Study) -> _OpenedRows:
         """Return the rows and the basis, or the features of the rows and a stand-in for the basis."""
         return self._open_once(study, "all", lambda: self._map_rows(study, None))
+
+    def open_private(self, study: Study, rows: UnreadRows) -> _OpenedRows:
+        """Return the rows in the coordinates of a private study; labels of any size pass, since they are clipped."""
+
+        def read() -> _OpenedRows:
+            source = rows.read()
+            if source.n_rows * study.basis.n_features_ > MOST_FEATURES_KEPT:
+                return source, study.frame
+            return map_once(_as_source(read_all(source), study), study.frame)
+
+        return self._open_once(study, f"frame-{study.frame_digest[:16]}", read)
 
     def open_half(self, study: Study, validation: bool) -> _OpenedRows:
         """Return every second row in the order of a hash of its content, for validation, or the other rows."""

@@ -35,6 +35,8 @@ from ..secure.fixed_point import Shapes, vector_length
 from ..study.study import Study
 from ..wire.transport import Message, MessageError
 from .config import SiteData
+from .rounds import RoundQuestion, RowCount
+from .rounds import expected_release as expected_answer
 from .statistics import LeaveOneOut, Parts, SiteAnswer, Statistic, Sums, Totals, read_sums
 
 
@@ -191,11 +193,20 @@ def _read_errors(study: Study, header: dict[str, Any], arrays: dict[str, np.ndar
     )
 
 
+def _read_count(study: Study, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowCount:
+    """Return the count that a message asks for; raise a ValueError if it does not belong to the study."""
+    if header or arrays:
+        raise ValueError("the question about the number of rows cannot be read")
+    return RowCount(study)
+
+
 _READERS: dict[str, Callable[..., Statistic]] = {
     Sums.name: read_sums,
     LeaveOneOut.name: lambda study, header, arrays: LeaveOneOut(study, Candidates.from_parts(header, arrays)),
     SiteFits.name: _read_fits,
     ValidationErrors.name: _read_errors,
+    RowCount.name: _read_count,
+    RoundQuestion.name: RoundQuestion.read,
 }
 _PLENTY = 2**40  # a study that a policy refuses with this many rows is refused with any number
 
@@ -224,6 +235,8 @@ def read_statistic(study: Study, message: Message) -> Statistic:
 
 def expected_release(study: Study) -> Release:
     """Return the facts of the most that a study asks for, if there are many rows and no record stands out."""
+    if study.kind == "private":
+        return expected_answer(study, _PLENTY, 0, True)
     basis, targets, private = study.basis, study.targets, None
     if study.privacy is not None:
         q = Sums(study, 0, None, study.loss, study.order).private_request()

@@ -131,6 +131,11 @@ class Site:
             raise DeclinedError("; ".join(reasons))
         if study.privacy is not None and config.ledger is None:
             raise DeclinedError("the study is private, but this site has no ledger")
+        if study.privacy is not None and study.secure and study.privacy.colluding < config.colluding:
+            raise DeclinedError(
+                f"the noise allows {study.privacy.colluding} sites to collude, and this site asks for at least "
+                f"{config.colluding}"
+            )
         if study.secure:
             missing = [name for name in study.members if name not in config.pinned_keys]
             if missing:
@@ -152,6 +157,8 @@ class Site:
         try:
             basis = as_file(message.file("basis"), bases.load)
             study = Study.from_definition(message.header.get("study"), basis)
+            if study.kind == "private":
+                study.take_frame(message.arrays.get("rotation"), message.arrays.get("shift"))
         except (MessageError, FileError, ValueError, TypeError) as error:
             raise DeclinedError(f"the study cannot be read: {join_lines(error)}") from None
         if message.header.get("digest") != study.digest:

@@ -25,7 +25,7 @@ from ..._base.text import quote
 from ...bases.maps import read_array
 from ...gate import Release, facts
 from ...gate.gate import check_policy
-from ...privacy import NoiseRecord
+from ...privacy import NoiseRecord, mu_for
 from ...privacy.ledger import Spending
 from ...privacy.release import CheckedRequest, check_request
 from ...summaries import Candidates, Scores, Summary
@@ -54,6 +54,11 @@ class Statistic(ABC):
 
     name: ClassVar[str]
     study: Study
+
+    @property
+    def price(self) -> float:
+        """The price of an answer, as the μ of a Gaussian event; 0 without noise."""
+        return 0.0
 
     @abstractmethod
     def to_parts(self) -> Parts:
@@ -126,6 +131,14 @@ class Sums(Statistic):
             raise ValueError("the model of the residuals does not match the basis and the targets")
         if not (np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept))):
             raise ValueError("the model of the residuals has coefficients that are not finite numbers")
+
+    @property
+    def price(self) -> float:
+        """See :class:`Statistic`."""
+        if self.study.privacy is None:
+            return 0.0
+        request = self.study.privacy_request(self.number)
+        return mu_for(request.epsilon, request.delta)
 
     def to_parts(self) -> Parts:
         """See :class:`Statistic`."""

@@ -20,7 +20,7 @@ from ..._base import files
 from ..._base.files import PathLike, open_atomic
 from ..._base.plain_json import encode_readable
 from ..._base.text import quote
-from ...privacy import GaussianEvent, composition, mu_for
+from ...privacy import GaussianEvent, composition
 from .study import INTERCEPT, Study
 
 
@@ -253,18 +253,20 @@ def find_missing_sites(study: Study, exchanges: list[Exchange]) -> dict[str, lis
     return {name: numbers for name, numbers in missing.items() if numbers}
 
 
-def account_for_privacy(study: Study, exchanges: list[Exchange], model: Any) -> dict[str, Any] | None:
-    """Return the privacy cost to the model and to each site, which adds new noise in every attempt that it answers."""
+def account_for_privacy(
+    study: Study, exchanges: list[Exchange], prices: list[float], model: Any
+) -> dict[str, Any] | None:
+    """Return the privacy cost to the model and to each site, which adds new noise in every attempt that it answers.
+
+    ``prices`` holds μ of each exchange; one without noise, such as the count of rows, costs nothing.
+    """
     if study.privacy is None:
         return None
-    one_round = study.privacy_request(0)
-    mu = mu_for(one_round.epsilon, one_round.delta)
-    releases = {name: sum(name in answered for one in exchanges for answered in one.attempts) for name in study.members}
-    delta = study.privacy.delta
-    sites = {
-        name: {"releases": n, "epsilon": composition.epsilon([GaussianEvent(mu)] * n, delta) if n else 0.0}
-        for name, n in releases.items()
-    }
+    delta, sites = study.privacy.delta, {}
+    for name in study.members:
+        answered = zip(exchanges, prices)
+        spent = [GaussianEvent(mu) for one, mu in answered for names in one.attempts if mu and name in names]
+        sites[name] = {"releases": len(spent), "epsilon": composition.epsilon(spent, delta) if spent else 0.0}
     guarantee = None if model is None else model.privacy_
     return {
         "epsilon": study.privacy.epsilon,

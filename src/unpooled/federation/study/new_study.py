@@ -19,6 +19,7 @@ from ..secure.keys import Identity
 from ..secure.masks import FEWEST_MEMBERS
 from ..site.config import CONFIG_NAME
 from ..wire.network import DAYS, HOSTS, NETWORK_NAME, write_network, write_node_key
+from .privacy import LIVE_ROUNDS
 from .study import KINDS, STUDY_NAME, ConfigError
 
 _APP = """\
@@ -73,7 +74,8 @@ timeout = 300
 patience = 600
 
 # "second-order": ridge regression on the pooled rows. "less": first-order sums, one round. "rounds": first-order sums
-# of residuals, several times. "average": each site's own fit, averaged.
+# of residuals, several times. "average": each site's own fit, averaged. "private": rounds with noise, which need
+# [privacy] below; their rounds may be "auto".
 kind = {kind}
 rounds = {rounds}
 # "auto" chooses λ from the sums; a number sets it. With kind = "average": "rule13".
@@ -81,6 +83,9 @@ lam = {lam}
 # true: the server sees nothing but sums over all sites.
 secure = true
 
+{privacy}"""
+
+_NO_NOISE = """\
 # Noise for differential privacy, for the whole study; every site then needs a ledger.
 # [privacy]
 # epsilon = 1.0
@@ -88,17 +93,30 @@ secure = true
 # label_bound = 10.0
 """
 
+_NOISE = """\
+# The budget of the whole study. Every site needs a ledger with as much left.
+[privacy]
+epsilon = 8.0
+delta = 1e-6
+# Labels beyond ±label_bound are clipped. Without it they may have any size.
+# label_bound = 10.0
+# So many sites may pool what they know: each site adds a share of the noise, and they can take off their own.
+colluding = 1
+"""
+
 SITE = """\
 # This file belongs to the site. Nothing in it comes from a server, and none of it is sent.
 
 name = {name}
 data = "rows.parquet"    # a .parquet or .csv file, or a folder of .parquet files
-key = "site.key"         # its identity: keep it here, and give the others what `unpooled federation key` prints
+{ledger}key = "site.key"         # its identity: keep it here, and give the others what `unpooled federation key` prints
 
 # The keys that the other sites told you in a way that you trust: in person, by telephone, on paper.
 [peers]
 {peers}
 """
+
+_LEDGER = 'ledger = "rows.ledger"   # unpooled ledger create rows.ledger, with the budget of these rows for life\n'
 
 _NETWORK = """\
 # How this site connects to the server.
@@ -194,7 +212,7 @@ class NewStudy:
     sites: Sequence[str]
     targets: Sequence[str]
     kind: str = "second-order"
-    rounds: int = 1
+    rounds: int = 0
     host: str = "127.0.0.1"
     port: int = 8000
 
@@ -252,7 +270,10 @@ class NewStudy:
     def _write_site(self, name: str, number: int, keys: dict[str, str]) -> None:
         folder = self.site(name)
         peers = "\n".join(f"{_toml(other)} = {_toml(key)}" for other, key in keys.items() if other != name)
-        _write(folder / CONFIG_NAME, SITE.format(name=_toml(name), peers=peers))
+        _write(
+            folder / CONFIG_NAME,
+            SITE.format(name=_toml(name), peers=peers, ledger=_LEDGER if self.kind == "private" else ""),
+        )
         Policy.write_template(folder / POLICY_NAME)
         write_node_key(folder)
         (folder / "ca.crt").write_bytes((self.folder / "network" / "ca.crt").read_bytes())
@@ -267,11 +288,14 @@ class NewStudy:
             "members": list(self.sites),
             "quorum": max(FEWEST_MEMBERS, len(self.sites) - 1),
             "kind": self.kind,
-            "rounds": self.rounds,
+            "rounds": self.rounds or (LIVE_ROUNDS if self.kind == "private" else 1),
             "lam": "rule13" if self.kind == "average" else "auto",
         }
         filled = {name: _toml(value) for name, value in study.items()}
-        _write(self.folder / STUDY_NAME, STUDY.format(folder=folder, **filled))
+        _write(
+            self.folder / STUDY_NAME,
+            STUDY.format(folder=folder, privacy=_NOISE if self.kind == "private" else _NO_NOISE, **filled),
+        )
         certificate = _toml(str(absolute / "network" / "ca.crt"))
         flower = _FLOWER.format(superlink=_toml(self.superlink), certificate=certificate)
         _write(self.folder / "flower" / "config.toml", flower)

@@ -5,12 +5,11 @@ A digest identifies the study. ``study.toml``, beside the basis, is the form in 
 
 from __future__ import annotations
 
-import math
 import secrets
 import tomllib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
-from functools import cache, cached_property
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,21 @@ import numpy as np
 
 from ... import bases
 from ..._base import files
-from ..._base.checks import check_budget, check_choice, check_fit_intercept, check_positive, check_whole
+from ..._base.checks import check_choice, check_fit_intercept, check_positive, check_whole
 from ..._base.text import join_lines, quote
 from ..._solvers.span.residual_rounds import STEPS
 from ...bases import Basis
 from ...filters import as_filter, to_spec
-from ...privacy import PrivacyRequest, epsilon_of, mu_for
+from ...privacy import PrivacyRequest, mu_for
+from ...privacy.noise_record import share_condition
+from ...privacy.rounds.frame import Frame, build_public_frame
+from ...privacy.rounds.labels import LOOKS
+from ...privacy.rounds.schedule import ROUNDS
 from ...summaries.contents import loss_of, spec_of
 from ..secure.fixed_point import FixedPoint
 from ..secure.keys import check_name
 from ..secure.masks import FEWEST_MEMBERS
+from .privacy import LIVE_ROUNDS, StudyPrivacy, check_private, describe_budget
 
 
 class ConfigError(ValueError):
@@ -81,52 +85,13 @@ KINDS = {
     "second-order": "ridge regression on the pooled rows: sums of second order",
     "rounds": "rounds of residual sums of first order",
     "average": "each site's own ridge regression in the basis, averaged; λ by validation on halves",
+    "private": "private rounds: noisy sums of residuals, each question from the noisy answers before it",
     "estimator": "an estimator of the server's, with first-order sums for many λ at once",
 }
 _ORDERS = {"second-order": 2, "average": 2}  # the order of all other kinds is 1
 #: the word for fit_intercept in the definition of a study, which sites of every version read and which has a digest
 INTERCEPT = "center"
 _OUTSIDE = ("basis", "timeout", "patience", "poll")  # not in the digest, which has that of the basis instead
-
-
-@dataclass(frozen=True)
-class StudyPrivacy:
-    """The privacy budget of a whole study; every round takes an equal part of it.
-
-    Parameters
-    ----------
-    epsilon, delta : the budget of the study
-    label_bound, means, labels, kappa : as in :class:`unpooled.privacy.PrivacyRequest`
-    """
-
-    epsilon: float
-    delta: float
-    label_bound: float | None = None
-    _: KW_ONLY
-    means: float = 0.25
-    labels: float = 1.0
-    kappa: float | None = None
-
-    def __post_init__(self) -> None:
-        check_budget(self.epsilon, self.delta)
-        PrivacyRequest(
-            self.epsilon, self.delta, self.label_bound, means=self.means, labels=self.labels, kappa=self.kappa
-        )
-
-    def request_for_round(
-        self, rounds: int, parties: int, missing: int, purpose: str, ledger: Any = None
-    ) -> PrivacyRequest:
-        """Return the request of one of several rounds, among which μ² is split evenly."""
-        epsilon = _epsilon_of_round(self.epsilon, self.delta, rounds)
-        if not epsilon > 0:
-            raise ValueError(f"epsilon {self.epsilon:g} is too small for {rounds} rounds: choose fewer rounds")
-        facts = {"means": self.means, "labels": self.labels, "kappa": self.kappa, "purpose": purpose, "ledger": ledger}
-        return PrivacyRequest(epsilon, self.delta, self.label_bound, parties=parties, missing=missing, **facts)
-
-
-@cache
-def _epsilon_of_round(epsilon: float, delta: float, rounds: int) -> float:
-    return epsilon_of(mu_for(epsilon, delta) / math.sqrt(rounds), delta)
 
 
 @dataclass(frozen=True)
@@ -143,8 +108,10 @@ class Study:
     timeout : the seconds that a site has for an answer
     kind : "less", "second-order", "rounds", "average", or "estimator" (for :class:`FederatedEngine`)
     order : the order of the sums, 1 or 2; 0 means that of the kind
-    rounds : the number of rounds for the kind "rounds", and the largest number for the kind "estimator"
-    loss : for the kind "rounds": "squared", or a loss with its scale such as "huber 1.5" or "correntropy 3.0"
+    rounds : the number of rounds for the kind "rounds", and the largest number for the kind "estimator"; for the kind
+        "private" 16, or "auto", which decides when the rows are counted
+    loss : for the kind "rounds": "squared", or a loss with its scale such as "huber 1.5" or "correntropy 3.0"; for the
+        kind "private": "auto", "huber" or "correntropy"
     lam : a number; "auto", from the sums alone; or "loo", by leave-one-out errors that sites send in one more exchange
         (kind "average": "rule13", by validation on every site's second half)
     grid : the λ to choose from; None is the default
@@ -169,8 +136,8 @@ class Study:
     _: KW_ONLY
     kind: str = "less"
     order: int = 0
-    rounds: int = 1
-    loss: str = "squared"
+    rounds: Any = 0
+    loss: str = ""
     lam: Any = "auto"
     grid: tuple[float, ...] | None = None
     filter: Any = "tikhonov"
@@ -195,6 +162,11 @@ class Study:
             change[name] = (given,) if isinstance(given, str) else tuple(given)
         change["members"] = tuple(sorted(change["members"]))
         change["id"] = self.id or secrets.token_hex(8)
+        private = self.kind == "private"
+        change["rounds"] = (
+            (LIVE_ROUNDS if private else 1) if type(self.rounds) is int and not self.rounds else self.rounds
+        )
+        change["loss"] = ("auto" if private else "squared") if self.loss == "" else self.loss
         change["order"] = self.order or _ORDERS.get(self.kind, 1)
         change["grid"] = None if self.grid is None else tuple(float(lam) for lam in np.atleast_1d(self.grid))
         change["lam"] = self.lam if isinstance(self.lam, str) else check_positive("lam", self.lam)
@@ -219,7 +191,8 @@ class Study:
         check_choice("score_by", self.score_by, ("rows", "sites"))
         check_fit_intercept(self.fit_intercept)
         as_filter(self.filter)
-        check_whole("rounds", self.rounds)
+        if not (self.kind == "private" and self.rounds == "auto"):
+            check_whole("rounds", self.rounds)
         if not 1 <= check_whole("quorum", self.quorum) <= len(self.members):
             raise ValueError(f"quorum must be at most the number of members, {len(self.members)}, got {self.quorum}")
         if self.secure and self.quorum < FEWEST_MEMBERS:
@@ -234,6 +207,13 @@ class Study:
         self._check_choices()
 
     def _check_choices(self) -> None:
+        if self.privacy is not None and self.secure and self.quorum <= self.privacy.colluding:
+            raise ValueError(
+                f"quorum must be more than the {self.privacy.colluding} sites that may collude, got {self.quorum}"
+            )
+        if self.kind == "private":
+            check_private(self)
+            return
         rules = {"average": ("rule13",), "rounds": ("auto", "loo"), "estimator": ("auto",)}.get(self.kind)
         if isinstance(self.lam, str):
             check_choice("lam", self.lam, rules or ("auto", "loo"))
@@ -259,8 +239,60 @@ class Study:
         self.privacy_request(0).bounds(self.basis.kernel_, self.basis.n_features_, self.order, loss_of(self.loss).bound)
 
     @property
+    def promise(self) -> StudyPrivacy:
+        """The privacy of a private study."""
+        assert self.privacy is not None
+        return self.privacy
+
+    @property
+    def mu(self) -> float:
+        """The price of the whole study, as the μ of a Gaussian event."""
+        return mu_for(self.promise.epsilon, self.promise.delta)
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism of private rounds."""
+        return "discrete Gaussian noise on rounds of residual sums"
+
+    @property
+    def shares(self) -> tuple[int, int]:
+        """The shares of the noise, and how many may be missing: (1, 0) if each site adds all of it.
+
+        As many may be missing as may drop out, and besides those of t sites, each of which can take off its own.
+        """
+        n = len(self.members)
+        return (n, n - self.quorum + self.promise.colluding) if self.secure else (1, 0)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions of the guarantee."""
+        return (share_condition(*self.shares),) if self.secure else ()
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The public coordinates in which a private study asks; sites use those that came with the study."""
+        return build_public_frame(self.basis, None)
+
+    @cached_property
+    def frame_digest(self) -> str:
+        """The digest of the coordinates, which each question about functions names."""
+        return files.digest({}, {"rotation": self.frame.rotation, "shift": self.frame.shift})
+
+    def take_frame(self, rotation: Any, shift: Any) -> None:
+        """Use the coordinates of the server: another machine's eigenvectors may differ in their last bits or signs."""
+        M = self.basis.n_features_
+        for array, shape in ((rotation, (M, M)), (shift, (M,))):
+            if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shape:
+                raise ValueError("the coordinates of the study do not match its basis")
+            if not np.all(np.isfinite(array)):
+                raise ValueError("the coordinates of the study must be finite numbers")
+        self.__dict__["frame"] = replace(self.frame, rotation=rotation, shift=shift)
+
+    @property
     def exchanges(self) -> int:
         """The largest number of different statistics that the study asks for."""
+        if self.kind == "private":  # the count of rows, looks at the labels, tails, rounds, check and calibration
+            return 1 + LOOKS + 1 + (self.rounds if self.rounds != "auto" else max(ROUNDS.values())) + 2
         if self.kind == "average":
             return 3 if isinstance(self.lam, str) else 1
         if self.kind == "estimator":
@@ -270,16 +302,14 @@ class Study:
     def privacy_request(self, number: int, ledger: Any = None) -> PrivacyRequest:
         """Return the request of round ``number``; if sums are secure, the noise is made in shares."""
         assert self.privacy is not None
-        n = len(self.members)
-        # One share more than may drop out, because a member that sees the total can subtract its own share.
-        parties, missing = (n, n - self.quorum + 1) if self.secure else (1, 0)
+        parties, missing = self.shares
         return self.privacy.request_for_round(self.rounds, parties, missing, f"{self.name}, round {number + 1}", ledger)
 
     def definition(self) -> dict[str, Any]:
         """Return everything that a site is told, for JSON; the basis is identified by its digest."""
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OUTSIDE}
         content |= {"basis": self.basis.digest, "filter": to_spec(as_filter(self.filter))}
-        content |= {"privacy": None if self.privacy is None else asdict(self.privacy)}
+        content |= {"privacy": None if self.privacy is None else describe_budget(self.privacy)}
         content |= {name: list(content[name]) for name in ("targets", "members")}
         content["grid"] = None if self.grid is None else list(self.grid)
         return {INTERCEPT if name == "fit_intercept" else name: value for name, value in content.items()}
@@ -326,10 +356,12 @@ class Study:
         if most > 1 and self.secure and not self.steady:
             lines.append("if this site drops out after the first exchange, its number of rows follows from the sums")
         lines.append("one exchange" if most == 1 else f"up to {most} exchanges, each of other sums of the same rows")
-        if self.loss != "squared":
+        if self.loss not in ("squared", "auto"):
             lines.append(f"loss: {self.loss}")
         if self.privacy is None:
             lines.append("no noise is added")
         else:
             lines.append(f"with noise: ε = {self.privacy.epsilon:g} and δ = {self.privacy.delta:g} for the whole study")
+            if self.secure:
+                lines.append(f"the noise is made in shares: this holds even if {self.privacy.colluding} sites collude")
         return "\n".join(lines)

@@ -14,9 +14,9 @@ from ..._base.drawing import Curve, Guide, Picture, draw
 from ..._base.text import quote
 from ...bases import Basis, EmpiricalFeatures
 from ..gaussian import mu_for
+from .custodian import run_learner
 from .frame import Frame, build_made_up_frame, build_public_frame
 from .learner import learn
-from .questions import run_learner
 from .schedule import (
     check_bounded,
     decided,

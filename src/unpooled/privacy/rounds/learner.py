@@ -41,7 +41,7 @@ import numpy as np
 from .belief import EDGES, LOSSES, PRIOR_SHARE, USABLE, Belief, ResidualLaw, Style, choose_round, visible_shares
 from .frame import Frame, solve_rounds
 from .labels import LabelLaw, ask_about_labels
-from .questions import SLACK, Calibration, ClippedErrors, Question, Residuals
+from .questions import SLACK, Calibration, ClippedErrors, NoisyAnswer, Question, Residuals
 
 CALIBRATION_SHARE, _CALIBRATION_FROM = 0.03, 200.0  # the share of μ², and the n·μ from which it is spent
 MULTIPLES = {
@@ -104,7 +104,6 @@ SURE = 6.0  # another function is taken only if it is better by this many standa
 _STEEPER = 3.0  # second moments are assumed larger if they exceed the current assumption by this factor
 
 PricedQuestion = tuple[Question, float, str]  # a question, its μ, and its purpose in words
-NoisyAnswer = tuple[np.ndarray, float]  # noisy means over the records, and the standard deviation of the noise
 
 
 @dataclass

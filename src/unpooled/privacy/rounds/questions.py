@@ -4,15 +4,18 @@ The answer to a question is a sum over records. A question knows the size of its
 the contribution of one record, so its noise is calibrated without looking at the rows. It also knows how to sum over
 rows, and its mean over simulated records (:mod:`.simulation`).
 
-An answer is summed a block at a time, and these sums have no noise yet. A :class:`RowHolder` holds the rows, answers
-the learner's questions and adds the noise to every answer.
+An answer is summed a block at a time, and these sums have no noise yet: a :class:`~.custodian.Custodian` adds it.
+
+No bound relies on the good will of whoever asks: what a record adds is cut off by the question's own public numbers,
+whatever the coefficients, the weights, the frame and the basis are. Rows whose length under W is not a number of
+ordinary size count as zero, and so do residuals that are not numbers.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,20 +23,17 @@ import numpy as np
 
 from ..._base import threads
 from ..._base.arrays import to_numpy
-from ..._base.compensated import Sum
-from ..._base.rows import Block, Rows, Source
-from ..._base.threads import silence_warnings
+from ..._base.rows import Block, Rows
 from ...losses import Loss
-from ...summaries.passes import map_block, split_source
-from ..composition import Expense
-from ..gaussian import GaussianEvent
-from ..noise import GridGaussian, calibrate_noise, load_opendp
-from ..sensitivity import ROOM, ROUNDING
+from ...summaries.passes import map_block
+from ..sensitivity import ROOM
 from .belief import derivative_slopes
 from .frame import Frame
 
+NoisyAnswer = tuple[np.ndarray, float]  # noisy means over the records, and the standard deviation of the noise
+
 SLACK = 1.0 + ROOM
-SHORTEST = 1e-150  # the smallest divisor, so that no division overflows
+SHORTEST = 1e-150  # the length of the shortest row that counts, whose square is a normal number
 
 
 class Records(Protocol):
@@ -100,7 +100,7 @@ class RowQuestion(Question):
 
     def sums(self, block: Block, frame: Frame | None, features: Any, label_bound: float) -> Iterator[np.ndarray]:
         for stretch in block.labeled:
-            for rows in stretch.chunks(32 * _UnmappedRows.rows_at_once):
+            for rows in stretch.chunks(32 * UnmappedRows.rows_at_once):
                 yield self.sum_rows(rows, label_bound)
 
 
@@ -162,17 +162,18 @@ class Residuals(FunctionQuestion):
         return math.hypot(self.loss.bound * self.length * SLACK, self.counts_weight)
 
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        lengths = np.sqrt((z * z) @ (self.weights**2))
-        z = _zero_endless_rows(z, lengths)
+        # ωWz/r is B·Wz/|Wz|. Dividing by |Wz| itself bounds every contribution, whatever z, W, B and L are.
+        directions = z * self.weights
+        lengths = np.sqrt(np.einsum("ij,ij->i", directions, directions))
+        lost = ~(np.isfinite(lengths) & (lengths >= SHORTEST))
+        z, directions = _zero_rows(z, lost), _zero_rows(directions, lost)
+        lengths = np.where(lost, 1.0, lengths)
         # An infinite residual counts as the largest finite one, so that every contribution is finite.
         u = np.nan_to_num(y - z @ self.coef)
-        lengths = np.where(np.isfinite(lengths), np.maximum(lengths, SHORTEST), SHORTEST)
-        omega = np.minimum(1.0, self.longest / lengths)
-        # A larger r only makes ψ(ru)/r smaller, whereas a smaller r would break the bound.
-        r = np.maximum(omega * lengths / self.length, SHORTEST)
-        push = omega * np.asarray(self.loss.derivative(np.nan_to_num(u * r))) / r
+        r = np.minimum(lengths, self.longest) / self.length
+        push = self.length * _bounded_derivative(self.loss, u * r) / lengths
         bins = _count_in_bins(np.abs(u), self.edges)
-        return np.concatenate([(push @ z) * self.weights, self.counts_weight * bins])
+        return np.concatenate([push @ directions, self.counts_weight * bins])
 
     def simulate_mean(self, records: Records) -> np.ndarray:
         frame = records.frame
@@ -213,11 +214,11 @@ class Calibration(FunctionQuestion):
         return self.loss.bound * self.length * SLACK
 
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        f = np.nan_to_num(_zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coef)
+        f = np.nan_to_num(_zero_endless_rows(z) @ self.coef)
         g = np.nan_to_num((f - self.middle) / self.spread)
         h = np.hypot(1.0, g)
         # Dividing (1, g) by h first avoids multiplying the rounding error of a tiny number by a huge one.
-        push = self.length * np.asarray(self.loss.derivative(np.nan_to_num((y - f) * (h / self.length))))
+        push = self.length * _bounded_derivative(self.loss, (y - f) * (h / self.length))
         return np.asarray([push @ (1.0 / h), push @ (g / h)])
 
     def simulate_mean(self, records: Records) -> np.ndarray:
@@ -250,7 +251,7 @@ class ClippedErrors(FunctionQuestion):
         return math.sqrt(self.size)
 
     def sum_mapped(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        u = np.nan_to_num(y[:, None] - _zero_endless_rows(z, np.sum(z * z, axis=1)) @ self.coefs)
+        u = np.nan_to_num(y[:, None] - _zero_endless_rows(z) @ self.coefs)
         return np.asarray(np.sum(np.minimum(np.abs(u) / self.limit, 1.0) ** 2, axis=0))
 
     def simulate_mean(self, records: Records) -> np.ndarray:
@@ -282,108 +283,30 @@ class InputCounts(RowQuestion):
         return np.concatenate([_count_in_bins(X[:, j], edges) for j, edges in enumerate(self.edges)])
 
 
-def noise_for(question: Question, n: int, mu: float) -> GridGaussian:
-    """Return the noise with which the answer over n records costs μ."""
-    total = n * question.largest
-    return calibrate_noise(question.size, question.sensitivity, mu, total, inexact=ROUNDING * total)
-
-
-def check_noise_can_be_drawn(n: int, n_features: int, prices: Sequence[float]) -> None:
-    """Raise now any error that :func:`noise_for` or the sampler would raise later, after the ledger was charged.
-
-    The grid must represent n·largest, which is hardest for the largest μ, and the noise, which is hardest for the
-    smallest μ. In units of Δ both are nearly the same for all questions.
-    """
-    load_opendp()
-    for mu in (max(prices), min(prices)):
-        noise_for(LabelCounts(np.zeros(n_features + 64)), n, mu)
-
-
-def sum_answer(
-    question: Question, source: Source, frame: Frame | None, features: Any, label_bound: float, engine: Any
-) -> np.ndarray:
-    """Return the sums over all rows of a source.
-
-    ``features`` maps rows into the frame, or holds their features already; counts of labels and inputs need neither.
-    """
-    total: Sum = engine.map_reduce(
-        _sum_block,
-        split_source(source, features or _UnmappedRows),
-        _add,
-        args=(question, frame, features, label_bound),
-        label="asking",
-    )
-    return total.high
-
-
-class _UnmappedRows:
+class UnmappedRows:
     """A stand-in for a basis, for questions that need no features."""
 
     rows_at_once = 1024
-
-
-def _sum_block(block: Block, question: Question, frame: Frame | None, features: Any, label_bound: float) -> Sum:
-    """Return the sums over one block, without warnings, because a warning could reveal something about a record."""
-    total = Sum.of(np.zeros(question.size))
-    with silence_warnings():
-        for sums in question.sums(block, frame, features, label_bound):
-            total = total + Sum.of(sums)
-    return total
 
 
 def _clipped_labels(rows: Rows, label_bound: float) -> np.ndarray:
     return np.clip(np.asarray(to_numpy(rows.Y), dtype=np.float64)[:, 0], -label_bound, label_bound)
 
 
-def _add(a: Sum, b: Sum) -> Sum:
-    return a + b
-
-
-def _zero_endless_rows(z: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _zero_endless_rows(z: np.ndarray) -> np.ndarray:
     """Replace rows of infinite length, which an unbounded kernel can give far away, by zeros."""
-    endless = ~np.isfinite(lengths)
-    return np.where(endless[:, None], 0.0, z) if endless.any() else z
+    return _zero_rows(z, ~np.isfinite(np.sum(z * z, axis=1)))
+
+
+def _zero_rows(rows: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    return np.where(lost[:, None], 0.0, rows) if lost.any() else rows
+
+
+def _bounded_derivative(loss: Loss, u: np.ndarray) -> np.ndarray:
+    """Return ψ(u), at most sup|ψ|; it is zero where u is not a number."""
+    return np.clip(np.nan_to_num(loss.derivative(np.nan_to_num(u))), -loss.bound, loss.bound)
 
 
 def _count_in_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the number of values in each of (-∞, e_1), [e_1, e_2), …, [e_k, ∞)."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.float64)
-
-
-@dataclass
-class RowHolder:
-    """The holder of the rows, which answers questions with noise.
-
-    ``sites`` is the number of sites that each add as much noise as the whole sum needs; it is 1 if the noise is shared
-    or all rows are in one place.
-    """
-
-    source: Any
-    n: int
-    label_bound: float
-    engine: Any
-    sites: int = 1
-
-    def ask(
-        self, question: Question, mu: float, frame: Frame | None = None, features: Any = None
-    ) -> tuple[np.ndarray, float]:
-        """Return the noisy mean over the records, at a cost of μ, and the standard deviation of its noise."""
-        noise = noise_for(question, self.n, mu)
-        values = noise.add(sum_answer(question, self.source, frame, features, self.label_bound, self.engine))
-        for _ in range(self.sites - 1):
-            values = values + noise.add(np.zeros(question.size))
-        return values / self.n, math.sqrt(self.sites) * noise.sigma / self.n
-
-
-def run_learner(
-    learner: Generator[Any, Any, Any], answer: Callable[[Question, float], tuple[np.ndarray, float]]
-) -> tuple[Any, list[Expense]]:
-    """Run a learner to its end, and return its result and the cost of each question."""
-    expenses: list[Expense] = []
-    try:
-        question, mu, purpose = next(learner)
-        while True:
-            expenses.append(Expense(purpose, GaussianEvent(mu)))
-            question, mu, purpose = learner.send(answer(question, mu))
-    except StopIteration as end:
-        return end.value, expenses

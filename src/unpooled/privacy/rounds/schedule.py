@@ -71,7 +71,8 @@ class RoundSchedule:
     mu : the budget as μ of a Gaussian event; μ² is what is shared
     labels, inputs : the shares of μ² for where the labels lie, and for where inputs lie without public rows
     label_bound : c; infinite where there is none
-    sites : how many add all of the noise each
+    sites : the variance of all the noise together, divided by that of noise for the sum: the number of sites if each
+        adds all of the noise, J/(J - t) if J sites add shares of which t may be known
     why : sentences
     """
 
@@ -83,7 +84,7 @@ class RoundSchedule:
     labels: float = parameter(SHARE)
     inputs: float = parameter(SHARE)
     label_bound: float = parameter(Bound())
-    sites: int = parameter(Whole(), 1)
+    sites: float = parameter(Real("a number, at least 1", lambda value: 1 <= value < math.inf), 1)
     why: tuple[str, ...] = parameter(Sentences(), (), repr=False)
 
     def budget(self) -> Budget:
@@ -146,7 +147,7 @@ def decided(
     n_inputs: int = 1,
     rounds: Any = "auto",
     loss: str = "auto",
-    sites: int = 1,
+    sites: float = 1,
 ) -> RoundSchedule:
     """Make the schedule of n records; ``n_public`` is None without public rows, ``sites`` add noise each."""
     mu = mu_for(epsilon, delta)
@@ -157,6 +158,8 @@ def decided(
     inputs = 0.0 if n_public else inputs_share(n, mu / math.sqrt(sites), n_inputs)
     share = labels_share(n, mu * math.sqrt((1.0 - inputs) / sites), bound)
     noisy = "" if sites == 1 else f"; {sites} sites add all of the noise each, √{sites} times as much together"
+    if not isinstance(sites, int):
+        noisy = f"; sites add shares of the noise, √{sites:.4g} times as much together, as some of them may be known"
     why = [
         f"{n} records at ε = {epsilon:g}, δ = {delta:g}: Gaussian noise of μ = {mu:.4g}, n·μ = {n * mu:.4g}{noisy}",
         f"{T} rounds of residuals"
