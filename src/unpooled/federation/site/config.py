@@ -39,6 +39,7 @@ from ...summaries.contents import is_digest
 from ...summaries.passes import MOST_FEATURES_KEPT, FeatureRows, map_once
 from ..secure.keys import Identity, check_name, public_bytes
 from ..secure.masks import FEWEST_MEMBERS
+from ..secure.pinned import read_pinned
 from ..study.study import ConfigError, Study
 
 CONFIG_NAME = "site.toml"
@@ -58,8 +59,10 @@ class SiteConfig:
     ledger : its privacy ledger, which private studies need
     weight : the column of the weights, if there are any
     identity : its key, for secure sums
-    peers : the public keys of the other sites, by name, which their staff gave to this site
+    peers : the public keys of the other sites, by name, which their staff gave to this site; in its folder they are in
+        ``pinned-keys.toml``, or in the older table ``[peers]`` of ``site.toml``
     fewest : the fewest sites in a secure sum that this site takes part in, whatever a server asks; at least 3
+    colluding : the fewest members that may work together which a question by file must allow for
     """
 
     name: str
@@ -72,6 +75,7 @@ class SiteConfig:
     identity: Identity | None = field(default=None, repr=False)
     peers: Mapping[str, str] = field(default_factory=dict)
     fewest: int = FEWEST_MEMBERS
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         for name in ("folder", "data", "policy", "log", "ledger"):
@@ -115,14 +119,21 @@ class SiteConfig:
         if "policy" not in places and (folder / POLICY_NAME).exists():
             places["policy"] = folder / POLICY_NAME
         identity = Identity.load(folder / content["key"]) if "key" in content else None
-        others: dict[str, Any] = {name: content[name] for name in ("weight", "peers", "fewest") if name in content}
+        others: dict[str, Any] = {name: content[name] for name in ("weight", "fewest", "colluding") if name in content}
+        keys = {**content.get("peers", {}), **read_pinned(folder)}
+        own = None if identity is None else (content["name"], identity.public)
+        others["peers"] = {name: key for name, key in keys.items() if (name, key) != own}
         return cls(content["name"], folder, identity=identity, **places, **others)
 
 
 _TEXT = (str, "a text")
 _KINDS: dict[str, tuple[type, str]] = dict.fromkeys(
     ("name", "data", "policy", "log", "ledger", "weight", "key"), _TEXT
-) | {"peers": (dict, "a table of names and keys"), "fewest": (int, "a whole number")}
+) | {
+    "peers": (dict, "a table of names and keys"),
+    "fewest": (int, "a whole number"),
+    "colluding": (int, "a whole number"),
+}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
