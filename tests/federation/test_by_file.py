@@ -30,7 +30,8 @@ def study(tmp_path):
 
 def sentence(error) -> str:
     text = str(error.value)
-    assert text and "\n" not in text
+    assert text
+    assert "\n" not in text
     return text
 
 
@@ -137,9 +138,11 @@ def test_without_a_member_a_new_question_goes_to_the_others(study):
     others = others.signed(study.identities["coordinator"])
     paths = study.answers(others, place="others")
     assert np.array_equal(gather(others, paths).total(), sum(study.numbers[name] for name in others.names))
-    # The first question stays what it was: north may still answer it, and cannot be asked again afterwards.
+    # A late file completes the sum of the first question, which every member has paid for, and none of the second.
     late = study.answer("north", question)
-    assert "answers a question to other members" in problem(others, [*paths, late])
+    assert "north.answer is from north, which is not among the members" in problem(others, [*paths, late])
+    first = [study.folder / "answers" / f"{name}.answer" for name in NAMES]
+    assert np.array_equal(gather(question, first).total(), sum(study.numbers.values()))
 
 
 def test_the_same_file_twice_is_one_answer(study):
@@ -223,7 +226,7 @@ def test_a_swapped_key_is_named_by_the_confirmations(study, monkeypatch):
     # north makes its masks with a key that is not the one in the question.
     swapped = import_primitives("asymmetric.x25519").X25519PrivateKey.generate()
     honest = by_file._derive
-    monkeypatch.setattr(by_file, "_derive", lambda q, site, private, peer: honest(q, site, swapped, peer))
+    monkeypatch.setattr(by_file, "_derive", lambda q, site, _, peer: honest(q, site, swapped, peer))
     paths.append(study.answer("north", question))
     assert "a key of north was swapped" in problem(question, paths)
 
@@ -283,7 +286,7 @@ def test_a_one_time_key_that_its_site_did_not_sign_is_refused(study):
 def test_a_site_refuses_a_key_that_it_has_not_pinned(study, tmp_path):
     mallory = Identity.create(tmp_path / "mallory.pem")
     study.keys["south"] = OneTimeKey.sign("south", mallory, bytes(range(32)))
-    assert "the key of south in this question is not the one that north has pinned" in refused(
+    assert "the key of south in the question is not the one that north has pinned" in refused(
         study, "north", study.question()
     )
     study.keys["far"] = OneTimeKey.sign("far", Identity.create(tmp_path / "far.pem"), bytes(range(32)))
@@ -297,7 +300,7 @@ def test_a_site_refuses_a_question_to_others(study):
 
 
 def test_a_question_to_fewer_than_three_members_is_refused(study, tmp_path):
-    with pytest.raises(TrustError, match="at least 3 members, and this one has 2"):
+    with pytest.raises(TrustError, match="at least 3 members, and this has 2"):
         study.question(["east", "north"])
     strict = FileStudy(tmp_path / "strict", fewest=4)
     said = refused(strict, "north", strict.question(["east", "north", "south"]))
@@ -417,7 +420,7 @@ def test_a_site_restored_from_a_backup_begins_a_new_attempt(study, tmp_path, whe
 
 def test_a_log_that_was_not_restored_speaks_against_a_key(study, monkeypatch):
     """Even where a restored file cannot be told from the one that was written, as after a snapshot of one folder."""
-    monkeypatch.setattr("unpooled.federation.secure.keys.SiteStore.stamp", lambda self, name: "")
+    monkeypatch.setattr("unpooled.federation.secure.keys.SiteStore.stamp", lambda *_: "")
     study = FileStudy(study.folder / "snapshot")
     question = study.question()
     shutil.copytree(study.folder / "north" / "keys", study.folder / "backup")

@@ -282,11 +282,8 @@ def _find_problem(question: Question, answer: Answer, name: str) -> str:
 
 def _compare_confirmations(answers: Mapping[str, Answer]) -> list[str]:
     """Return a sentence for each site, or pair of sites, whose keys for the masks do not agree with the others'."""
-    wrong = [
-        (a, b)
-        for a, b in combinations(sorted(answers), 2)
-        if answers[a].confirmations[b] != answers[b].confirmations[a]
-    ]
+    said = {name: answer.confirmations for name, answer in answers.items()}
+    wrong = [(a, b) for a, b in combinations(sorted(said), 2) if said[a][b] != said[b][a]]
     for site in sorted(answers):
         pairs = [pair for pair in wrong if site in pair]
         if len(pairs) == len(wrong) == len(answers) - 1 >= 2:

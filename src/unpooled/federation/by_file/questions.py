@@ -153,9 +153,7 @@ class Question:
 
     def _check_members(self) -> None:
         if len(self.members) < FEWEST_MEMBERS:
-            raise TrustError(
-                f"a question needs at least {FEWEST_MEMBERS} members, and this one has {len(self.members)}"
-            )
+            raise TrustError(f"a question needs at least {FEWEST_MEMBERS} members, and this has {len(self.members)}")
         if self.colluding >= len(self.members):
             raise TrustError(
                 f"a question to {len(self.members)} members must allow for fewer than that who work together, "

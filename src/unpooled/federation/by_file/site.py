@@ -153,9 +153,7 @@ class FileSite:
             if member.site not in self.pinned:
                 raise TrustError(f"{member.site} is among the members, but {self.name} has pinned no key for it")
             if public_bytes(self.pinned[member.site]) != public_bytes(member.identity):
-                raise TrustError(
-                    f"the key of {member.site} in this question is not the one that {self.name} has pinned"
-                )
+                raise TrustError(f"the key of {member.site} in the question is not the one that {self.name} has pinned")
         self._check_study(question)
 
     def _check_study(self, question: Question) -> None:
@@ -189,8 +187,8 @@ class FileSite:
         used_for = self._store.read(f"{name}.used")
         if used_for is not None and used_for != question.digest.encode():
             raise KeyUsed(
-                f"{self.name} has used its one-time key in question {question.number} of {question.study} for a question "
-                "with other content: make the question with the key that came with its last answer"
+                f"{self.name} has used its one-time key in question {question.number} of {question.study} for another "
+                "question: make the question with the key that came with its last answer"
             )
         raw, stamp = self._store.read(f"{name}.key"), self._store.read(f"{name}.stamp")
         logged = self._log is not None and any(
