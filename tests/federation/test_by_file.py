@@ -439,7 +439,7 @@ def test_the_log_has_an_entry_for_each_answer_before_it_leaves(study):
     question = study.question()
     study.answer("north", question)
     study.answer("north", question)
-    events = [entry.event for entry in study.sites["north"]._log.entries()]
+    events = [entry.event for entry in study.sites["north"].log.entries()]
     assert [(event["what"], event["question"], event["price"]) for event in events] == [
         ("answered", question.digest, 0.1)
     ]

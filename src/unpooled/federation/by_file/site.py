@@ -67,7 +67,8 @@ class FileSite:
             raise TrustError(f"the key pinned for {name} must be its own, which is {identity.public}")
         self.name, self.colluding, self.fewest = name, colluding, fewest
         self.pinned = {**pinned, name: identity.public}
-        self._identity, self._store, self._log = identity, SiteStore(folder), log
+        self.log = log
+        self._identity, self._store = identity, SiteStore(folder)
 
     @classmethod
     def from_folder(cls, folder: Path) -> FileSite:
@@ -75,10 +76,12 @@ class FileSite:
         if (folder / CONFIG_NAME).exists():
             config = SiteConfig.read(folder)
             if config.identity is None:
-                raise TrustError(f"{folder / CONFIG_NAME} names no key: make one with `unpooled keys init`")
+                raise TrustError(f'{folder / CONFIG_NAME} names no key: add key = "{KEY_NAME}"')
             assert config.log is not None  # the default is a file in the folder
             rules = {"colluding": config.colluding, "fewest": config.fewest}
             return cls(config.name, config.identity, config.pinned_keys, folder / "keys", Log(config.log), **rules)
+        if not (folder / KEY_NAME).exists():
+            raise TrustError(f"{folder} holds no key of a site: make one with `unpooled keys init {folder}`")
         identity, pinned = Identity.load(folder / KEY_NAME), read_pinned(folder)
         return cls(find_own_name(folder, identity, pinned), identity, pinned, folder / "keys", Log(folder / LOG_NAME))
 
@@ -124,10 +127,10 @@ class FileSite:
             words=words,
         )
         content = answer.to_bytes(self._identity)
-        if self._log is not None:
+        if self.log is not None:
             event = {"study": question.study, "question": question.digest, "number": question.number, "key": own}
             sha256 = hashlib.sha256(content).hexdigest()
-            self._log.append({"what": "answered", **event, "price": question.price, "sha256": sha256})
+            self.log.append({"what": "answered", **event, "price": question.price, "sha256": sha256})
         self._store.write(place, content)
         self._store.write(self._study_name(question), json.dumps(_describe_study(question)).encode())
         self._store.remove(f"once-{own}.key")
@@ -191,8 +194,8 @@ class FileSite:
                 "question: make the question with the key that came with its last answer"
             )
         raw, stamp = self._store.read(f"{name}.key"), self._store.read(f"{name}.stamp")
-        logged = self._log is not None and any(
-            entry.event.get("what") == "answered" and entry.event.get("key") == own for entry in self._log.entries()
+        logged = self.log is not None and any(
+            entry.event.get("what") == "answered" and entry.event.get("key") == own for entry in self.log.entries()
         )
         if used_for is not None or raw is None or logged or stamp != self._store.stamp(f"{name}.key").encode():
             raise self._used(question)
@@ -214,7 +217,7 @@ def find_own_name(folder: Path, identity: Identity, pinned: Mapping[str, str]) -
     for name, key in pinned.items():
         if public_bytes(key) == public_bytes(identity.public):
             return name
-    raise TrustError(f"the pinned keys in {folder} do not hold the site's own: run `unpooled keys init --name NAME`")
+    raise TrustError(f"the pinned keys in {folder} do not hold the site's own: run `unpooled keys init` there")
 
 
 def _answer_name(question: Question) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..._base.files import open_atomic
 from ..._base.text import quote
+from ...gate import Log
 from .keys import TrustError, check_name, public_bytes
 
 PINNED_NAME = "pinned-keys.toml"
@@ -45,6 +46,30 @@ def write_pinned(folder: Path, keys: Mapping[str, str]) -> None:
     lines = [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(key)}\n" for name, key in sorted(keys.items())]
     with open_atomic(folder / PINNED_NAME) as file:
         file.write((_HEADER + "".join(lines)).encode())
+
+
+def pin_key(
+    folder: Path, known: Mapping[str, str], name: str, key: str, log: Log | None, *, replace: bool = False, by: str = ""
+) -> str | None:
+    """Pin a key in a site's folder, log it, and return the key that it replaces.
+
+    Parameters
+    ----------
+    folder : of the site
+    known : the keys that the site knows, by name
+    name, key : the site and its key
+    log : the site's log, which has the entry before the key is pinned
+    replace : whether another key of this name may be replaced
+    by : the person who pins it
+    """
+    before = check_pin(known, name, key, replace)
+    if before is None and name in known:
+        return None
+    if log is not None:
+        event = {"what": "pinned", "site": name, "key": key, "by": by}
+        log.append(event if before is None else {**event, "replaces": before})
+    write_pinned(folder, {**read_pinned(folder), name: key})
+    return before
 
 
 def check_pin(known: Mapping[str, str], name: str, key: str, replace: bool = False) -> str | None:

@@ -17,6 +17,7 @@ from ..._base.files import open_atomic
 from ...gate import POLICY_NAME, Policy
 from ..secure.keys import Identity
 from ..secure.masks import FEWEST_MEMBERS
+from ..secure.pinned import KEY_NAME, write_pinned
 from ..site.config import CONFIG_NAME
 from ..wire.network import DAYS, HOSTS, NETWORK_NAME, write_network, write_node_key
 from .study import KINDS, STUDY_NAME, ConfigError
@@ -93,11 +94,10 @@ SITE = """\
 
 name = {name}
 data = "rows.parquet"    # a .parquet or .csv file, or a folder of .parquet files
-key = "site.key"         # its identity: keep it here, and give the others what `unpooled federation key` prints
+key = "site.key"         # its identity: keep it here, and give the others what `unpooled keys show` prints
 
-# The keys that the other sites told you in a way that you trust: in person, by telephone, on paper.
-[peers]
-{peers}
+# The keys of the other sites are in pinned-keys.toml. Pin only a key that its people told you in a way that you trust:
+# in person, by telephone, on paper. `unpooled keys pin NAME KEY` does so.
 """
 
 _NETWORK = """\
@@ -235,7 +235,7 @@ class NewStudy:
             place.mkdir(parents=True)
         write_network(self.folder / "network", tuple(dict.fromkeys((*HOSTS, self.host))))
         self._write_app(package)
-        keys = {name: Identity.create(self.site(name) / "site.key").public for name in self.sites}
+        keys = {name: Identity.create(self.site(name) / KEY_NAME).public for name in self.sites}
         for number, name in enumerate(self.sites):
             self._write_site(name, number, keys)
         self._write_texts()
@@ -251,8 +251,8 @@ class NewStudy:
 
     def _write_site(self, name: str, number: int, keys: dict[str, str]) -> None:
         folder = self.site(name)
-        peers = "\n".join(f"{_toml(other)} = {_toml(key)}" for other, key in keys.items() if other != name)
-        _write(folder / CONFIG_NAME, SITE.format(name=_toml(name), peers=peers))
+        _write(folder / CONFIG_NAME, SITE.format(name=_toml(name)))
+        write_pinned(folder, keys)
         Policy.write_template(folder / POLICY_NAME)
         write_node_key(folder)
         (folder / "ca.crt").write_bytes((self.folder / "network" / "ca.crt").read_bytes())
