@@ -38,7 +38,7 @@ class FileStudy:
         facts = {"study": "heart", "number": 1, "before": "", "colluding": 1, "size": self.size}
         facts |= {"price": 0.1, "study_price": 0.5, "content": {"sums": "n, Σy"}, "arrays": {"a": np.arange(3.0)}}
         members = tuple(self.keys[name] for name in names or self.names)
-        return Question(**{**facts, "members": members, **choices}).signed(self.identities["coordinator"])
+        return Question(**{**facts, "members": members, **choices}).sign(self.identities["coordinator"])
 
     def numbers_of(self, name):
         def compute(question):

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cryptography")
 
+from tests.cases.cli import answer_of
 from tests.federation.by_file_cases import NAMES, FileStudy
 from unpooled._base import files
 from unpooled._base.files import FileError
 from unpooled.federation.by_file import answers as by_file
 from unpooled.federation.by_file.answers import AnswerError, gather, largest_number
 from unpooled.federation.by_file.questions import OneTimeKey, Question
-from unpooled.federation.by_file.site import FileSite, KeyUsed
+from unpooled.federation.by_file.site import FileSite, StaleKeyError
 from unpooled.federation.secure.keys import Identity, TrustError, import_primitives
 
 
@@ -73,12 +74,12 @@ def test_questions_follow_one_another_with_the_keys_that_came_with_the_answers(s
     question = study.question()
     for number in range(1, 5):
         assert question.number == number
-        gathered = gather(question, study.answers(question, place=f"answers {number}"))
-        assert np.array_equal(gathered.total(), sum(study.numbers.values()))
-        following = question.following(list(gathered.keys.values()), size=8, price=0.1, content={"round": number})
+        answers = gather(question, study.answers(question, place=f"answers {number}"))
+        assert np.array_equal(answers.total(), sum(study.numbers.values()))
+        following = question.following(list(answers.keys.values()), size=8, price=0.1, content={"round": number})
         assert following.before == question.digest
         assert {m.key for m in following.members}.isdisjoint(m.key for m in question.members)
-        question = following.signed(study.identities["coordinator"])
+        question = following.sign(study.identities["coordinator"])
 
 
 def test_a_question_and_an_enrolment_come_back_from_their_files(study, tmp_path):
@@ -133,9 +134,9 @@ def test_a_lost_file_is_named_and_a_late_one_completes_the_sum(study):
 
 def test_without_a_member_a_new_question_goes_to_the_others(study):
     question = study.question()
-    gathered = gather(question, study.answers(question, ["east", "south", "west"]))
-    others = question.following(list(gathered.keys.values()), size=8, price=0.1, content={})
-    others = others.signed(study.identities["coordinator"])
+    answers = gather(question, study.answers(question, ["east", "south", "west"]))
+    others = question.following(list(answers.keys.values()), size=8, price=0.1, content={})
+    others = others.sign(study.identities["coordinator"])
     paths = study.answers(others, place="others")
     assert np.array_equal(gather(others, paths).total(), sum(study.numbers[name] for name in others.names))
     # A late file completes the sum of the first question, which every member has paid for, and none of the second.
@@ -181,9 +182,9 @@ def test_a_foreign_file_is_named(study, tmp_path):
 
 def test_an_answer_to_an_earlier_question_is_named(study):
     question = study.question()
-    gathered = gather(question, paths := study.answers(question))
-    second = question.following(list(gathered.keys.values()), size=8, price=0.1, content={})
-    second = second.signed(study.identities["coordinator"])
+    answers = gather(question, paths := study.answers(question))
+    second = question.following(list(answers.keys.values()), size=8, price=0.1, content={})
+    second = second.sign(study.identities["coordinator"])
     assert "east.answer answers question 1, and not question 2" in problem(second, paths[:1])
 
 
@@ -207,8 +208,8 @@ def test_two_answers_of_one_site_are_named_and_neither_is_used(study, tmp_path):
     other = tmp_path / "other.answer"
     shutil.copy(paths[1], other)
     rewrite(other, lambda a: replace(a, words=a.words + np.uint64(1)), study.identities["north"])
-    gathered = gather(question, [*paths, other])
-    assert gathered.missing == ("north",)
+    answers = gather(question, [*paths, other])
+    assert answers.missing == ("north",)
     assert "north has sent two different answers" in problem(question, [*paths, other])
 
 
@@ -337,9 +338,9 @@ def test_a_coordinator_without_a_key_may_ask_but_nobody_may_take_its_place(study
 
 def test_the_price_of_the_whole_study_stays_what_it_was(study):
     first = study.question()
-    gathered = gather(first, study.answers(first))
-    dearer = first.following(list(gathered.keys.values()), size=8, price=0.1, content={}, study_price=0.6)
-    dearer = dearer.signed(study.identities["coordinator"])
+    answers = gather(first, study.answers(first))
+    dearer = first.following(list(answers.keys.values()), size=8, price=0.1, content={}, study_price=0.6)
+    dearer = dearer.sign(study.identities["coordinator"])
     assert "the price of the whole study has changed since question 1" in refused(study, "north", dearer)
     with pytest.raises(ValueError, match="price must be at most study_price"):
         study.question(price=0.6)
@@ -372,8 +373,8 @@ def test_another_question_under_the_same_keys_is_refused(study):
     said = refused(study, "north", study.question(content={"sums": "other"}))
     assert "has answered question 1 of heart, and this is question 1 with another content" in said
     second = study.question(number=2, before=first.digest)
-    assert "has used its one-time key" in refused(study, "north", second, KeyUsed)
-    assert "has used its one-time key" in refused(study, "north", study.question(study="kidney"), KeyUsed)
+    assert "has used its one-time key" in refused(study, "north", second, StaleKeyError)
+    assert "has used its one-time key" in refused(study, "north", study.question(study="kidney"), StaleKeyError)
 
 
 def test_a_computation_that_fails_uses_no_key(study):
@@ -403,17 +404,17 @@ def test_a_site_restored_from_a_backup_begins_a_new_attempt(study, tmp_path, whe
         study.answers(question)
         question = question.following(
             list(gather(question, study.folder.glob("answers/*")).keys.values()), size=8, price=0.1, content={}
-        ).signed(study.identities["coordinator"])
+        ).sign(study.identities["coordinator"])
     shutil.copytree(study.folder / "north", tmp_path / "backup")
     paths = study.answers(question, place="second")
     restore(study, "north", tmp_path / "backup")
-    said = refused(study, "north", question, KeyUsed)
+    said = refused(study, "north", question, StaleKeyError)
     assert "restored from a backup" in said
     assert "new enrolment file" in said
     # A new attempt: the others' next keys, and a fresh one of the restored site.
     keys = gather(question, paths).keys | {"north": study.sites["north"].enrol()}
     again = question.following(list(keys.values()), size=8, price=0.1, content={})
-    again = again.signed(study.identities["coordinator"])
+    again = again.sign(study.identities["coordinator"])
     total = gather(again, study.answers(again, place="again")).total()
     assert np.array_equal(total, sum(study.numbers.values()))
 
@@ -427,12 +428,12 @@ def test_a_log_that_was_not_restored_speaks_against_a_key(study, monkeypatch):
     study.answer("north", question)
     shutil.rmtree(study.folder / "north" / "keys")
     shutil.copytree(study.folder / "backup", study.folder / "north" / "keys")
-    assert "gone or was used already" in refused(study, "north", question, KeyUsed)
+    assert "gone or was used already" in refused(study, "north", question, StaleKeyError)
 
 
 def test_a_site_that_was_set_back_can_discard_all_its_keys(study):
     study.sites["north"].enrol(discard=True)
-    assert "gone or was used already" in refused(study, "north", study.question(), KeyUsed)
+    assert "gone or was used already" in refused(study, "north", study.question(), StaleKeyError)
 
 
 def test_the_log_has_an_entry_for_each_answer_before_it_leaves(study):
@@ -445,5 +446,57 @@ def test_the_log_has_an_entry_for_each_answer_before_it_leaves(study):
     ]
 
 
-def test_the_names_are_those_of_the_study(study):
-    assert study.question().names == NAMES
+def test_questions_and_answers_are_described_in_words(study, tmp_path):
+    question = study.question(colluding=2)
+    text = question.describe()
+    for part in ("Question 1 of the study heart", "east, north, south, west", "more than 2 members", "μ = 0.1", "0.5"):
+        assert part in text
+    place = tmp_path / "1.question"
+    question.save(place)
+    assert answer_of("inspect", place)["description"] == text
+    described = answer_of("inspect", study.answer("north", question))["description"]
+    assert "they say nothing without the answers of east, south, west" in described
+    study.keys["north"].save(tmp_path / "north.key")
+    assert "The one-time key of north" in answer_of("inspect", tmp_path / "north.key")["description"]
+
+
+# Files that somebody made up
+
+ODD = [None, True, -1, 2**62, 0.5, "", "x", "ä", [], {}, [[]], {"a": 1}, "0" * 64, "site:x"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A study with the files of a question, of its answers and of an enrolment."""
+    study = FileStudy(tmp_path_factory.mktemp("written"), stored=False)
+    study.first = study.question()
+    study.paths = study.answers(study.first)
+    study.originals = {kind: study.folder / f"original.{kind}" for kind in ("question", "enrolment")}
+    study.first.save(study.originals["question"])
+    study.keys["north"].save(study.originals["enrolment"])
+    study.originals["answer"] = study.paths[0]
+    return study
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_made_up_file_is_refused_in_a_sentence_and_never_added(written, data):
+    study = written
+    kind = data.draw(st.sampled_from(["question", "answer", "enrolment"]))
+    path = study.folder / f"made up.{kind}"
+    header, arrays = files.read(study.originals[kind], kind)
+    place, name = header, data.draw(st.sampled_from(sorted(set(header) - files.ENVELOPE)))
+    if isinstance(header[name], dict) and header[name] and data.draw(st.booleans()):
+        place, name = header[name], data.draw(st.sampled_from(sorted(header[name])))
+    value = data.draw(st.sampled_from(ODD))
+    place[name], before = value, place[name]
+    files.write(path, kind, header, arrays)
+    if value == before:
+        return
+    if kind == "answer":
+        said = problem(study.first, [path, *study.paths[1:]])
+        assert "made up.answer" in said
+    else:
+        with pytest.raises((FileError, TrustError)) as error:
+            (Question if kind == "question" else OneTimeKey).load(path)
+        sentence(error)

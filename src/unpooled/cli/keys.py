@@ -84,7 +84,12 @@ def show(
     out.table(f"The keys that {site.name} has pinned", ["site", "key"], others)
     if output is not None:
         out.say(f"{output} written: send it to the coordinator; it serves for one question")
-    return {"name": site.name, "key": site.pinned[site.name], "pinned": dict(map(tuple, others)), "enrolment": output}
+    return {
+        "name": site.name,
+        "key": site.pinned[site.name],
+        "pinned": {name: key for name, key in site.pinned.items() if name != site.name},
+        "enrolment": output,
+    }
 
 
 @command(_group)

@@ -136,6 +136,17 @@ class Answer:
         """The names of the members that it was made for, in order."""
         return tuple(sorted({*self.confirmations, self.site}))
 
+    def describe(self) -> str:
+        """Describe the answer in words."""
+        return "\n".join(
+            [
+                f"Answer of {self.site} to question {self.number} of the study {self.study}.",
+                f"It holds whole numbers ({len(self.words)}) under masks: they say nothing without the answers of "
+                f"{', '.join(sorted(self.confirmations))}.",
+                f"It also offers {self.site}'s one-time key for the next question.",
+            ]
+        )
+
     def _header(self) -> dict[str, Any]:
         return {
             "study": self.study,
@@ -186,7 +197,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
+class AnswerSet:
     """The answers to one question so far.
 
     Attributes
@@ -223,7 +234,7 @@ class Gathered:
         return words.view(np.int64)
 
 
-def gather(question: Question, paths: Iterable[PathLike]) -> Gathered:
+def gather(question: Question, paths: Iterable[PathLike]) -> AnswerSet:
     """Read the files of answers to a question and check each of them, and all of them against one another.
 
     Parameters
@@ -250,7 +261,7 @@ def gather(question: Question, paths: Iterable[PathLike]) -> Gathered:
         del answers[site]
     problems += _compare_confirmations(answers)
     problems += _find_repeated_keys(question, answers)
-    return Gathered(question, dict(sorted(answers.items())), tuple(problems))
+    return AnswerSet(question, dict(sorted(answers.items())), tuple(problems))
 
 
 def _find_problem(question: Question, answer: Answer, name: str) -> str:

@@ -145,11 +145,13 @@ class Question:
             raise ValueError(f"price must be at most study_price, which is {self.study_price:g}, got {self.price:g}")
         # The content as every reader will see it, so that all of them compute the same digest.
         object.__setattr__(self, "content", json.loads(encode_header(dict(self.content))))
-        object.__setattr__(self, "arrays", {name: np.ascontiguousarray(a) for name, a in self.arrays.items()})
+        object.__setattr__(self, "arrays", {name: _normalize(a) for name, a in self.arrays.items()})
         object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda member: member.site)))
         self._check_members()
-        if self.coordinator:
+        if self.coordinator != "":
             public_bytes(self.coordinator)
+        elif self.signature != "":
+            raise ValueError("the question has a signature, and names no coordinator whose it is")
 
     def _check_members(self) -> None:
         if len(self.members) < FEWEST_MEMBERS:
@@ -207,7 +209,7 @@ class Question:
             "coordinator": self.coordinator,
         }
 
-    def signed(self, coordinator: Identity) -> Question:
+    def sign(self, coordinator: Identity) -> Question:
         """Return this question with the key and the signature of a coordinator."""
         named = replace(self, coordinator=coordinator.public)
         return replace(named, signature=coordinator.sign(_QUESTION_PURPOSE, named.digest.encode()).hex())
@@ -224,6 +226,20 @@ class Question:
             raise TrustError(
                 f"question {self.number} of {self.study} is not signed with the key of the coordinator that it names"
             )
+
+    def describe(self) -> str:
+        """Describe the question in words, without its content."""
+        few = "one member works" if self.colluding == 1 else f"{self.colluding} members work"
+        signer = f"signed with the key {self.coordinator}" if self.coordinator else "not signed by any coordinator"
+        return "\n".join(
+            [
+                f"Question {self.number} of the study {self.study}, {signer}.",
+                f"Members: {', '.join(self.names)}. Each answers with whole numbers ({self.size}) under masks; only "
+                "the sum over all members can be read.",
+                f"The noise is enough as long as no more than {few} together with the coordinator.",
+                f"It costs μ = {self.price:g}, and the whole study costs μ = {self.study_price:g}.",
+            ]
+        )
 
     def following(
         self, keys: Sequence[OneTimeKey], *, size: int, price: float, content: Mapping[str, Any], **more: Any
@@ -274,3 +290,8 @@ class Question:
             raise FileError(f"{path} does not hold a valid question: {error}") from None
         question.check_signature()
         return question
+
+
+def _normalize(array: np.ndarray) -> np.ndarray:
+    """Return an array in the byte order of files, so that its digest is the same before and after."""
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))

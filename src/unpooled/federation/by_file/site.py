@@ -1,7 +1,8 @@
 """A site that answers questions by file: it checks a question, masks its numbers, and never masks twice with one key.
 
-The private half of a one-time key is used for one question, whose digest is on disk before the first mask is made. The
-answer is stored at the site. If the same question comes again, the site sends the stored bytes, and computes nothing.
+The private half of a one-time key is used for one question, whose digest is on disk before anything of an answer is.
+The answer is stored at the site, and the private half is removed. If the same question comes again, the site sends the
+stored bytes, and computes nothing.
 
 A site that was restored from a backup may hold a key again that it has already used. Two answers under one key would
 give their difference away, so the key is only used if nothing speaks against it: the file of the key must be the very
@@ -31,7 +32,7 @@ from .questions import OneTimeKey, Question
 Compute = Callable[[Question], Any]  #: returns the whole numbers that answer a question
 
 
-class KeyUsed(TrustError):
+class StaleKeyError(TrustError):
     """A question for which a site has no key any more: it has to offer a new one, by an enrolment file."""
 
 
@@ -83,7 +84,7 @@ class FileSite:
         if not (folder / KEY_NAME).exists():
             raise TrustError(f"{folder} holds no key of a site: make one with `unpooled keys init {folder}`")
         identity, pinned = Identity.load(folder / KEY_NAME), read_pinned(folder)
-        return cls(find_own_name(folder, identity, pinned), identity, pinned, folder / "keys", Log(folder / LOG_NAME))
+        return cls(_find_own_name(folder, identity, pinned), identity, pinned, folder / "keys", Log(folder / LOG_NAME))
 
     def enrol(self, *, discard: bool = False) -> OneTimeKey:
         """Return a new one-time key, for the first question of a study or after the loss of a key.
@@ -112,10 +113,9 @@ class FileSite:
             return stored
         own = question.member(self.name).key
         private = self._find_private(question, own)
-        whole = compute(question)
+        words, confirmations = mask(question, self.name, private, compute(question))
         if not self._store.claim(f"once-{own}.used", question.digest.encode()):
-            raise self._used(question)
-        words, confirmations = mask(question, self.name, private, whole)
+            raise self._stale_key(question)
         answer = Answer(
             study=question.study,
             number=question.number,
@@ -188,8 +188,10 @@ class FileSite:
         """Return the private half of the key that a question names, if it was certainly never used."""
         name = f"once-{own}"
         used_for = self._store.read(f"{name}.used")
+        if used_for is not None:
+            self._store.remove(f"{name}.key")  # after a crash between the two
         if used_for is not None and used_for != question.digest.encode():
-            raise KeyUsed(
+            raise StaleKeyError(
                 f"{self.name} has used its one-time key in question {question.number} of {question.study} for another "
                 "question: make the question with the key that came with its last answer"
             )
@@ -198,11 +200,11 @@ class FileSite:
             entry.event.get("what") == "answered" and entry.event.get("key") == own for entry in self.log.entries()
         )
         if used_for is not None or raw is None or logged or stamp != self._store.stamp(f"{name}.key").encode():
-            raise self._used(question)
+            raise self._stale_key(question)
         return import_primitives("asymmetric.x25519").X25519PrivateKey.from_private_bytes(raw)
 
-    def _used(self, question: Question) -> KeyUsed:
-        return KeyUsed(
+    def _stale_key(self, question: Question) -> StaleKeyError:
+        return StaleKeyError(
             f"the one-time key of {self.name} in question {question.number} of {question.study} is gone or was used "
             "already, perhaps because this site was restored from a backup or moved: send the coordinator a new "
             "enrolment file, so that a new question can be asked"
@@ -212,7 +214,7 @@ class FileSite:
         return file_name(self.name, question.study, "study")
 
 
-def find_own_name(folder: Path, identity: Identity, pinned: Mapping[str, str]) -> str:
+def _find_own_name(folder: Path, identity: Identity, pinned: Mapping[str, str]) -> str:
     """Return the name under which a site has pinned its own key."""
     for name, key in pinned.items():
         if public_bytes(key) == public_bytes(identity.public):

@@ -62,7 +62,7 @@ def pin_key(
     replace : whether another key of this name may be replaced
     by : the person who pins it
     """
-    before = check_pin(known, name, key, replace)
+    before = _check_pin(known, name, key, replace)
     if before is None and name in known:
         return None
     if log is not None:
@@ -72,7 +72,7 @@ def pin_key(
     return before
 
 
-def check_pin(known: Mapping[str, str], name: str, key: str, replace: bool = False) -> str | None:
+def _check_pin(known: Mapping[str, str], name: str, key: str, replace: bool = False) -> str | None:
     """Check that a key may be pinned for a name beside the known ones, and return the key that it replaces.
 
     Raises a TrustError if the name has another key and ``replace`` is False, or if the key is pinned for another name.
