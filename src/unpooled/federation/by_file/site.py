@@ -89,12 +89,14 @@ class FileSite:
     def enrol(self, *, discard: bool = False) -> OneTimeKey:
         """Return a new one-time key, for the first question of a study or after the loss of a key.
 
+        Keys that were restored from a backup are removed.
+
         Parameters
         ----------
         discard : remove all one-time keys that were offered before, because this machine was set back to an old state
         """
-        if discard:
-            for name in self._store.names("once-", ".key"):
+        for name in self._store.names("once-", ".key"):
+            if discard or not self._is_as_written(name.removesuffix(".key")):
                 self._store.remove(name)
         return self._offer("")
 
@@ -108,10 +110,11 @@ class FileSite:
         """
         self.check(question)
         place = _answer_name(question)
+        own = question.member(self.name).key
         stored = self._store.read(place)
         if stored is not None:
+            self._store.remove(f"once-{own}.key")  # after a crash
             return stored
-        own = question.member(self.name).key
         private = self._find_private(question, own)
         words, confirmations = mask(question, self.name, private, compute(question))
         if not self._store.claim(f"once-{own}.used", question.digest.encode()):
@@ -189,19 +192,23 @@ class FileSite:
         name = f"once-{own}"
         used_for = self._store.read(f"{name}.used")
         if used_for is not None:
-            self._store.remove(f"{name}.key")  # after a crash between the two
+            self._store.remove(f"{name}.key")  # after a crash
         if used_for is not None and used_for != question.digest.encode():
             raise StaleKeyError(
                 f"{self.name} has used its one-time key in question {question.number} of {question.study} for another "
                 "question: make the question with the key that came with its last answer"
             )
-        raw, stamp = self._store.read(f"{name}.key"), self._store.read(f"{name}.stamp")
+        raw = self._store.read(f"{name}.key")
         logged = self.log is not None and any(
             entry.event.get("what") == "answered" and entry.event.get("key") == own for entry in self.log.entries()
         )
-        if used_for is not None or raw is None or logged or stamp != self._store.stamp(f"{name}.key").encode():
+        if used_for is not None or raw is None or logged or not self._is_as_written(name):
             raise self._stale_key(question)
         return import_primitives("asymmetric.x25519").X25519PrivateKey.from_private_bytes(raw)
+
+    def _is_as_written(self, name: str) -> bool:
+        """Return whether the file of a key is the one that was written here, and not a restored one."""
+        return self._store.read(f"{name}.stamp") == self._store.stamp(f"{name}.key").encode()
 
     def _stale_key(self, question: Question) -> StaleKeyError:
         return StaleKeyError(
