@@ -411,7 +411,7 @@ def test_a_site_restored_from_a_backup_begins_a_new_attempt(study, tmp_path, whe
     said = refused(study, "north", question, StaleKeyError)
     assert "restored from a backup" in said
     assert "new enrolment file" in said
-    # A new attempt, and no trace of the key that may have been used: the others' next keys, and a fresh one of the restored site.
+    # A new attempt: the others' next keys, and a fresh one of the restored site, which removes what it got back.
     keys = gather(question, paths).keys | {"north": study.sites["north"].enrol()}
     assert f"keys/once-{question.member('north').key}.key" not in study.files("north")
     again = question.following(list(keys.values()), size=8, price=0.1, content={})
