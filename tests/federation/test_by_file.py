@@ -346,6 +346,17 @@ def test_the_price_of_the_whole_study_stays_what_it_was(study):
         study.question(price=0.6)
 
 
+def test_the_questions_of_a_study_cost_no_more_than_the_study(study):
+    question = study.question(price=0.3)
+    for number in (1, 2):
+        keys = gather(question, study.answers(question, place=f"answers {number}")).keys
+        question = question.following(list(keys.values()), size=8, price=0.3 if number == 1 else 0.27, content={})
+        question = question.sign(study.identities["coordinator"])
+    said = refused(study, "north", question)
+    assert "would cost μ = 0.5029, and the whole study may cost 0.5" in said
+    study.answer("north", replace(question, price=0.26).sign(study.identities["coordinator"]))
+
+
 @pytest.mark.parametrize("change", [{"members": 3}, {"size": "8"}, {"more": 1}, {"before": "x"}, {"price": None}])
 def test_a_file_that_holds_no_valid_question_is_refused(study, tmp_path, change):
     path = tmp_path / "1.question"

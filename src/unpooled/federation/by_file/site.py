@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,7 @@ class FileSite:
         words, confirmations = mask(question, self.name, private, compute(question))
         if not self._store.claim(f"once-{own}.used", question.digest.encode()):
             raise self._stale_key(question)
+        self._store.write(self._study_name(question), json.dumps(self._describe_study(question)).encode())
         answer = Answer(
             study=question.study,
             number=question.number,
@@ -135,7 +137,6 @@ class FileSite:
             sha256 = hashlib.sha256(content).hexdigest()
             self.log.append({"what": "answered", **event, "price": question.price, "sha256": sha256})
         self._store.write(place, content)
-        self._store.write(self._study_name(question), json.dumps(_describe_study(question)).encode())
         self._store.remove(f"once-{own}.key")
         return content
 
@@ -167,7 +168,9 @@ class FileSite:
         stored = self._store.read(self._study_name(question))
         if stored is None or self._store.read(_answer_name(question)) is not None:
             return
-        last, now = json.loads(stored), _describe_study(question)
+        last, now = json.loads(stored), self._describe_study(question)
+        if now["question"] == last["question"]:
+            return  # killed while it answered: its key says the rest
         if now["number"] <= last["number"]:
             raise TrustError(
                 f"{self.name} has answered question {last['number']} of {question.study}, and this is question "
@@ -177,6 +180,11 @@ class FileSite:
             if now[what] != last[what]:
                 name = what.replace("study_price", "price of the whole study")
                 raise TrustError(f"the {name} has changed since question {last['number']} of {question.study}")
+        if now["spent"] > now["study_price"] ** 2 * (1 + 1e-9):
+            raise TrustError(
+                f"with this question the answers of {self.name} to {question.study} would cost "
+                f"μ = {math.sqrt(now['spent']):.4g}, and the whole study may cost {now['study_price']:.4g}"
+            )
 
     def _offer(self, after: str) -> OneTimeKey:
         """Create a key, store its private half, and return the signed public half."""
@@ -217,6 +225,13 @@ class FileSite:
             "enrolment file, so that a new question can be asked"
         )
 
+    def _describe_study(self, question: Question) -> dict[str, Any]:
+        """Describe a study as it is once this question is answered; ``spent`` are the squares of μ, which add up."""
+        stored = self._store.read(self._study_name(question))
+        before = 0.0 if stored is None else json.loads(stored)["spent"]
+        facts = {name: getattr(question, name) for name in ("number", "coordinator", "study_price")}
+        return {**facts, "question": question.digest, "spent": before + question.price**2}
+
     def _study_name(self, question: Question) -> str:
         return file_name(self.name, question.study, "study")
 
@@ -231,7 +246,3 @@ def _find_own_name(folder: Path, identity: Identity, pinned: Mapping[str, str]) 
 
 def _answer_name(question: Question) -> str:
     return f"{question.digest}.answer"
-
-
-def _describe_study(question: Question) -> dict[str, Any]:
-    return {name: getattr(question, name) for name in ("number", "coordinator", "study_price")}
