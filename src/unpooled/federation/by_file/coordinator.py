@@ -133,7 +133,7 @@ class Coordinator:
         return replace(self._write(asked, tuple(keys), ask), problems=problems)
 
     def repeat(self, without: Sequence[str] = (), enrolments: Sequence[OneTimeKey] = ()) -> StudyStep:
-        """Inquiry the question that waits again, as a new one, which costs afresh.
+        """Ask the question that waits again, as a new one, which costs afresh.
 
         Parameters
         ----------
@@ -158,7 +158,13 @@ class Coordinator:
     def _write(
         self, asked: Sequence[tuple[Question, Path]], members: tuple[OneTimeKey, ...], ask: Inquiry, again: bool = False
     ) -> StudyStep:
-        facts = {"members": members, "size": ask.size, "price": ask.price, "content": ask.content, "arrays": ask.arrays}
+        facts: dict[str, Any] = {
+            "members": members,
+            "size": ask.size,
+            "price": ask.price,
+            "content": ask.content,
+            "arrays": ask.arrays,
+        }
         number, before = (asked[-1][0].number + 1, asked[-1][0].digest) if asked else (1, "")
         question = Question(number=number, before=before, **self._facts, **facts)
         if self._identity is not None:
