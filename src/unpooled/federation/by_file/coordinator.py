@@ -166,7 +166,7 @@ class Coordinator:
             "arrays": ask.arrays,
         }
         number, before = (asked[-1][0].number + 1, asked[-1][0].digest) if asked else (1, "")
-        question = Question(number=number, before=before, **self._facts, **facts)
+        question = Question(number=number, before=before, members=members, **self._facts, **facts)
         if self._identity is not None:
             question = question.sign(self._identity)
         path = self.folder / "questions" / f"round-{number}{'-again' if again else ''}.question"
