@@ -158,13 +158,7 @@ class Coordinator:
     def _write(
         self, asked: Sequence[tuple[Question, Path]], members: tuple[OneTimeKey, ...], ask: Inquiry, again: bool = False
     ) -> StudyStep:
-        facts: dict[str, Any] = {
-            "members": members,
-            "size": ask.size,
-            "price": ask.price,
-            "content": ask.content,
-            "arrays": ask.arrays,
-        }
+        facts = {name: getattr(ask, name) for name in ("size", "price", "content", "arrays")}
         number, before = (asked[-1][0].number + 1, asked[-1][0].digest) if asked else (1, "")
         question = Question(number=number, before=before, members=members, **self._facts, **facts)
         if self._identity is not None:
