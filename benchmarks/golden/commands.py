@@ -18,8 +18,8 @@ from golden.studies import Consortium
 ALL = (
     "demo", "version", "data", "basis", "summarize", "inspect", "merge", "fit", "validate", "predict", "report",
     "policy init", "policy check", "log verify", "log show", "ledger create", "ledger show", "ledger verify",
-    "federation init", "federation key", "federation site", "federation approve", "federation status", "plan", "audit",
-    "reproduce",
+    "keys init", "keys show", "keys pin", "federation init", "federation site", "federation approve",
+    "federation status", "plan", "audit", "reproduce",
 )  # fmt: skip
 # Those that take a second or two.
 EXPERIMENTS = (
@@ -36,7 +36,7 @@ EXPERIMENTS = (
 @case()
 def help_texts(kept: Folder) -> None:
     """Help texts of all commands, with their options by name."""
-    for name in ("", "policy", "log", "ledger", "federation", *ALL):
+    for name in ("", "policy", "log", "ledger", "keys", "federation", *ALL):
         kept.text(f"said/help/{name or 'unpooled'}", said("commands", kept, [*name.split(), "--help"]))
     kept.text("said/version", said("commands", kept, ["--version"]))
 
@@ -249,7 +249,7 @@ def federation_commands(kept: Folder) -> None:
     sites = [word for name in SITES for word in ("--site", name)]
     run("federation init", "federation", "init", "new", *sites, "-t", "stay", "--kind", "rounds", "--rounds", 3)
     run("federation init, too few", "federation", "init", "other", *sites[:4], "-t", "stay")
-    run("federation key", "federation", "key", "own", plain_too=True)
+    run("keys init", "keys", "init", "own", plain_too=True)
     with tempfile.TemporaryDirectory() as place:
         consortium = Consortium(Path(place), asks=True)
         study = consortium.study("commands")

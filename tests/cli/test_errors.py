@@ -351,7 +351,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use():
     lines = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"}).output.splitlines()
     listed = [line.split()[1] for line in lines if line.startswith("│ ") and line[2].islower()]
     assert " ".join(listed) == (
-        "data plan predict basis policy summarize merge fit validate log federation forecast ledger audit "
+        "data plan predict basis policy summarize merge fit validate log keys federation forecast ledger audit "
         "inspect report demo reproduce"
     )
 

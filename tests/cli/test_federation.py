@@ -1,7 +1,6 @@
 """`unpooled federation`: a folder that can be used as it is, keys, consent, and how far a study is."""
 
 import io
-import os
 import re
 import ssl
 import stat
@@ -21,7 +20,6 @@ from tests.cases.study_folder import change, made
 from unpooled.cli import console, federation
 from unpooled.cli.console import Out
 from unpooled.federation import Identity, InProcess, LostMessage, Site, Status, StudyError, run_study
-from unpooled.federation.secure.keys import public_bytes
 from unpooled.federation.study.folder import save_status
 from unpooled.federation.study.study import read_study
 from unpooled.federation.wire.network import Network
@@ -103,16 +101,6 @@ def test_init_refuses_what_it_cannot_make_and_writes_nothing(tmp_path, args, sen
 def test_init_does_not_write_over_a_folder(tmp_path):
     (tmp_path / "precious").write_text("x")
     assert "is not empty" in said("federation", "init", tmp_path, *SITES, code=console.DATA)
-
-
-def test_key_makes_keys_once_and_prints_the_line_to_pin(tmp_path):
-    first = answer_of("federation", "key", tmp_path / "site")
-    assert len(public_bytes(first["key"])) == 32
-    again = answer_of("federation", "key", tmp_path / "site")
-    assert again["key"] == first["key"]
-    assert (tmp_path / "site" / "node.key.pub").read_text().startswith("ecdsa-sha2-nistp384 ")
-    os.chmod(tmp_path / "site" / "site.key", 0o644)
-    assert "chmod 600" in said("federation", "key", tmp_path / "site", code=console.DATA)
 
 
 @pytest.fixture

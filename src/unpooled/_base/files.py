@@ -77,7 +77,7 @@ def open_content(
 def write(
     path: PathLike, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray], format: int = FIRST
 ) -> None:
-    """Write one file of the given kind ("model", "basis", "summary", "candidates", "scores")."""
+    """Write one file of the given kind, such as "model", "basis" or "summary"."""
     content = to_bytes(kind, header, arrays, format)
     with open_atomic(path) as file:
         file.write(content)
@@ -189,7 +189,9 @@ def _check(
 
 
 def _a(kind: Any) -> str:
-    return kind if kind in ("candidates", "scores") else f"a {quote_unless_name(kind)}"
+    if kind in ("candidates", "scores"):
+        return str(kind)
+    return f"an {kind}" if kind in ("answer", "enrolment") else f"a {quote_unless_name(kind)}"
 
 
 def _is_plain(content: Any, depth: int = 0) -> bool:

@@ -19,7 +19,7 @@ from .console import EXIT_CODES, STOPPED, UNEXPECTED, Out, Problem
 #: The panels of ``unpooled --help`` and their commands, in the order in which people come to need them.
 PANELS = {
     "A table": ("data", "plan", "predict"),
-    "A study": ("basis", "policy", "summarize", "merge", "fit", "validate", "log", "federation"),
+    "A study": ("basis", "policy", "summarize", "merge", "fit", "validate", "log", "keys", "federation"),
     "Privacy": ("forecast", "ledger", "audit"),
     "Looking": ("inspect", "report", "demo"),
     "The papers": ("reproduce",),

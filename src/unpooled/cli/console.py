@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -250,3 +251,11 @@ def check_new(output: Path, overwrite: bool) -> None:
 def is_interactive() -> bool:
     """Whether a person at a terminal can be asked."""
     return sys.stdin.isatty()
+
+
+def user_name() -> str:
+    """Return the name of the user; an empty text if the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,13 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from .._base.text import format_size
-from ..federation import Identity, Request, Site, Status, StudyError, StudyRecord, read_status
+from ..federation import Request, Site, Status, StudyError, StudyRecord, read_status
 from ..federation.site.config import CONFIG_NAME
 from ..federation.study.new_study import NewStudy
 from ..federation.study.study import RESULTS, STUDY_NAME
-from ..federation.wire.network import write_node_key
 from .app import add_group, command
-from .console import STUDY, USAGE, Out, Problem, Target, is_interactive, split_names
+from .console import STUDY, USAGE, Out, Problem, Target, is_interactive, split_names, user_name
 
 _group = add_group("federation", "A live study: a server, and sites that decide for themselves and send sums.")
 
@@ -57,21 +55,6 @@ def init(
         "certificates and keys are for a TEST network, since all were made here: for real data each site makes its own"
     )
     return {"folder": folder, "sites": keys}
-
-
-@command(_group)
-def key(out: Out, folder: _SiteFolder) -> dict[str, Any]:
-    """Create a site's keys if it has none, and print the line that the other sites pin."""
-    folder.mkdir(parents=True, exist_ok=True)
-    place, node = folder / "site.key", folder / "node.key.pub"
-    identity = Identity.load(place) if place.exists() else Identity.create(place)
-    if not node.exists():
-        write_node_key(folder)
-    out.say(identity.public)
-    out.say(
-        f"Give the other sites this line in a way that you trust, and send {node} to the server. {place} stays here."
-    )
-    return {"key": identity.public, "private": place, "node": node}
 
 
 @command(_group)
@@ -109,7 +92,7 @@ def approve(
         )
     if not wanted:
         out.say(f"no study waits for an answer from {site.name}")
-    answered = [_decide(out, site, request, deny, yes, by or _user_name()) for request in wanted]
+    answered = [_decide(out, site, request, deny, yes, by or user_name()) for request in wanted]
     return {"site": site.name, "requests": [asdict(request) for request in answered]}
 
 
@@ -202,10 +185,3 @@ def _display(status: Status) -> Group:
     for name, state in sorted(status.sites.items()):
         table.add_row(name, state)
     return Group(bar, table)
-
-
-def _user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user that the system has no name for
-        return ""

@@ -17,6 +17,7 @@ from .._base.text import format_size, quote, quote_unless_name
 from .._solvers.span.moments import Mismatch
 from ..data import sources, tables
 from ..estimators.facts import FittedModel
+from ..federation.by_file import Answer, OneTimeKey, Question
 from ..filters import as_filter, to_spec
 from ..summaries import Candidates, Scores, Summary
 from .app import app, command
@@ -132,6 +133,20 @@ def _totals(path: Path) -> _Described:
     return words, str(header.get("statistic"))
 
 
+def _question(path: Path) -> _Described:
+    question = Question.load(path)
+    return question.describe(), question.digest
+
+
+def _answer(path: Path) -> _Described:
+    return Answer.load(path).describe(), ""
+
+
+def _enrolment(path: Path) -> _Described:
+    key = OneTimeKey.load(path)
+    return f"The one-time key of {key.site} for one question, signed with its long-term key {key.identity}.", ""
+
+
 KINDS: dict[str, Callable[[Path], _Described]] = {
     "summary": _summary,
     "basis": _basis,
@@ -139,12 +154,15 @@ KINDS: dict[str, Callable[[Path], _Described]] = {
     "candidates": _candidates,
     "scores": _scores,
     "totals": _totals,
+    "question": _question,
+    "answer": _answer,
+    "enrolment": _enrolment,
 }
 
 
 @command(app)
 def inspect(
-    out: Out, file: Annotated[Path, typer.Argument(help="A summary, basis, model, candidates, scores or totals.")]
+    out: Out, file: Annotated[Path, typer.Argument(help="Any file of unpooled, such as a summary, a basis or a model.")]
 ) -> dict[str, Any]:
     """Describe a file in words, then show its header and its arrays."""
     header, arrays = files.read_any(file)

@@ -49,7 +49,7 @@ class FixedPoint:
     """Numbers of ``n_sites`` sites on the grid 2^-fraction_bits.
 
     >>> numbers = FixedPoint(n_sites=3)
-    >>> words = total([numbers.encode([0.5, -2.5]), numbers.encode([0.25, 1e9]), numbers.encode([0.0, 1.0])])
+    >>> words = add_all([numbers.encode([0.5, -2.5]), numbers.encode([0.25, 1e9]), numbers.encode([0.0, 1.0])])
     >>> high, low = numbers.decode(words)
     >>> high.tolist()
     [0.75, 999999998.5]

@@ -198,6 +198,13 @@ class SiteStore:
             (self._folder / name).unlink()
         self._sync(self._folder)
 
+    def stamp(self, name: str) -> str:
+        """Return a text that identifies this very file: the same content after a restore has another one."""
+        if self._folder is None:
+            return ""
+        about = os.stat(self._folder / name)
+        return f"{about.st_ino} {about.st_ctime_ns}"
+
     @staticmethod
     def _sync(folder: Path) -> None:
         # Otherwise a removed key could reappear after a power cut. Windows has no such call.

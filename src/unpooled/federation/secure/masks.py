@@ -179,19 +179,22 @@ def _derive_secrets(
     private: Any, public: bytes, site: str, peer: str, members: Members, question: str
 ) -> tuple[bytes, bytes]:
     """Return the secrets of the mask and of the lock that two sites share."""
-    try:
-        secret = private.exchange(import_primitives("asymmetric.x25519").X25519PublicKey.from_public_bytes(public))
-    except ValueError:
-        raise TrustError(f"the key of {peer} is one of the weak keys that give no secret") from None
     attempt = members.attempt
     info = encode_canonical(
         ["unpooled masks 1", attempt.study, attempt.round, attempt.name, question, *sorted((site, peer))]
     )
-    derivation = import_primitives("kdf.hkdf").HKDF(
-        algorithm=import_primitives("hashes").SHA256(), length=64, salt=bytes.fromhex(members.digest), info=info
-    )
-    both = bytes(derivation.derive(secret))
+    both = derive_secret(private, public, peer, bytes.fromhex(members.digest), info)
     return both[:32], both[32:]
+
+
+def derive_secret(private: Any, public: bytes, peer: str, salt: bytes, info: bytes) -> bytes:
+    """Return 64 bytes that the owner of a private X25519 key shares with the owner of a public one, by HKDF-SHA256."""
+    try:
+        secret = private.exchange(import_primitives("asymmetric.x25519").X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise TrustError(f"the key of {peer} is one of the weak keys that give no secret") from None
+    hkdf = import_primitives("kdf.hkdf").HKDF
+    return bytes(hkdf(algorithm=import_primitives("hashes").SHA256(), length=64, salt=salt, info=info).derive(secret))
 
 
 def _apply_stream(words: np.ndarray, secret: bytes, combine: Any) -> np.ndarray:

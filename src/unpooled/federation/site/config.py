@@ -39,6 +39,7 @@ from ...summaries.contents import is_digest
 from ...summaries.passes import MOST_FEATURES_KEPT, FeatureRows, map_once
 from ..secure.keys import Identity, check_name, public_bytes
 from ..secure.masks import FEWEST_MEMBERS
+from ..secure.pinned import read_pinned
 from ..study.study import ConfigError, Study
 
 CONFIG_NAME = "site.toml"
@@ -58,9 +59,10 @@ class SiteConfig:
     ledger : its privacy ledger, which private studies need
     weight : the column of the weights, if there are any
     identity : its key, for secure sums
-    peers : the public keys of the other sites, by name, which their staff gave to this site
+    peers : the public keys of the other sites, by name, which their staff gave to this site; in its folder they are in
+        ``pinned-keys.toml``, or in the older table ``[peers]`` of ``site.toml``
     fewest : the fewest sites in a secure sum that this site takes part in, whatever a server asks; at least 3
-    colluding : the fewest sites that shares of noise must allow to collude, whatever a server asks; at least 1
+    colluding : the fewest members that a question must allow to work together, live and by file; at least 1
     """
 
     name: str
@@ -117,9 +119,10 @@ class SiteConfig:
         if "policy" not in places and (folder / POLICY_NAME).exists():
             places["policy"] = folder / POLICY_NAME
         identity = Identity.load(folder / content["key"]) if "key" in content else None
-        others: dict[str, Any] = {
-            name: content[name] for name in ("weight", "peers", "fewest", "colluding") if name in content
-        }
+        others: dict[str, Any] = {name: content[name] for name in ("weight", "fewest", "colluding") if name in content}
+        keys = {**content.get("peers", {}), **read_pinned(folder)}
+        own = None if identity is None else (content["name"], identity.public)
+        others["peers"] = {name: key for name, key in keys.items() if (name, key) != own}
         return cls(content["name"], folder, identity=identity, **places, **others)
 
 

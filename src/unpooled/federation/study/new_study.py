@@ -17,6 +17,7 @@ from ..._base.files import open_atomic
 from ...gate import POLICY_NAME, Policy
 from ..secure.keys import Identity
 from ..secure.masks import FEWEST_MEMBERS
+from ..secure.pinned import KEY_NAME, write_pinned
 from ..site.config import CONFIG_NAME
 from ..wire.network import DAYS, HOSTS, NETWORK_NAME, write_network, write_node_key
 from .privacy import LIVE_ROUNDS
@@ -109,11 +110,10 @@ SITE = """\
 
 name = {name}
 data = "rows.parquet"    # a .parquet or .csv file, or a folder of .parquet files
-{ledger}key = "site.key"         # its identity: keep it here, and give the others what `unpooled federation key` prints
+{ledger}key = "site.key"         # its identity: keep it here, and give the others what `unpooled keys show` prints
 
-# The keys that the other sites told you in a way that you trust: in person, by telephone, on paper.
-[peers]
-{peers}
+# The keys of the other sites are in pinned-keys.toml. Pin only a key that its people told you in a way that you trust:
+# in person, by telephone, on paper. `unpooled keys pin NAME KEY` does so.
 """
 
 _LEDGER = 'ledger = "rows.ledger"   # unpooled ledger create rows.ledger, with the budget of these rows for life\n'
@@ -253,7 +253,7 @@ class NewStudy:
             place.mkdir(parents=True)
         write_network(self.folder / "network", tuple(dict.fromkeys((*HOSTS, self.host))))
         self._write_app(package)
-        keys = {name: Identity.create(self.site(name) / "site.key").public for name in self.sites}
+        keys = {name: Identity.create(self.site(name) / KEY_NAME).public for name in self.sites}
         for number, name in enumerate(self.sites):
             self._write_site(name, number, keys)
         self._write_texts()
@@ -269,11 +269,8 @@ class NewStudy:
 
     def _write_site(self, name: str, number: int, keys: dict[str, str]) -> None:
         folder = self.site(name)
-        peers = "\n".join(f"{_toml(other)} = {_toml(key)}" for other, key in keys.items() if other != name)
-        _write(
-            folder / CONFIG_NAME,
-            SITE.format(name=_toml(name), peers=peers, ledger=_LEDGER if self.kind == "private" else ""),
-        )
+        _write(folder / CONFIG_NAME, SITE.format(name=_toml(name), ledger=_LEDGER if self.kind == "private" else ""))
+        write_pinned(folder, keys)
         Policy.write_template(folder / POLICY_NAME)
         write_node_key(folder)
         (folder / "ca.crt").write_bytes((self.folder / "network" / "ca.crt").read_bytes())
