@@ -343,7 +343,7 @@ def test_a_forged_file_is_refused(tmp_path):
         ({"privacy": weaker}, "does not match its epsilon"),
         ({"privacy": {**header["privacy"], "epsilon": 0.01}}, "more than the promised"),
         ({"plan": {**header["plan"], "kappa": -1.0}}, "kappa must be"),
-        ({"plan": {}}, "not the plan"),
+        ({"plan": {}}, "not the schedule"),
         ({"params": {**header["params"], "epsilon": 0.0}}, "epsilon must be"),
         ({"params": {**header["params"], "clip": [1]}}, "clip must be"),
         ({"numbers": {**header["numbers"], "sigma_": 0.0}}, "sigma_ must be"),

@@ -29,7 +29,7 @@ REFUSALS = {
     "nothing leaves": ({"approve": "never"}, {}, 'approve = "never"'),
     "order": ({"orders": [1]}, {"kind": "second-order"}, "the policy allows order 1"),
     "averages count as order 2": ({"orders": [1]}, {"kind": "average", "lam": 0.1}, "counts as order 2"),
-    "residual rounds": ({"residual_rounds": False}, {"kind": "rounds", "rounds": 2}, "does not allow them"),
+    "residual rounds": ({"residual_rounds": False}, {"kind": "rounds", "rounds": 2}, "does not allow residual rounds"),
     "target": ({"targets": ["weight"]}, {}, "'y' may not be a target here"),
     "basis": ({"bases": ["0" * 64]}, {}, "is not one of those that the policy lists"),
     "noise": ({"privacy": "required"}, {}, "ask for differential privacy"),

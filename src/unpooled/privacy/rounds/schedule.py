@@ -84,7 +84,7 @@ class RoundSchedule:
     labels: float = parameter(SHARE)
     inputs: float = parameter(SHARE)
     label_bound: float = parameter(Bound())
-    sites: float = parameter(Real("a number, at least 1", lambda value: 1 <= value < math.inf), 1)
+    sites: float = parameter(Real("a number from 1 to a million", lambda value: 1 <= value <= 1e6), 1)
     why: tuple[str, ...] = parameter(Sentences(), (), repr=False)
 
     def budget(self) -> Budget:
