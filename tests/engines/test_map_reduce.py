@@ -246,10 +246,14 @@ def test_interrupted_work_leaves_no_process_behind(tmp_path):
     script.write_text(
         textwrap.dedent(
             """
-            import os, time
+            import os, signal, time
             import numpy as np
             import unpooled as up
             from sklearn.base import BaseEstimator, RegressorMixin
+
+            # A shell or a test before this one may have left the signal ignored or blocked, which children inherit.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
             class Slow(RegressorMixin, BaseEstimator):
                 def fit(self, X, y):
