@@ -265,6 +265,15 @@ def test_a_key_that_is_offered_twice_is_named(study):
 # Questions that a site refuses
 
 
+def test_no_two_questions_share_a_digest_by_the_name_of_an_array(study):
+    """A name with line breaks could look like the end of one array and the beginning of another."""
+    two = study.question(arrays={"a": np.frombuffer(b"12345678", "<f8"), "b": np.ones(1)})
+    with pytest.raises(ValueError, match="the name of an array"):
+        study.question(arrays={"a <f8 (1,)\n12345678\nb": np.ones(1)})
+    forged = {"a <f8 (1,)\n12345678\nb": np.ones(1)}
+    assert files.digest(two._header(), dict(two.arrays)) == files.digest(two._header(), forged)
+
+
 def test_members_with_the_same_key_or_name_are_refused(study):
     north, south = study.keys["north"], study.keys["south"]
     members = [study.keys["east"], north, south]
@@ -273,6 +282,9 @@ def test_members_with_the_same_key_or_name_are_refused(study):
     copied = OneTimeKey.sign("west", study.identities["west"], bytes.fromhex(north.key))
     with pytest.raises(TrustError, match="north and west have the same one-time key"):
         study.question(members=(*members, copied))
+    blank = replace(OneTimeKey.sign("west", study.identities["north"], bytes(range(32))), identity=f" {north.identity}")
+    with pytest.raises(TrustError, match="north and west have the same long-term key"):
+        study.question(members=(*members, blank))
     renamed = OneTimeKey.sign("west", study.identities["north"], bytes(range(32)))
     with pytest.raises(TrustError, match="north and west have the same long-term key"):
         study.question(members=(*members, renamed))

@@ -14,12 +14,14 @@ from unpooled.estimators.private import run_rounds
 from unpooled.federation import Message, SiteConfig, StudyError, StudyPrivacy, run_study
 from unpooled.federation.server.rounds import _plan_rounds
 from unpooled.federation.site.questions import ask_message
-from unpooled.federation.site.rounds import RoundQuestion, RowCount
+from unpooled.federation.site.rounds import RoundQuestion, RowCount, _purpose_of
 from unpooled.federation.study.new_study import NewStudy
 from unpooled.federation.study.privacy import LIVE_ROUNDS
 from unpooled.federation.study.study import Study, read_study
 from unpooled.losses import Huber
-from unpooled.privacy import Ledger, mu_for, noise
+from unpooled.privacy import Ledger, epsilon_of, mu_for, noise
+from unpooled.privacy.gaussian import GaussianEvent
+from unpooled.privacy.ledger import Spending
 from unpooled.privacy.rounds.custodian import RowHolder
 from unpooled.privacy.rounds.questions import LabelCounts, Residuals
 
@@ -257,6 +259,39 @@ def test_no_order_of_questions_costs_more_than_the_study(tmp_path):
     last = RoundQuestion(study, LabelCounts(np.asarray([0.5])), mu)
     assert "all that it was to cost" in reason(site, ask_message(last, attempt={"round": 1, "name": "x"}))
     assert spent(sites, "east") <= study.mu
+
+
+def test_the_same_question_cannot_be_asked_until_the_ledger_is_empty(tmp_path):
+    """Fresh noise each time would average out; all answers of a study cost √2·μ at most, and people are told."""
+    sites = Consortium(tmp_path / "sites", NAMES)
+    sites.ledgers(50.0, 1e-6)
+    study = private_study(sites, rounds=40)
+    with pytest.raises(PowerCut):
+        run_study(study, sites.transport(), tmp_path / "study", progress=cut_at(0, 0))
+    site, question = sites.sites["east"], RoundQuestion(study, LabelCounts(np.asarray([0.0])), study.mu / 3)
+    message = ask_message(question, attempt={"round": 1, "name": "x"})
+    assert [site.answer(message).kind for _ in range(18)] == ["answer"] * 18
+    assert "asked again as often as it may" in reason(site, message)
+    assert spent(sites, "east") <= math.sqrt(2) * study.mu * (1 + 1e-9)
+    assert f"ε = {epsilon_of(spent(sites, 'east'), 1e-6):.3g} at most" in study.describe()
+
+
+def test_a_question_that_another_process_has_overtaken_is_not_answered(tmp_path, monkeypatch):
+    sites = Consortium(tmp_path / "sites", NAMES)
+    sites.ledgers(50.0, 1e-6)
+    study = private_study(sites, rounds=40)
+    with pytest.raises(PowerCut):
+        run_study(study, sites.transport(), tmp_path / "study", progress=cut_at(0, 0))
+    mine, other = (RoundQuestion(study, LabelCounts(np.asarray([x])), 0.9 * study.mu) for x in (0.0, 1.0))
+    charge = Spending.charge
+
+    def overtaken(spending):
+        ledger(sites, "east").charge(GaussianEvent(other.noise.mu), _purpose_of(other))
+        charge(spending)
+
+    monkeypatch.setattr(Spending, "charge", overtaken)
+    answer = reason(sites.sites["east"], ask_message(mine, attempt={"round": 1, "name": "x"}))
+    assert "so nothing leaves" in answer
 
 
 def test_coordinates_are_the_servers_and_must_fit_the_basis(sites, tmp_path):

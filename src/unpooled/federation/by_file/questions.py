@@ -145,6 +145,8 @@ class Question:
             raise ValueError(f"price must be at most study_price, which is {self.study_price:g}, got {self.price:g}")
         # The content as every reader will see it, so that all of them compute the same digest.
         object.__setattr__(self, "content", json.loads(encode_header(dict(self.content))))
+        for name in self.arrays:
+            check_name(name, "the name of an array")  # a line break in it would let two questions have one digest
         object.__setattr__(self, "arrays", {name: _normalize(a) for name, a in self.arrays.items()})
         object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda member: member.site)))
         self._check_members()
@@ -165,9 +167,11 @@ class Question:
             for other in self.members[:i]:
                 if other.site == member.site:
                     raise TrustError(f"{member.site} is listed twice among the members")
-                for what in ("identity", "key"):
-                    if getattr(other, what).lower() == getattr(member, what).lower():
-                        kind = "long-term key" if what == "identity" else "one-time key"
+                for kind, same in (
+                    ("long-term key", public_bytes(other.identity) == public_bytes(member.identity)),
+                    ("one-time key", other.key == member.key),
+                ):
+                    if same:
                         raise TrustError(f"{other.site} and {member.site} have the same {kind}: each needs its own")
         for member in self.members:
             member.check()

@@ -5,7 +5,8 @@ checks the whole study's price against its ledger: all different questions of a 
 agreed to, whatever order they come in and whatever they ask. The theorems of docs/privacy/rounds.md hold for every
 question that :func:`unpooled.privacy.rounds.messages.from_parts` lets pass, whoever made it.
 
-A question that is asked again, because a site dropped out, gets fresh noise and is charged again.
+A question that is asked again, because a site dropped out, gets fresh noise and is charged again. All answers together
+may cost √2 times the study's price, so no server can go on asking until the ledger is empty.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ...privacy.rounds.custodian import RowHolder, noise_for
 from ...privacy.rounds.questions import Question, RowQuestion
 from ...privacy.sensitivity import PLANNED_ROWS
 from ..secure.fixed_point import LARGEST_WHOLE, Shapes, vector_length
+from ..study.privacy import REPEATS
 from ..study.study import Study
 from .config import SiteData
 from .statistics import Parts, SiteAnswer, Statistic, Totals
@@ -164,6 +166,8 @@ class RoundQuestion(_RoundStatistic):
         study, rows = self.study, self._unread(data)
         _check_price(_open_ledger(data), self)
         spending = Spending(data.ledger, GaussianEvent(self.noise.mu), _purpose_of(self))
+        spending.charge()
+        _check_price(_open_ledger(data), self, is_paid=True)  # another process may have charged meanwhile
         source, features = spending.read(lambda: data.open_private(study, rows))
         if source.n_rows > PLANNED_ROWS or source.n_outputs != 1:
             raise ValueError(f"private rounds need one label and at most {PLANNED_ROWS} rows")
@@ -195,15 +199,24 @@ def _mark(study: Study) -> str:
     return f"{study.name}, private rounds {study.digest[:16]}, question"
 
 
-def _check_price(ledger: Ledger, statistic: RoundQuestion) -> None:
-    """Refuse a question with which a study's different questions would cost more than the study was to cost."""
-    study, spent = statistic.study, {_purpose_of(statistic): statistic.noise.mu**2}
+def _check_price(ledger: Ledger, statistic: RoundQuestion, *, is_paid: bool = False) -> None:
+    """Refuse a question with which a study would cost more than its people agreed to.
+
+    Its different questions may cost μ together, and all answers √2·μ, those to questions that were asked again among
+    them. ``is_paid`` says that the ledger was charged for the question already.
+    """
+    study, most = statistic.study, statistic.study.mu**2 * _SPENT
+    spent: dict[str, float] = {} if is_paid else {_purpose_of(statistic): statistic.noise.mu**2}
+    total = list(spent.values())
     for charge in ledger.charges():
         if charge.purpose.startswith(_mark(study)):
             price = math.fsum(event.mu**2 for event in charge.events if isinstance(event, GaussianEvent))
-            spent[charge.purpose] = price
-    if math.fsum(spent.values()) > study.mu**2 * _SPENT:
-        raise NothingSpent("the study has asked for all that it was to cost, so nothing was spent")
+            spent[charge.purpose] = max(price, spent.get(charge.purpose, 0.0))
+            total.append(price)
+    again = math.fsum(total) > REPEATS * most
+    if again or math.fsum(spent.values()) > most:
+        what = "has asked again as often as it may" if again else "has asked for all that it was to cost"
+        raise NothingSpent(f"the study {what}, so nothing {'leaves' if is_paid else 'was spent'}")
 
 
 def _open_ledger(data: SiteData) -> Ledger:

@@ -15,6 +15,7 @@ from ...privacy import PrivacyRequest, epsilon_of, mu_for
 from ...privacy.rounds.schedule import check_bounded
 
 LIVE_ROUNDS = 16  #: of a private study
+REPEATS = 2  #: all answers of private rounds, repeated ones included, cost at most so many times μ² of the study
 _LOSSES = ("auto", "huber", "correntropy")  # of private rounds, which choose the scale themselves
 _UNUSED = {  # choices that mean nothing to private rounds, which choose for themselves
     "lam": "auto", "grid": None, "filter": "tikhonov", "fit_intercept": True, "ridge": False, "steps": "plain",
@@ -59,6 +60,11 @@ class StudyPrivacy:
             raise ValueError(f"epsilon {self.epsilon:g} is too small for {rounds} rounds: choose fewer rounds")
         facts = {"means": self.means, "labels": self.labels, "kappa": self.kappa, "purpose": purpose, "ledger": ledger}
         return PrivacyRequest(epsilon, self.delta, self.label_bound, parties=parties, missing=missing, **facts)
+
+    @property
+    def epsilon_with_repeats(self) -> float:
+        """The most that private rounds cost a site if questions are asked again because other sites dropped out."""
+        return epsilon_of(math.sqrt(REPEATS) * mu_for(self.epsilon, self.delta), self.delta)
 
 
 @cache

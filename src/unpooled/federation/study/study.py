@@ -362,6 +362,12 @@ class Study:
             lines.append("no noise is added")
         else:
             lines.append(f"with noise: ε = {self.privacy.epsilon:g} and δ = {self.privacy.delta:g} for the whole study")
+            if self.kind == "private":
+                most_spent = self.privacy.epsilon_with_repeats
+                lines.append(
+                    f"questions asked again because a site dropped out cost again: ε = {most_spent:.3g} at most"
+                )
+                lines.append("numbers of rows are told without noise")
             if self.secure:
                 lines.append(f"the noise is made in shares: this holds even if {self.privacy.colluding} sites collude")
         return "\n".join(lines)
