@@ -154,7 +154,9 @@ def test_a_forged_header_of_format_1_is_refused_or_says_what_it_said(name, data)
     """Names and values at random: one sentence and no other error, or a model whose file says the same of it."""
     header = without_envelope(content_of(name)[0])
     words = sorted({entry_at(header, place)[1] for pair in places(name) for place in pair} | {"verbose", "class"})
-    values = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.text(max_size=3), st.builds(dict), st.builds(list))
+    values = st.one_of(
+        st.none(), st.booleans(), st.integers(-3, 3), st.text(max_size=3), st.builds(dict), st.builds(list)
+    )
     for part in data.draw(st.lists(st.sampled_from(["", "params", "plan", "local"]), max_size=3)):
         inner: Any = header if part == "" else header.get("params") if part == "local" else header.get(part)
         inner = inner.get("local") if part == "local" and isinstance(inner, dict) else inner
