@@ -17,7 +17,7 @@ from tests.made_up import CUBE, points, sine
 from unpooled import privacy
 from unpooled._base import progress
 from unpooled.kernels import Gaussian, Linear, Polynomial
-from unpooled.privacy.rounds.schedule import decided
+from unpooled.privacy.rounds.schedule import make_schedule
 
 rng = np.random.default_rng(0)
 X, U = points(rng, 400, between=CUBE), points(rng, 60, between=CUBE)
@@ -145,7 +145,7 @@ def test_what_was_spent_is_within_the_budget_and_in_the_ledger(bound, epsilon, p
     rounds=st.one_of(st.just("auto"), st.integers(1, 200)),
 )
 def test_every_plan_keeps_the_budget_and_survives_its_file(n, epsilon, delta, bound, n_public, rounds):
-    plan = decided(n, epsilon, delta, bound, n_features=20, n_public=n_public, rounds=rounds)
+    plan = make_schedule(n, epsilon, delta, bound, n_features=20, n_public=n_public, rounds=rounds)
     assert privacy.composition.delta([event for _, event in plan.events()], epsilon) <= delta * (1 + 1e-9)
     assert sum(name.startswith("round") for name, _ in plan.events()) == plan.rounds
     assert type(plan).from_dict(plan.to_dict()) == plan

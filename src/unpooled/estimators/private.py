@@ -36,8 +36,8 @@ from ..privacy.rounds.learner import LearnedFunction, learn
 from ..privacy.rounds.questions import NoisyAnswer, Question
 from ..privacy.rounds.schedule import (
     RoundSchedule,
-    decided,
     is_rich,
+    make_schedule,
     n_public_rows,
     public_features,
     standard_normal,
@@ -219,7 +219,7 @@ class PrivateRegressor(OnEngine, PrivateModel):
         if basis is not None and public is not None and isinstance(self.n_features, str):
             rich = is_rich(rows.count(), mu / math.sqrt(adding))
             basis = widen_basis(basis, public) if rich else basis
-        plan = decided(
+        plan = make_schedule(
             rows.count(), float(self.epsilon), float(self.delta), self.label_bound,
             n_features=self._size_of_basis(N_MADE_UP_ROWS) if basis is None else basis.n_features_,
             n_public=None if basis is None else basis.n_public_,

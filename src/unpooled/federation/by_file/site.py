@@ -23,7 +23,16 @@ from typing import Any
 from ..._base.files import PathLike
 from ..._base.text import quote
 from ...gate.gate import LOG_NAME, Log
-from ..secure.keys import Identity, SiteStore, TrustError, check_name, file_name, import_primitives, public_bytes
+from ..secure.keys import (
+    Identity,
+    SiteStore,
+    TrustError,
+    add_own_key,
+    check_name,
+    file_name,
+    import_primitives,
+    public_bytes,
+)
 from ..secure.masks import FEWEST_MEMBERS
 from ..secure.pinned import KEY_NAME, read_pinned
 from ..site.config import CONFIG_NAME, SiteConfig
@@ -65,10 +74,8 @@ class FileSite:
         for what, value, least in (("colluding", colluding, 1), ("fewest", fewest, FEWEST_MEMBERS)):
             if type(value) is not int or value < least:
                 raise ValueError(f"{what} must be a whole number of at least {least}, got {quote(value)}")
-        if public_bytes(pinned.get(name, identity.public)) != public_bytes(identity.public):
-            raise TrustError(f"the key pinned for {name} must be its own, which is {identity.public}")
         self.name, self.colluding, self.fewest = name, colluding, fewest
-        self.pinned = {**pinned, name: identity.public}
+        self.pinned = add_own_key(pinned, name, identity)
         self.log = log
         self._identity, self._store = identity, SiteStore(folder)
 

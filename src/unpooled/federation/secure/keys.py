@@ -22,6 +22,7 @@ import hashlib
 import os
 import stat
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -123,6 +124,14 @@ def public_bytes(public: Any) -> bytes:
     if not text.startswith(_PREFIX) or len(content) != 35 or _checksum(content[:32]) != content[32:]:
         raise TrustError(f"a site's key must be site: and 56 letters and digits without an error, got {quote(public)}")
     return content[:32]
+
+
+def add_own_key(pinned: Mapping[str, str], name: str, identity: Identity) -> dict[str, str]:
+    """Return the pinned keys with the site's own; raise a TrustError if one is no key, or its own is another's."""
+    known = {site: public_bytes(public) for site, public in pinned.items()}
+    if known.get(name, public_bytes(identity.public)) != public_bytes(identity.public):
+        raise TrustError(f"the key pinned for {name} must be its own, which is {identity.public}")
+    return {**pinned, name: identity.public}
 
 
 def _key_to_text(raw: bytes) -> str:

@@ -44,6 +44,7 @@ from .keys import (
     SingleUseKeys,
     SiteStore,
     TrustError,
+    add_own_key,
     check_hex,
     check_name,
     file_name,
@@ -230,14 +231,11 @@ class Member:
         fewest: int = FEWEST_MEMBERS,
     ) -> None:
         check_name(name, "the name of a site")
-        known = {site: public_bytes(public) for site, public in pinned.items()}
-        if known.get(name, public_bytes(identity.public)) != public_bytes(identity.public):
-            raise TrustError(f"the key pinned for {name} must be its own, which is {identity.public}")
         if type(fewest) is not int or fewest < FEWEST_MEMBERS:
             raise ValueError(f"fewest must be a whole number of at least {FEWEST_MEMBERS}, got {quote(fewest)}")
         store = SiteStore(folder)
         self.name, self.fewest = name, fewest
-        self._identity, self._pinned = identity, {**pinned, name: identity.public}
+        self._identity, self._pinned = identity, add_own_key(pinned, name, identity)
         self._keys, self._locks = SingleUseKeys(store), Locks(store)
 
     def offer(self, attempt: Attempt) -> Offer:

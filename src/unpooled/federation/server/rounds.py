@@ -15,7 +15,7 @@ from ..._base.threads import silence_warnings
 from ...estimators.private import PrivateRegressor, run_rounds
 from ...privacy.rounds.custodian import Custodian
 from ...privacy.rounds.questions import NoisyAnswer, Question
-from ...privacy.rounds.schedule import RoundSchedule, decided
+from ...privacy.rounds.schedule import RoundSchedule, make_schedule
 from ..site.rounds import RoundQuestion, RowCount
 from ..site.statistics import Statistic, Totals
 from ..study.study import Study
@@ -45,7 +45,7 @@ def _plan_rounds(study: Study, n_rows: int, n_sites: int) -> RoundSchedule:
     """Return the schedule for so many rows at so many sites."""
     p, basis = study.promise, study.basis
     parties, missing = study.shares
-    return decided(
+    return make_schedule(
         n_rows, p.epsilon, p.delta, p.label_bound,
         n_features=basis.n_features_, n_public=basis.n_public_, n_inputs=basis.n_features_in_,
         rounds=study.rounds, loss=study.loss, sites=n_sites / (parties - missing) if study.secure else n_sites,

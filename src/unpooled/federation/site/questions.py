@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,10 +36,10 @@ from ..wire.transport import Message, MessageError
 from .config import SiteData
 from .rounds import RoundQuestion, RowCount
 from .rounds import expected_release as expected_answer
-from .statistics import LeaveOneOut, Parts, SiteAnswer, Statistic, Sums, Totals, read_sums
+from .statistics import LeaveOneOut, Parts, SiteAnswer, Statistic, Sums, Totals, TotalsStatistic, read_sums
 
 
-class AverageStatistic(Statistic):
+class AverageStatistic(TotalsStatistic):
     """The common part of the two statistics of averages."""
 
     def from_sums(self, n_rows: int, sums: dict[str, Sum], n_sites: int) -> Totals:
@@ -48,13 +47,6 @@ class AverageStatistic(Statistic):
         if not np.all(sums["weight"].high > 0) or ("square" in sums and np.any(sums["square"].high < 0)):
             raise ValueError("a sum of weights or squares is negative")
         return Totals(self.digest, n_rows, sums)
-
-    def load(self, path: Path, n_sites: int = 1) -> Totals:
-        """See :class:`Statistic`."""
-        totals = Totals.load(path, self.shapes())
-        if totals.statistic != self.digest:
-            raise ValueError(f"the totals are of the statistic {totals.statistic[:12]}, which was not asked for")
-        return self.from_sums(totals.n_rows, totals.sums, n_sites)
 
     def _release(self, kind: str, n_rows: int, share: float) -> Release:
         study = self.study

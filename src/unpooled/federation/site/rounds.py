@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,12 +37,12 @@ from ..secure.fixed_point import LARGEST_WHOLE, Shapes, vector_length
 from ..study.privacy import REPEATS
 from ..study.study import Study
 from .config import SiteData
-from .statistics import Parts, SiteAnswer, Statistic, Totals
+from .statistics import Parts, SiteAnswer, Totals, TotalsStatistic
 
 _SPENT = 1 + 1e-9  # rounding of sums of prices
 
 
-class _RoundStatistic(Statistic):
+class _RoundStatistic(TotalsStatistic):
     """The common part of the two: sums over sites, with the number of sites in them."""
 
     def __post_init__(self) -> None:
@@ -55,13 +54,6 @@ class _RoundStatistic(Statistic):
         if float(sums["sites"].high[0]) != n_sites:
             raise ValueError("the sum is not over the sites that were asked")
         return Totals(self.digest, n_rows, sums)
-
-    def load(self, path: Path, n_sites: int = 1) -> Totals:
-        """See :class:`Statistic`."""
-        totals = Totals.load(path, self.shapes())
-        if totals.statistic != self.digest:
-            raise ValueError(f"the totals are of the statistic {totals.statistic[:12]}, which was not asked for")
-        return self.from_sums(totals.n_rows, totals.sums, n_sites)
 
     def _unread(self, data: SiteData) -> UnreadRows:
         """Return the rows, unread, after refusing everything that can be refused before anything is spent."""

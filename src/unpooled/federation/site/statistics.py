@@ -362,3 +362,14 @@ class Totals:
                 return cls(statistic, n_rows, from_arrays(numbers, fields))
         except ValueError as error:
             raise files.FileError(f"{path} does not hold complete totals: {error}") from None
+
+
+class TotalsStatistic(Statistic):
+    """A statistic whose sums travel as :class:`Totals`."""
+
+    def load(self, path: Path, n_sites: int = 1) -> Totals:
+        """See :class:`Statistic`."""
+        totals = Totals.load(path, self.shapes())
+        if totals.statistic != self.digest:
+            raise ValueError(f"the totals are of the statistic {totals.statistic[:12]}, which was not asked for")
+        return self.from_sums(totals.n_rows, totals.sums, n_sites)

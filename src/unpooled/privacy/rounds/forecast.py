@@ -19,8 +19,8 @@ from .frame import Frame, build_made_up_frame, build_public_frame
 from .learner import learn
 from .schedule import (
     check_bounded,
-    decided,
     is_rich,
+    make_schedule,
     n_public_rows,
     public_features,
     standard_normal,
@@ -195,7 +195,7 @@ def _predict(
     seed: int,
 ) -> Prediction:
     spread = SPREAD * (1.0 if label_bound is None else float(label_bound))
-    way = decided(
+    way = make_schedule(
         n,
         epsilon,
         delta,

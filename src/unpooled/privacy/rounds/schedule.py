@@ -136,7 +136,7 @@ class RoundSchedule:
         return from_plain(cls, content, "the schedule of private rounds")
 
 
-def decided(
+def make_schedule(
     n: int,
     epsilon: float,
     delta: float,
